@@ -1,0 +1,1 @@
+"""The doors: bytes and arguments in, use cases called, answers out."""

@@ -1,0 +1,263 @@
+"""`postbayes classify` and `postbayes feedback`: one message at a time."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import httpx
+import typer
+from rich.text import Text
+
+from app.adapters.cli.console import OUT
+from app.adapters.schemas import ClassifyOut, EntryOut, FeedbackOut
+from app.bootstrap import Application
+from app.errors import (
+    DatabaseUnavailable,
+    InvalidInput,
+    UnknownMessage,
+    UnreadableSource,
+)
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
+RAW: Final = {"Content-Type": "message/rfc822"}
+DIGEST_BYTES: Final = 16
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask a running service instead of reading the database, such as "
+        "http://127.0.0.1:8025."
+    ),
+]
+Profile = Annotated[
+    str | None, typer.Option(help="Name of the profile. [POSTBAYES_PROFILE]")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
+]
+
+
+def classify(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Files of one message each; standard input if none."),
+    ] = None,
+    explain: Annotated[
+        int, typer.Option(min=0, max=1000, help="How many features to show.")
+    ] = 0,
+    profile: Profile = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Score messages without learning from them, and say why."""
+    for name, raw in _read(files):
+        if url is not None:
+            answer = _ask(
+                url,
+                "/classify",
+                raw,
+                {"explain": explain, **_given(profile=profile)},
+            )
+            document = ClassifyOut.model_validate_json(answer)
+        else:
+            with _application() as app:
+                document = ClassifyOut.of_classified(
+                    app.classify(
+                        profile or app.settings.profile, raw, strongest=explain
+                    )
+                )
+        if as_json:
+            OUT.print(document.model_dump_json(), markup=False)
+        else:
+            _print_verdict(name, document, explained=explain > 0)
+
+
+def feedback(
+    file: Annotated[
+        Path | None, typer.Argument(help="One message; standard input if not given.")
+    ] = None,
+    label: Annotated[
+        str, typer.Option(help="What the message is: a label of the profile.")
+    ] = "",
+    message_id: Annotated[
+        str | None, typer.Option("--id", help="Id of a scored message, instead of it.")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Take the message of --id back.")
+    ] = False,
+    source: Annotated[
+        str, typer.Option(help="Who says so; kept in the ledger.")
+    ] = "cli",
+    profile: Profile = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Teach one message, durably; or take one back."""
+    if bool(label) == forget:
+        msg = "say what the message is with --label, or --forget one by its --id"
+        raise InvalidInput(msg)
+    if message_id is not None and file is not None:
+        msg = "give either a FILE or --id, not both"
+        raise InvalidInput(msg)
+    if forget and message_id is None:
+        msg = "--forget needs the --id of the message"
+        raise InvalidInput(msg)
+    raw = None if message_id is not None else next(_read([file] if file else None))[1]
+    document = (
+        _teach_here(raw, message_id, label, source, profile)
+        if url is None
+        else _teach_there(url, raw, message_id, label, source, profile)
+    )
+    if as_json:
+        OUT.print(document.model_dump_json(), markup=False)
+        return
+    was = f", was {document.label_before}" if document.label_before else ""
+    OUT.print(
+        f"{document.outcome}: {document.label or 'nothing'}{was} "
+        f"(id {document.id}, revision {document.revision})"
+    )
+
+
+def _teach_here(
+    raw: bytes | None,
+    message_id: str | None,
+    label: str,
+    source: str,
+    profile: str | None,
+) -> FeedbackOut:
+    with _application() as app:
+        name = profile or app.settings.profile
+        if raw is not None:
+            taught = app.feedback.teach(name, raw, label=label, source=source)
+        elif label:
+            taught = app.feedback.teach_by_id(
+                name, _digest(message_id), label=label, source=source
+            )
+        else:
+            taught = app.feedback.forget(name, _digest(message_id), source=source)
+        return FeedbackOut.of(taught)
+
+
+def _teach_there(
+    url: str,
+    raw: bytes | None,
+    message_id: str | None,
+    label: str,
+    source: str,
+    profile: str | None,
+) -> FeedbackOut:
+    query = {"source": source, **_given(profile=profile)}
+    if raw is not None:
+        answer = _ask(url, "/feedback", raw, {"label": label, **query})
+    elif label:
+        answer = _ask(url, "/feedback", None, query, {"id": message_id, "label": label})
+    else:
+        answer = _ask(url, f"/feedback/{message_id}", None, query)
+    return FeedbackOut.model_validate_json(answer)
+
+
+def _digest(message_id: str | None) -> bytes:
+    try:
+        digest = bytes.fromhex(message_id or "")
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        msg = f"no message has the id {message_id!r}; an id is 32 hexadecimal digits"
+        raise UnknownMessage(msg)
+    return digest
+
+
+@contextmanager
+def _application() -> Iterator[Application]:
+    app = Application(load_settings())
+    app.start()
+    try:
+        yield app
+    finally:
+        app.stop()
+
+
+def _read(files: list[Path] | None) -> Iterator[tuple[str, bytes]]:
+    if not files:
+        yield "-", sys.stdin.buffer.read()
+    for file in files or ():
+        try:
+            yield str(file), file.read_bytes()
+        except OSError as error:
+            msg = f"{file} cannot be read: {error.strerror}"
+            raise UnreadableSource(msg) from error
+
+
+def _given(**options: str | None) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _ask(
+    url: str,
+    path: str,
+    raw: bytes | None,
+    query: dict[str, str | int],
+    document: dict[str, str | None] | None = None,
+) -> bytes:
+    """Return the answer of a running service, or raise what it said.
+
+    A request without a body takes a message back.
+    """
+    method = "DELETE" if raw is None and document is None else "POST"
+    try:
+        answer = httpx.request(
+            method,
+            url.rstrip("/") + path,
+            params=query,
+            content=raw,
+            json=document,
+            headers=RAW if raw is not None else None,
+            timeout=60,
+        )
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        msg = f"the service at {url} does not answer: {error}"
+        raise DatabaseUnavailable(msg) from error
+    if answer.is_success:
+        return answer.content
+    try:
+        detail = str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"the service at {url} answered {answer.status_code}"
+    if answer.is_server_error:
+        raise DatabaseUnavailable(detail)
+    raise InvalidInput(detail)
+
+
+def _print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
+    line = Text(f"{document.decision:6}", style=COLOURS[document.decision])
+    line.append(
+        f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ", style="default"
+    )
+    line.append(f"{document.id}  {name}", style="dim")
+    OUT.print(line)
+    if explained:
+        for entry in document.explanation:
+            OUT.print(_entry_line(entry))
+
+
+def _entry_line(entry: EntryOut) -> Text:
+    colour = "red" if entry.log_odds > 0 else "green"
+    line = Text(f"        {_signed(entry.log_odds)}  ", style=colour)
+    what = entry.feature
+    if entry.kind == "rest":
+        what = f"({entry.features} other features)"
+    line.append(f"{what:32.60}  ", style="default")
+    counts = " · ".join(f"{label} {n}" for label, n in entry.messages.items())
+    line.append(counts, style="dim")
+    return line
+
+
+def _signed(log_odds: float | None) -> str:
+    return "   -inf" if log_odds is None else f"{log_odds:+7.2f}"

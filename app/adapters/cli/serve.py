@@ -1,0 +1,42 @@
+"""`postbayes serve`: the HTTP door."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from app.settings import load_settings
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. [POSTBAYES_HOST]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. [POSTBAYES_PORT]")
+    ] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="Database. [POSTBAYES_DATABASE_URL]")
+    ] = None,
+) -> None:
+    """Serve HTTP. An empty or older database is migrated first."""
+    settings = load_settings(host=host, port=port, database_url=database_url)
+    # The application is made by uvicorn, from the environment.
+    if database_url is not None:
+        os.environ["POSTBAYES_DATABASE_URL"] = database_url
+    uvicorn.run(
+        "app.main:create",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level,
+        loop="uvloop",
+        http="httptools",
+        # One line per message, thousands a minute: a mail server logs them.
+        access_log=False,
+        # A feedback that was taken is answered before the process ends.
+        timeout_graceful_shutdown=30,
+    )

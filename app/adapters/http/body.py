@@ -1,0 +1,135 @@
+"""What did a client send? The request body, within its limit and by its type."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import ValidationError
+
+from app.adapters.schemas import FeedbackIn, TextIn
+from app.errors import (
+    EmptyMessage,
+    MalformedRequest,
+    MessageTooLarge,
+    UnsupportedContentType,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+RAW_TYPES: Final = ("message/rfc822", "message/global", "application/octet-stream")
+JSON_TYPE: Final = "application/json"
+
+In = TypeVar("In", bound=TextIn)
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request, or stop as soon as it is too large.
+
+    Raises
+    ------
+    MessageTooLarge
+        If it is over `max_request_bytes`, before more of it is read.
+    EmptyMessage
+        If there is no body.
+    """
+    limit: int = request.app.state.application.settings.max_request_bytes
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise MessageTooLarge(_too_large(limit))
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise MessageTooLarge(_too_large(limit))
+        chunks.append(chunk)
+    if not size:
+        msg = (
+            "the request has no body; send the message itself as message/rfc822, "
+            "or JSON as application/json"
+        )
+        raise EmptyMessage(msg)
+    return b"".join(chunks)
+
+
+def _too_large(limit: int) -> str:
+    return (
+        f"the body is larger than {limit} bytes; send the first part of the "
+        "message only, or raise POSTBAYES_MAX_REQUEST_BYTES"
+    )
+
+
+Body = Annotated[bytes, Depends(read_body)]
+
+
+def is_json(request: Request) -> bool:
+    """Tell JSON from a raw message by the content type.
+
+    Raises
+    ------
+    UnsupportedContentType
+        If it is neither.  A missing type is taken for a raw message.
+    """
+    header = request.headers.get("content-type", RAW_TYPES[0])
+    media_type = header.partition(";")[0].strip().lower()
+    if media_type in RAW_TYPES:
+        return False
+    if media_type == JSON_TYPE:
+        return True
+    msg = (
+        f"the content type {media_type[:64]!r} is not taken; send a raw message "
+        "as message/rfc822 (curl: -H 'Content-Type: message/rfc822' "
+        "--data-binary @FILE), or JSON as application/json"
+    )
+    raise UnsupportedContentType(msg)
+
+
+def parse_json(body: bytes, model: type[In]) -> In:
+    """Return a JSON body as the document that it should be.
+
+    Raises
+    ------
+    MalformedRequest
+        If it is no JSON, or not of that shape.
+    """
+    try:
+        given = model.model_validate_json(body)
+    except ValidationError as error:
+        detail = "; ".join(
+            f"{'.'.join(str(part) for part in e['loc']) or 'body'}: {e['msg']}"
+            for e in error.errors(include_url=False, include_input=False)[:5]
+        )
+        msg = f"the JSON body cannot be used: {detail}"
+        raise MalformedRequest(msg) from error
+    if given.mixed():
+        msg = "send either `message` or the fields of a form, not both"
+        raise MalformedRequest(msg)
+    return given
+
+
+def openapi_body(model: type[TextIn]) -> dict[str, Any]:
+    """Return what /docs says of a body that is read by hand."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    text: dict[str, Any] = {"type": "string", "format": "binary"}
+    example = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "message/rfc822": {"schema": text, "example": example},
+                "application/json": {
+                    "schema": schema,
+                    "example": json.loads(_EXAMPLES[model.__name__]),
+                },
+            },
+        }
+    }
+
+
+_EXAMPLES: Final = {
+    TextIn.__name__: '{"subject": "Lunch", "body": "Shall we meet at noon?"}',
+    FeedbackIn.__name__: '{"id": "0123456789abcdef0123456789abcdef", "label": "spam"}',
+}

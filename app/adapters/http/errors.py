@@ -1,0 +1,108 @@
+"""Which status does each error have? Problem details, RFC 9457, in one table."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from app import errors
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+log = logging.getLogger(__name__)
+
+# Seconds. A database that restarts is back in a few; mail servers retry later
+# anyway.
+RETRY_AFTER: Final = "5"
+
+STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
+    errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
+    errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
+    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.Inconsistent: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""The nearest class in the line of ancestors decides."""
+
+
+def status_of(error: errors.PostbayesError) -> HTTPStatus:
+    """Return the status that an error answers with."""
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def problem_type(error: type[errors.PostbayesError]) -> str:
+    """Return the problem type of an error class, a URN.
+
+    Examples
+    --------
+    >>> problem_type(errors.UnknownLabel)
+    'urn:postbayes:problem:unknown-label'
+    """
+    name = "".join(f"-{c.lower()}" if c.isupper() else c for c in error.__name__)
+    return f"urn:postbayes:problem:{name.lstrip('-')}"
+
+
+def problem(
+    status: HTTPStatus, kind: str, detail: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Return a problem document."""
+    return JSONResponse(
+        {
+            "type": kind,
+            "title": status.phrase,
+            "status": status.value,
+            "detail": detail,
+        },
+        status_code=status.value,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of an application answered as a problem document."""
+
+    @app.exception_handler(errors.PostbayesError)
+    async def _(request: Request, error: errors.PostbayesError) -> JSONResponse:
+        status = status_of(error)
+        if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("%s %s: %s", request.method, request.url.path, error)
+        headers = None
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers = {"Retry-After": RETRY_AFTER}
+        return problem(status, problem_type(type(error)), str(error), headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_: Request, error: RequestValidationError) -> JSONResponse:
+        detail = "; ".join(
+            f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}"
+            for e in error.errors()
+        )
+        return problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            problem_type(errors.MalformedRequest),
+            detail,
+        )
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: HTTPException) -> JSONResponse:
+        status = HTTPStatus(error.status_code)
+        return problem(
+            status,
+            "about:blank",
+            f"{error.detail}; the interface is described at /docs",
+            dict(error.headers or {}),
+        )

@@ -1,0 +1,212 @@
+"""The routes of the HTTP door: each translates, and calls one use case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from app.adapters.http.body import Body, is_json, openapi_body, parse_json
+from app.adapters.schemas import (
+    ClassifyOut,
+    FeedbackIn,
+    FeedbackOut,
+    ProblemOut,
+    ProfileOut,
+    TextIn,
+)
+from app.bootstrap import Application
+from app.errors import (
+    DatabaseUnavailable,
+    EmptyMessage,
+    MalformedRequest,
+    MissingLabel,
+    UnknownMessage,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+DIGEST_BYTES: Final = 16
+MAX_EXPLAINED: Final = 1000
+
+router = APIRouter()
+
+
+def application(request: Request) -> Application:
+    """Return the application that `app.bootstrap` put together."""
+    served: Application = request.app.state.application
+    return served
+
+
+ApplicationDep = Annotated[Application, Depends(application)]
+"""The use cases."""
+
+ProfileName = Annotated[
+    str | None,
+    Query(description="Name of the profile; POSTBAYES_PROFILE where it is not given."),
+]
+Explain = Annotated[
+    int,
+    Query(ge=0, le=MAX_EXPLAINED, description="How many features to explain with."),
+]
+Source = Annotated[
+    str | None, Query(max_length=64, description="Who says so; kept in the ledger.")
+]
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what /docs says of the errors of a route."""
+    return {
+        status: {
+            "model": ProblemOut,
+            "content": {"application/problem+json": {}},
+        }
+        for status in statuses
+    }
+
+
+# Plain functions, not coroutines: scoring is CPU-bound and feedback waits for
+# the disk, so the framework runs them in its thread pool and the event loop
+# stays free for the other connections.
+@router.post(
+    "/classify",
+    tags=["mail"],
+    responses=problems(400, 404, 413, 415, 422),
+    openapi_extra=openapi_body(TextIn),
+)
+def classify(
+    request: Request,
+    body: Body,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    explain: Explain = 10,
+) -> ClassifyOut:
+    """Score one message, without learning from it.
+
+    Send the message itself as `message/rfc822`, or JSON: `{"message": "…"}`
+    or the fields of a form.  The entries of `explanation` sum to `log_odds`.
+    """
+    raw = body
+    if is_json(request):
+        raw = _required(parse_json(body, TextIn).raw())
+    name = profile or app.settings.profile
+    return ClassifyOut.of_classified(app.classify(name, raw, strongest=explain))
+
+
+@router.post(
+    "/feedback",
+    tags=["mail"],
+    responses=problems(400, 404, 413, 415, 422, 503),
+    openapi_extra=openapi_body(FeedbackIn),
+)
+def feedback(
+    request: Request,
+    body: Body,
+    app: ApplicationDep,
+    label: Annotated[
+        str | None, Query(description="What the message was: a label of the profile.")
+    ] = None,
+    profile: ProfileName = None,
+    source: Source = None,
+) -> FeedbackOut:
+    """Teach one message; the answer comes after it is on disk.
+
+    Send the message with `?label=`, or JSON with a `label` and either the
+    `id` that `/classify` returned or the message.  The same message with the
+    same label changes nothing; with another label it is moved.
+    """
+    name = profile or app.settings.profile
+    if not is_json(request):
+        taught = app.feedback.teach(
+            name, body, label=_label(label), source=source or "http"
+        )
+        return FeedbackOut.of(taught)
+    given = parse_json(body, FeedbackIn)
+    label = _label(given.label or label)
+    source = given.source or source or "http"
+    raw = given.raw()
+    if given.id is None:
+        taught = app.feedback.teach(name, _required(raw), label=label, source=source)
+    elif raw is not None:
+        msg = "send either the `id` or the message, not both"
+        raise MalformedRequest(msg)
+    else:
+        taught = app.feedback.teach_by_id(
+            name, parse_id(given.id), label=label, source=source
+        )
+    return FeedbackOut.of(taught)
+
+
+@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 503))
+def forget(
+    id: str,  # noqa: A002  the name of the path parameter is part of the interface
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    source: Source = None,
+) -> FeedbackOut:
+    """Take one message back, as if it had never been learned."""
+    name = profile or app.settings.profile
+    return FeedbackOut.of(
+        app.feedback.forget(name, parse_id(id), source=source or "http")
+    )
+
+
+@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404))
+def profile(name: str, app: ApplicationDep) -> ProfileOut:
+    """Return what a profile is made of and what it has learned."""
+    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
+
+
+@router.get("/healthz", tags=["operation"])
+def healthz() -> dict[str, str]:
+    """Tell that the process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", tags=["operation"], responses=problems(503))
+def readyz(app: ApplicationDep) -> dict[str, str]:
+    """Tell whether both scoring and learning work: the database answers."""
+    if not app.writer.alive:
+        msg = "the writer thread has ended; restart the service"
+        raise DatabaseUnavailable(msg)
+    app.ping()
+    return {"status": "ready"}
+
+
+def parse_id(text: str) -> bytes:
+    """Return the digest that an id stands for.
+
+    Raises
+    ------
+    UnknownMessage
+        If it is not 32 hexadecimal digits, so that no message can have it.
+    """
+    try:
+        digest = bytes.fromhex(text)
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        msg = (
+            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
+            "digits that /classify returned"
+        )
+        raise UnknownMessage(msg)
+    return digest
+
+
+def _required(raw: bytes | None) -> bytes:
+    if raw is None:
+        msg = (
+            "the JSON holds no message; give `message`, or fields such as "
+            "`subject`, `from` and `body`"
+        )
+        raise EmptyMessage(msg)
+    return raw
+
+
+def _label(label: str | None) -> str:
+    if not label:
+        msg = "say what the message was: ?label=spam, or \"label\" in the JSON"
+        raise MissingLabel(msg)
+    return label

@@ -1,0 +1,238 @@
+"""What goes over the wire? The JSON documents of the HTTP door and `--json`."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime  # noqa: TC003  pydantic reads it at run time
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.mail.compose import compose
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.classifier.explain import Entry
+    from app.classifier.score import Verdict
+    from app.services.classify import Classified
+    from app.services.feedback import Taught
+
+Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
+
+
+class TextIn(BaseModel):
+    """A message as JSON: whole in `message`, or as the fields of a form."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    message: str | None = Field(
+        None, description="The whole message, RFC 5322, as text. Excludes the rest."
+    )
+    subject: str | None = None
+    from_: str | None = Field(None, alias="from")
+    to: str | None = None
+    reply_to: str | None = None
+    body: str | None = Field(None, description="The text.")
+    html: str | None = Field(None, description="The text once more, as HTML.")
+
+    def raw(self) -> bytes | None:
+        """Return the message in bytes; None if there is none."""
+        if self.message is not None:
+            return self.message.encode("utf-8", "replace")
+        headers = {
+            "From": self.from_,
+            "To": self.to,
+            "Reply-To": self.reply_to,
+            "Subject": self.subject,
+        }
+        given = {name: value for name, value in headers.items() if value is not None}
+        if not given and self.body is None and self.html is None:
+            return None
+        return compose(given, self.body or "", self.html)
+
+    def mixed(self) -> bool:
+        """Tell whether both forms were used at once."""
+        fields = (self.subject, self.from_, self.to, self.reply_to)
+        fields += (self.body, self.html)
+        return self.message is not None and any(f is not None for f in fields)
+
+
+class FeedbackIn(TextIn):
+    """A feedback as JSON: an id or a message, and a label."""
+
+    id: str | None = Field(
+        None, description="Id that `/classify` returned, instead of the message."
+    )
+    label: str | None = Field(None, description="What the message was.")
+    source: str | None = Field(
+        None, max_length=64, description="Who says so; kept in the ledger."
+    )
+
+
+class ViewOut(BaseModel):
+    """What one naive Bayes classifier says by itself."""
+
+    event_model: str
+    log_posterior: dict[str, Nats]
+    log_odds: Nats
+    features: int = Field(description="Features of the message seen before.")
+
+
+class VerdictOut(BaseModel):
+    """A decision with its numbers."""
+
+    decision: Literal["spam", "ham", "unsure"]
+    label: str = Field(description="The most probable label.")
+    probability: float = Field(description="Probability of spam.")
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+    log_posterior: dict[str, Nats]
+    views: dict[str, ViewOut]
+
+    @classmethod
+    def of(cls, verdict: Verdict, labels: tuple[str, ...]) -> Self:
+        """Return the document of a verdict."""
+        return cls(**verdict_fields(verdict, labels))
+
+
+class EntryOut(BaseModel):
+    """One summand of the log-odds."""
+
+    kind: Literal["prior", "feature", "rest"]
+    feature: str
+    view: str | None
+    log_odds: float
+    features: int = Field(description="How many features stand behind the entry.")
+    messages: dict[str, int] = Field(
+        description="Learned messages of each label that hold the feature."
+    )
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """Return the document of an entry."""
+        return cls(
+            kind=entry.kind,
+            feature=entry.feature,
+            view=entry.view,
+            log_odds=entry.log_odds,
+            features=entry.features,
+            messages=dict(entry.messages),
+        )
+
+
+class ClassifyOut(VerdictOut):
+    """The answer of `/classify`."""
+
+    id: str = Field(description="Teach the message by this id.")
+    explanation: list[EntryOut] = Field(
+        description="Entries whose log_odds sum to that of the verdict."
+    )
+    profile: str
+    revision: int = Field(description="The ledger row that was learned last.")
+    defects: list[str] = Field(description="What was wrong with the message.")
+
+    @classmethod
+    def of_classified(cls, classified: Classified) -> Self:
+        """Return the document of an answer."""
+        return cls(
+            **verdict_fields(classified.verdict, classified.labels),
+            id=classified.observation.id,
+            explanation=[EntryOut.of(entry) for entry in classified.explanation],
+            profile=classified.profile,
+            revision=classified.revision,
+            defects=list(classified.observation.defects),
+        )
+
+
+class FeedbackOut(BaseModel):
+    """The answer of `/feedback`."""
+
+    id: str
+    outcome: Literal["learned", "unchanged", "relabelled", "forgotten"]
+    label: str | None = Field(description="What the message is learned as now.")
+    label_before: str | None = Field(description="What it was learned as before.")
+    revision: int = Field(description="The ledger row that holds it.")
+    score_before: VerdictOut | None = Field(
+        description="The verdict on the message before it was learned."
+    )
+
+    @classmethod
+    def of(cls, taught: Taught) -> Self:
+        """Return the document of an outcome."""
+        before = taught.before
+        return cls(
+            id=taught.outcome.digest.hex(),
+            outcome=taught.outcome.kind,
+            label=taught.outcome.label,
+            label_before=taught.outcome.label_before,
+            revision=taught.revision,
+            score_before=None
+            if before is None
+            else VerdictOut.of(before, taught.labels),
+        )
+
+
+class ViewStateOut(BaseModel):
+    """What one view has learned."""
+
+    features: int = Field(description="Distinct features seen in any class.")
+    occurrences: dict[str, int]
+
+
+class ProfileOut(BaseModel):
+    """One profile: what it is made of and what it has learned."""
+
+    name: str
+    labels: list[str]
+    spam_labels: list[str]
+    feature_set: int
+    created_at: datetime
+    revision: int
+    messages: dict[str, int] = Field(description="Messages learned, per label.")
+    views: dict[str, ViewStateOut]
+    spam_threshold: float
+    ham_threshold: float
+
+
+class ProblemOut(BaseModel):
+    """An error, RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = Field(description="What is wrong and what to do about it.")
+
+
+def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, object]:
+    """Return the fields that every verdict document has."""
+    return {
+        "decision": verdict.decision,
+        "label": labels[verdict.label],
+        "probability": verdict.probability,
+        "log_odds": _finite(verdict.log_odds),
+        "log_posterior": _by_label(labels, verdict.log_posterior),
+        "views": {
+            name: ViewOut(
+                event_model=view.event_model,
+                log_posterior=_by_label(labels, view.log_posterior),
+                log_odds=_finite(view.log_odds),
+                features=view.features,
+            )
+            for name, view in verdict.views.items()
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return None for what JSON has no word for."""
+    return value if math.isfinite(value) else None
+
+
+def _by_label(
+    labels: tuple[str, ...], values: NDArray[np.float64]
+) -> dict[str, float | None]:
+    return {
+        label: _finite(value)
+        for label, value in zip(labels, values.tolist(), strict=True)
+    }

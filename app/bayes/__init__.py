@@ -1,0 +1,1 @@
+"""The mathematics of naive Bayes: pure, exact, independent of mail."""

@@ -1,0 +1,178 @@
+"""The multinomial event model: which features occur, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.bayes.batch import Joined, join
+from app.bayes.likelihood import Contributions
+from app.bayes.smoothing import Lidstone, Smoothing
+from app.bayes.statistics import Counting, CountSource, FeatureCounts
+from app.bayes.vocabulary import vocabulary_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from app.bayes.sparse import SparseCounts
+
+LIGHT = Lidstone(0.1)
+"""Pseudo-count of the text views (DESIGN: measured on two corpora)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multinomial:
+    r"""Multinomial event model.
+
+    Given its class :math:`c`, a message is a bag of independent draws from a
+    categorical distribution :math:`\theta_c` over the vocabulary.
+
+    Parameters
+    ----------
+    smoothing : Smoothing, default Lidstone(0.1)
+        What becomes of rare and missing counts.
+    counting : {"presence", "occurrences"}, default "presence"
+        Whether a feature counts once per message or each time it occurs, in
+        training and in scoring alike.
+    vocabulary : int or None, default None
+        Number of features that a draw can be; None means the number of
+        features that training has seen.
+
+    Notes
+    -----
+    With :math:`N_{ci}` the count of feature *i* in class *c*,
+    :math:`N_c = \sum_i N_{ci}`, *V* the size of the vocabulary and
+    :math:`x_i` the count in the message, the log-likelihood is, up to the
+    multinomial coefficient that all classes share [1]_,
+
+    .. math:: \sum_i x_i \log \frac{N_{ci} + \alpha}{N_c + \alpha V} .
+
+    Features that no class has seen are left out.  Scored, each would add
+    :math:`\log \alpha / (N_c + \alpha V)`: a pull towards the class with less
+    text, which says nothing about the message.
+
+    References
+    ----------
+    .. [1] A. McCallum and K. Nigam, "A comparison of event models for naive
+       Bayes text classification", AAAI-98 workshop on learning for text
+       categorization, 1998, section 2.2.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> model = Multinomial(smoothing=Lidstone(1.0), counting="occurrences")
+    >>> ham = model.observe(SparseCounts.of({1: 2, 2: 1}), label=0, n_classes=2)
+    >>> spam = model.observe(SparseCounts.of({2: 3}), label=1, n_classes=2)
+    >>> likelihood = model.estimate(ham + spam)
+    >>> likelihood(SparseCounts.of({2: 1})).round(3).tolist()
+    [-0.916, -0.223]
+    >>> ham + spam - spam == ham
+    True
+    """
+
+    smoothing: Smoothing = LIGHT
+    counting: Counting = "presence"
+    vocabulary: int | None = None
+
+    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : SparseCounts
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        FeatureCounts
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return FeatureCounts.of(x, label=label, n_classes=n_classes)
+
+    def estimate(self, source: CountSource) -> MultinomialLikelihood:
+        """Return the likelihood under a training state; O(K) work.
+
+        Raises
+        ------
+        InvalidObservation
+            If training has seen more features than `vocabulary` has.
+        """
+        return MultinomialLikelihood(
+            source,
+            self.smoothing,
+            self.counting,
+            source.totals(self.counting)[:, np.newaxis],
+            max(1, vocabulary_size(source, self.vocabulary)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MultinomialLikelihood:
+    """A fitted multinomial event model; see `Multinomial.estimate`.
+
+    Parameters
+    ----------
+    source : CountSource
+        Where the counts of a message's features are looked up.
+    smoothing : Smoothing
+        What becomes of rare and missing counts.
+    counting : {"presence", "occurrences"}
+        What is counted.
+    totals : ndarray of int64, shape (K, 1)
+        Sum of the counts of each class.
+    n_values : int
+        Size of the vocabulary.
+    """
+
+    source: CountSource
+    smoothing: Smoothing
+    counting: Counting
+    totals: NDArray[np.int64]
+    n_values: int
+
+    def __call__(self, x: SparseCounts, /) -> NDArray[np.float64]:
+        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
+        likelihood: NDArray[np.float64] = self.batch((x,))[0]
+        return likelihood
+
+    def batch(self, xs: Sequence[SparseCounts], /) -> NDArray[np.float64]:
+        """Return the log-likelihoods of M messages, shape (M, K).
+
+        One look-up for all of them; each row is what a call with that message
+        alone returns, bit for bit.
+        """
+        joined = join(xs)
+        return joined.sums(self._terms(joined)[0])
+
+    def contributions(self, x: SparseCounts, /) -> Contributions:
+        """Return the log-likelihood taken apart by feature."""
+        terms, seen = self._terms(join((x,)))
+        return Contributions(np.zeros(terms.shape[0]), terms.T, seen)
+
+    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the contributions (K, N) and which features are seen (N,)."""
+        found = self.source.look_up(x.ids, self.counting)
+        counts = np.ascontiguousarray(found.T)
+        seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
+        terms = self.smoothing.log_probability(counts, self.totals, self.n_values)
+        if self.counting == "occurrences":
+            terms *= x.counts
+        # Ignoring unseen features matters where it hurts most, at few false
+        # positives: with them scored, 1-ROCA on the SpamAssassin public corpus
+        # rises from 0.99 % to 1.57 % (occurrences, alpha 1).
+        if not seen.all():
+            terms[:, ~seen] = 0.0
+        return terms, seen

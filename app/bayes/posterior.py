@@ -1,0 +1,161 @@
+"""What follows from prior and likelihood: probabilities and log-odds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Return the log-posterior of each class.
+
+    Parameters
+    ----------
+    log_joint : ndarray of float64, shape (..., K)
+        ``log P(c) + log P(x | c)``.  Unit: nats; ``-inf`` for impossible.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., K)
+        ``log P(c | x)``.  Unit: nats.  Where every class is impossible they
+        are tied, and each gets ``-log K``.
+
+    Notes
+    -----
+    .. math:: \log P(c \mid x) = \ell_c - \log \sum_k e^{\ell_k}
+
+    Examples
+    --------
+    >>> np.exp(log_posterior(np.log([0.1, 0.3]))).round(12).tolist()
+    [0.25, 0.75]
+    >>> np.exp(log_posterior(np.array([-np.inf, -np.inf]))).tolist()
+    [0.5, 0.5]
+    """
+    best = log_joint.max(axis=-1, keepdims=True)
+    # Relative to the best class, so that the log-posterior of a sure class is
+    # -1e-12 and not 0: -1e4 - logsumexp(...) would round that away.
+    relative = np.zeros_like(log_joint)
+    np.subtract(log_joint, best, out=relative, where=best > -np.inf)
+    # np.logaddexp.reduce takes 0.7 µs for K = 2, scipy.special.logsumexp 39 µs
+    # (numpy 2, scipy 1.1x, one core), and scipy need not be imported.
+    normalised: NDArray[np.float64] = relative - np.logaddexp.reduce(
+        relative, axis=-1, keepdims=True
+    )
+    return normalised
+
+
+def log_odds(log_joint: NDArray[np.float64], spam: NDArray[np.bool_]) -> float:
+    """Return the log-odds that a message is in one of the `spam` classes.
+
+    Parameters
+    ----------
+    log_joint : ndarray of float64, shape (K,)
+        Log-joint or log-posterior of each class.  Unit: nats.
+    spam : ndarray of bool, shape (K,)
+        The classes that stand on the one side; all others stand on the other.
+
+    Returns
+    -------
+    float
+        ``log P(spam classes | x) - log P(other classes | x)``.  Unit: nats.
+        Where every class is impossible, the log-odds of the uniform
+        distribution over the classes.
+
+    Raises
+    ------
+    InvalidObservation
+        If all classes are on one side.
+
+    Examples
+    --------
+    >>> spam = np.array([False, True, True])
+    >>> round(log_odds(np.log([0.25, 0.25, 0.5]), spam), 12)
+    1.098612288668
+    """
+    _require_two_sides(spam)
+    relative = log_posterior(log_joint)
+    return float(
+        np.logaddexp.reduce(relative[spam]) - np.logaddexp.reduce(relative[~spam])
+    )
+
+
+def odds_weights(
+    log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], float]:
+    r"""Return weights that make the log-odds a sum over the classes.
+
+    Parameters
+    ----------
+    log_joint : ndarray of float64, shape (K,)
+        Log-joint of each class.  Unit: nats.
+    spam : ndarray of bool, shape (K,)
+        The classes on the spam side.
+
+    Returns
+    -------
+    weights : ndarray of float64, shape (K,)
+        They sum to 1 over the spam classes and to -1 over the others; with
+        two classes they are 1 and -1.
+    constant : float
+        What is left; 0 with two classes.  Unit: nats.
+
+    Raises
+    ------
+    InvalidObservation
+        If all classes are on one side.
+
+    Notes
+    -----
+    For :math:`q = \mathrm{softmax}(\ell)` and its entropy *H* the identity
+    :math:`\log \sum_c e^{\ell_c} = \sum_c q_c \ell_c + H(q)` is exact
+    (equality in the Gibbs inequality).  Applied to either side,
+
+    .. math:: \mathrm{logodds} = \sum_c w_c \ell_c
+        + H(q^{\mathrm{spam}}) - H(q^{\mathrm{rest}}) .
+
+    Since :math:`\ell_c` is the log-prior plus a sum over the features, the
+    log-odds are such a sum as well: ``prior @ weights + constant`` and
+    ``contributions.features @ weights`` add up to them.  An impossible class
+    beside a possible one on its side has weight 0; leave its column out, as
+    ``0 * -inf`` is not a number.
+
+    References
+    ----------
+    .. [1] T. M. Cover and J. A. Thomas, *Elements of Information Theory*,
+       second edition, Wiley, 2006, section 2.6.
+
+    Examples
+    --------
+    >>> l = np.log([0.5, 0.2, 0.3])
+    >>> weights, constant = odds_weights(l, np.array([False, True, True]))
+    >>> weights.round(6).tolist()
+    [-1.0, 0.4, 0.6]
+    >>> abs(float(l @ weights) + constant) < 1e-12
+    True
+    """
+    _require_two_sides(spam)
+    weights = np.empty(spam.size)
+    constant = 0.0
+    for side, sign in ((spam, 1.0), (~spam, -1.0)):
+        logs = log_posterior(log_joint[side])
+        q = np.exp(logs)
+        weights[side] = sign * q
+        constant -= sign * math.fsum((q[q > 0] * logs[q > 0]).tolist())
+    return weights, constant
+
+
+def _require_two_sides(spam: NDArray[np.bool_]) -> None:
+    """Refuse a question with only one answer."""
+    if spam.all() or not spam.any():
+        msg = (
+            "log-odds need a class on each side, "
+            f"but {int(spam.sum())} of {spam.size} classes are spam"
+        )
+        raise InvalidObservation(msg)

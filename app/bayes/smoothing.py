@@ -1,0 +1,197 @@
+"""How does a count become a log-probability, and what becomes of a zero?
+
+Contract of this file: smoothing is a choice made when a likelihood is
+estimated.  It is never part of the statistics, so one table of counts serves
+every choice, and learning stays exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Between these bounds (count + alpha) / (total + alpha * n_values) is a normal
+# double for all 64-bit counts and up to 2**63 values: it neither underflows
+# nor turns into inf / inf.
+SMALLEST_ALPHA: Final = 1e-100
+LARGEST_ALPHA: Final = 1e100
+
+
+class Smoothing(Protocol):
+    """A rule that turns counts into log-probabilities."""
+
+    def log_probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return the log-probability of each count.
+
+        Parameters
+        ----------
+        count : ndarray of int64
+            How often each value was drawn.
+        total : ndarray of int64
+            Number of draws; broadcasts against `count`.
+        n_values : int or ndarray of int64
+            Number of values that a draw can have, at least 1; broadcasts
+            against `count`.
+
+        Returns
+        -------
+        ndarray of float64
+            In the shape of the three together.  Unit: nats; ``-inf`` for a
+            probability of zero.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lidstone:
+    r"""Add `alpha` to every count (Laplace's rule where it is 1).
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Pseudo-count.  Unit: counts.
+
+    Raises
+    ------
+    InvalidObservation
+        If `alpha` is not in [1e-100, 1e100].
+
+    Notes
+    -----
+    The posterior mean of a multinomial parameter under a symmetric Dirichlet
+    prior [1]_:
+
+    .. math:: \hat\theta = \frac{N + \alpha}{N_\bullet + \alpha V}
+
+    References
+    ----------
+    .. [1] C. D. Manning, P. Raghavan and H. Schütze, *Introduction to
+       Information Retrieval*, Cambridge University Press, 2008, section 13.2.
+
+    Examples
+    --------
+    >>> counts, total = np.array([0, 3]), np.array(3)
+    >>> np.exp(Lidstone(1.0).log_probability(counts, total, 2)).round(3).tolist()
+    [0.2, 0.8]
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a pseudo-count that is none."""
+        if not SMALLEST_ALPHA <= self.alpha <= LARGEST_ALPHA:
+            msg = (
+                f"alpha must be between {SMALLEST_ALPHA:g} and {LARGEST_ALPHA:g}, "
+                f"got {self.alpha!r}; use NoSmoothing for none"
+            )
+            raise InvalidObservation(msg)
+
+    def log_probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return ``log((count + alpha) / (total + alpha * n_values))``."""
+        # The log of a ratio, not a difference of logs: the Bernoulli model
+        # sums millions of probabilities close to 1, and two logs of large
+        # numbers would each bring a rounding error of their own size.
+        # Any, because numpy's stubs give up on unions of shapes.
+        ratio: Any = (count + self.alpha) / (total + self.alpha * n_values)
+        logs: NDArray[np.float64] = np.log(ratio)
+        return logs
+
+
+@dataclass(frozen=True, slots=True)
+class Epsilon:
+    """A probability of zero becomes `epsilon`; nothing is renormalised.
+
+    Parameters
+    ----------
+    epsilon : float
+        What stands in for zero.  Unit: probability.
+
+    Raises
+    ------
+    InvalidObservation
+        If `epsilon` is not strictly between 0 and 1.
+
+    References
+    ----------
+    .. [1] L. Rashidi and L. Frermann, *COMP90049 Introduction to Machine
+       Learning*, University of Melbourne, 2022, lecture 6.
+
+    Examples
+    --------
+    >>> counts, total = np.array([0, 3]), np.array(3)
+    >>> np.exp(Epsilon(1e-6).log_probability(counts, total, 2)).round(9).tolist()
+    [1e-06, 1.0]
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no small probability."""
+        if not 0 < self.epsilon < 1:
+            msg = f"epsilon must be strictly between 0 and 1, got {self.epsilon!r}"
+            raise InvalidObservation(msg)
+
+    def log_probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return ``log(count / total)``, or ``log(epsilon)`` for a zero."""
+        return _log_share(count, total, n_values, math.log(self.epsilon))
+
+
+@dataclass(frozen=True, slots=True)
+class NoSmoothing:
+    """Maximum likelihood: a value never seen in a class is impossible there.
+
+    A class without any draw makes no value possible.
+
+    Examples
+    --------
+    >>> counts, total = np.array([0, 3]), np.array(3)
+    >>> NoSmoothing().log_probability(counts, total, 2).tolist()
+    [-inf, 0.0]
+    """
+
+    def log_probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return ``log(count / total)``, ``-inf`` for a zero."""
+        return _log_share(count, total, n_values, -math.inf)
+
+
+def _log_share(
+    count: NDArray[np.int64],
+    total: NDArray[np.int64],
+    n_values: int | NDArray[np.int64],
+    zero: float,
+) -> NDArray[np.float64]:
+    """Return ``log(count / total)``, and `zero` where there is no count."""
+    counts, totals, _ = np.broadcast_arrays(count, total, n_values)
+    logs = np.full(counts.shape, zero)
+    # A positive count has a positive total, so nothing is divided by zero.
+    drawn = counts > 0
+    np.log(np.divide(counts, totals, where=drawn, out=logs), where=drawn, out=logs)
+    return logs

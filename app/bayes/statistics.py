@@ -1,0 +1,320 @@
+"""What has a set of messages taught? A group of integer sums.
+
+Contract of this file: statistics are sums over messages, of integers only.
+They know no smoothing, no prior and no float, so that addition is exact,
+order never matters and every message can be taken back bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, Self
+
+import numpy as np
+
+from app.bayes.sparse import SparseCounts
+from app.errors import InconsistentCounts, InvalidObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+Counting = Literal["occurrences", "presence"]
+"""What a text model counts: each occurrence, or each message once."""
+
+
+class CountSource(Protocol):
+    """What a text model needs to know of its training data.
+
+    `FeatureCounts` answers by summing; `app.bayes.table.FeatureTable` keeps
+    the answers up to date while messages are learned.
+    """
+
+    @property
+    def messages(self) -> NDArray[np.int64]:
+        """Messages per class, shape (K,)."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of features seen in any class."""
+        ...
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        ...
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        ...
+
+    def document_frequencies(self, label: int) -> SparseCounts:
+        """Return how many features have each document frequency m >= 1.
+
+        `ids` are the distinct frequencies m in class `label`, `counts` the
+        number of features that occur in exactly m of its messages.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureCounts:
+    """Feature statistics of a set of messages: an element of a group.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+    ids : ndarray of int64, shape (V,)
+        Feature ids, strictly increasing; features whose row is zero are
+        left out, so that equal statistics are equal arrays.
+    occurrences : ndarray of int64, shape (V, K)
+        Occurrences of each feature in the messages of each class.
+    documents : ndarray of int64, shape (V, K)
+        Messages of each class that hold the feature (document frequency).
+
+    Notes
+    -----
+    Both counts are kept beside each other because the event models of the
+    text views share them: the multinomial model on occurrences takes the
+    first, the multinomial on presence and the Bernoulli model the second.
+
+    Examples
+    --------
+    >>> x = SparseCounts.of({1: 3, 2: 1})
+    >>> state = FeatureCounts.of(x, label=1, n_classes=2)
+    >>> state.totals("occurrences").tolist(), state.totals("presence").tolist()
+    ([0, 4], [0, 2])
+    >>> state + state - state == state
+    True
+    """
+
+    messages: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, n_classes: int) -> Self:
+        """Return the statistics of no message."""
+        return cls(
+            np.zeros(n_classes, np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, n_classes), np.int64),
+            np.empty((0, n_classes), np.int64),
+        )
+
+    @classmethod
+    def of(cls, x: SparseCounts, *, label: int, n_classes: int) -> Self:
+        """Return what one message of class `label` adds.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is not in ``range(n_classes)``.
+        """
+        if not 0 <= label < n_classes:
+            msg = f"label {label} is not in range({n_classes})"
+            raise InvalidObservation(msg)
+        messages = np.zeros(n_classes, np.int64)
+        messages[label] = 1
+        occurrences = np.zeros((x.size, n_classes), np.int64)
+        occurrences[:, label] = x.counts
+        documents = np.zeros((x.size, n_classes), np.int64)
+        documents[:, label] = 1
+        return cls(messages, x.ids, occurrences, documents)
+
+    @classmethod
+    def sum(cls, parts: Iterable[FeatureCounts], *, n_classes: int) -> FeatureCounts:
+        """Return the sum of many statistics in one pass.
+
+        One sort over all rows instead of one per part: adding a thousand
+        messages to one another this way is some fifty times faster.
+        """
+        kept = list(parts)
+        if not kept:
+            return cls.zero(n_classes)
+        ids = np.concatenate([part.ids for part in kept])
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        first = np.ones(ids.size, np.bool_)
+        # Not np.diff: the difference of two 64-bit ids overflows.
+        np.not_equal(ids[1:], ids[:-1], out=first[1:])
+        starts = np.flatnonzero(first)
+        messages: NDArray[np.int64] = np.sum(
+            [part.messages for part in kept], axis=0, dtype=np.int64
+        )
+        if not ids.size:
+            return cls(messages, ids, kept[0].occurrences, kept[0].documents)
+        occurrences = np.add.reduceat(
+            np.concatenate([part.occurrences for part in kept])[order], starts
+        )
+        documents = np.add.reduceat(
+            np.concatenate([part.documents for part in kept])[order], starts
+        )
+        ids = ids[starts]
+        left = (occurrences != 0).any(axis=1) | (documents != 0).any(axis=1)
+        if not left.all():
+            ids, occurrences, documents = ids[left], occurrences[left], documents[left]
+        return cls(messages, ids, occurrences, documents)
+
+    def __add__(self, other: FeatureCounts) -> FeatureCounts:
+        """Return the statistics of both sets of messages together."""
+        return FeatureCounts.sum((self, other), n_classes=self.n_classes)
+
+    def __neg__(self) -> FeatureCounts:
+        """Return the inverse element."""
+        return FeatureCounts(
+            -self.messages, self.ids, -self.occurrences, -self.documents
+        )
+
+    def __sub__(self, other: FeatureCounts) -> FeatureCounts:
+        """Return the statistics with those of `other` taken back."""
+        return self + -other
+
+    def __eq__(self, other: object) -> bool:
+        """Compare exactly: no tolerance."""
+        if not isinstance(other, FeatureCounts):
+            return NotImplemented
+        return (
+            np.array_equal(self.messages, other.messages)
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.occurrences, other.occurrences)
+            and np.array_equal(self.documents, other.documents)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.messages.size)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of features seen in any class."""
+        return int(self.ids.size)
+
+    def counts(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of the kind that is asked for, shape (V, K)."""
+        return self.occurrences if counting == "occurrences" else self.documents
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        total: NDArray[np.int64] = self.counts(counting).sum(axis=0)
+        return total
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        (found,) = self._take(ids, self.counts(counting))
+        return found
+
+    def look_up_both(
+        self, ids: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return occurrences and documents of `ids` (n,), each of shape (n, K)."""
+        occurrences, documents = self._take(ids, self.occurrences, self.documents)
+        return occurrences, documents
+
+    def _take(
+        self, ids: NDArray[np.int64], *columns: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Return the rows of `ids` from each of the columns, after one search."""
+        if not self.ids.size:
+            return [np.zeros((ids.size, self.n_classes), np.int64) for _ in columns]
+        # Clipped, so that an id beyond the last compares with the last and
+        # differs.  Multiplying costs half of what a boolean index does, which
+        # counts beside 20 µs of binary search in a million rows.
+        row = self.ids.searchsorted(ids)
+        hit = (self.ids.take(row, mode="clip") == ids)[:, np.newaxis]
+        return [column.take(row, axis=0, mode="clip") * hit for column in columns]
+
+    def document_frequencies(self, label: int) -> SparseCounts:
+        """Return how many features have each document frequency m >= 1."""
+        column = self.documents[:, label]
+        return SparseCounts.from_occurrences(column[column > 0])
+
+    def require_reachable(self) -> None:
+        """Raise if no set of messages has these statistics.
+
+        Raises
+        ------
+        InconsistentCounts
+            If a count is negative or two counts contradict each other:
+            something was unlearned that had not been learned.  Never clamp
+            instead, or unlearning is no inverse.
+        """
+        require_reachable(
+            messages=self.messages,
+            occurrences=self.occurrences,
+            documents=self.documents,
+        )
+        most = self.documents.max(axis=0, initial=0)
+        require_frequencies(messages=self.messages, most=most)
+
+
+def require_reachable(
+    *,
+    messages: NDArray[np.int64],
+    occurrences: NDArray[np.int64],
+    documents: NDArray[np.int64],
+) -> None:
+    """Raise if no set of messages has these counts.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages per class.
+    occurrences, documents : ndarray of int64, shape (n, K)
+        Both counts of some features.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a count is negative, or a feature is in more messages than it has
+        occurrences, or occurs in no message.
+    """
+    for name, values in (
+        ("messages", messages),
+        ("occurrences", occurrences),
+        ("documents", documents),
+    ):
+        if values.size and int(values.min()) < 0:
+            msg = f"a count of {name} would be negative: {int(values.min())}"
+            raise InconsistentCounts(msg)
+    apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
+    if apart.any():
+        where = np.argwhere(apart)[0]
+        msg = (
+            f"a feature would occur {int(occurrences[tuple(where)])} times "
+            f"in {int(documents[tuple(where)])} messages"
+        )
+        raise InconsistentCounts(msg)
+
+
+def require_frequencies(
+    *, messages: NDArray[np.int64], most: NDArray[np.int64]
+) -> None:
+    """Raise if a feature is in more messages than its class has.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages per class.
+    most : ndarray of int64, shape (K,)
+        Largest document frequency in each class, 0 without features.
+
+    Raises
+    ------
+    InconsistentCounts
+        If there is such a feature: an estimate of its probability would
+        exceed 1.
+    """
+    if (most > messages).any():
+        c = int(np.argmax(most > messages))
+        msg = (
+            f"a feature would be in {int(most[c])} messages of class {c}, "
+            f"which has {int(messages[c])}"
+        )
+        raise InconsistentCounts(msg)

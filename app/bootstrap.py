@@ -1,0 +1,149 @@
+"""The composition root: settings in, a running application out."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from app.classifier.specification import Specification
+from app.errors import DatabaseUnavailable
+from app.features.extract import FEATURE_SET
+from app.services.classify import Classify
+from app.services.feedback import Feedback
+from app.services.live import LiveProfiles
+from app.services.maintenance import Upkeep
+from app.services.profiles import ProfileState, describe
+from app.services.recent import Recent
+from app.services.writer import Writer
+from app.storage import profiles
+from app.storage.engine import open_engine, reading, writing
+from app.storage.migrate import migrate
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from app.settings import Settings
+    from app.storage.profiles import ProfileRow
+
+log = logging.getLogger(__name__)
+
+
+def now() -> datetime:
+    """Return the time now, in UTC."""
+    return datetime.now(UTC)
+
+
+def open_database(settings: Settings) -> Engine:
+    """Return the engine of the settings' database, migrated to this version.
+
+    Raises
+    ------
+    InvalidSetting
+        If the URL cannot be used.
+    DatabaseUnavailable
+        If the database does not answer.
+    DatabaseTooNew
+        If a newer version of Postbayes wrote it.
+    """
+    engine = open_engine(settings.database_url, busy_timeout=settings.busy_timeout)
+    migrate(engine)
+    with reading(engine) as connection:
+        if profiles.find(connection, settings.profile) is not None:
+            return engine
+    with writing(engine) as connection:
+        profiles.create(
+            connection,
+            name=settings.profile,
+            labels=settings.labels,
+            spam_labels=settings.spam_labels,
+            feature_set=FEATURE_SET,
+            created_at=now(),
+        )
+    return engine
+
+
+def specification(settings: Settings) -> Specification:
+    """Return what a new profile is made of under the settings."""
+    base = Specification(labels=settings.labels, spam_labels=settings.spam_labels)
+    given = {
+        name: value
+        for name in ("spam_threshold", "ham_threshold")
+        if (value := getattr(settings, name)) is not None
+    }
+    return replace(base, verdict=replace(base.verdict, **given))
+
+
+@dataclass(frozen=True, slots=True)
+class Specify:
+    """Returns the specification of a stored profile under the settings."""
+
+    settings: Settings
+
+    def __call__(self, row: ProfileRow) -> Specification:
+        """Return what the profile is made of."""
+        return replace(
+            specification(self.settings),
+            labels=row.labels,
+            spam_labels=row.spam_labels,
+        )
+
+
+class Application:
+    """Everything that serves, put together; start it before use.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator set.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.engine = open_database(settings)
+        self.live = LiveProfiles(self.engine, Specify(settings))
+        keeps = settings.scored_days > 0 and settings.scored_rows > 0
+        self.recent = Recent(store_words=settings.store_words) if keeps else None
+        upkeep = Upkeep(
+            self.engine,
+            self.live,
+            self.recent,
+            scored_days=settings.scored_days,
+            scored_rows=settings.scored_rows,
+            clock=now,
+        )
+        self.writer = Writer(self.engine, upkeep)
+        self.classify = Classify(self.live, self.recent, now)
+        self.feedback = Feedback(
+            self.live,
+            self.writer,
+            self.recent,
+            self.engine,
+            now,
+            store_words=settings.store_words,
+        )
+
+    def start(self) -> None:
+        """Load the profiles and start the writer."""
+        self.live.refresh()
+        self.writer.start()
+
+    def stop(self) -> None:
+        """Finish what is waiting, and let go of the database."""
+        self.writer.stop()
+        if self.recent is not None:
+            try:
+                self.recent.flush(self.engine)
+            except DatabaseUnavailable as error:
+                log.warning("the last scored messages are not kept: %s", error)
+        self.engine.dispose()
+
+    def profile(self, name: str) -> ProfileState:
+        """Return what a profile is made of and what it has learned."""
+        return describe(self.live.get(name))
+
+    def ping(self) -> None:
+        """Raise DatabaseUnavailable if the database does not answer."""
+        with reading(self.engine) as connection:
+            profiles.find(connection, self.settings.profile)

@@ -1,0 +1,1 @@
+"""Which class, and why: specification, snapshot, score, verdict. Pure."""

@@ -1,0 +1,121 @@
+"""The whole exception tree.
+
+PostbayesError
+├── InvalidInput            the caller's fault; the sentence says what to do
+│   ├── EmptyMessage
+│   ├── MessageTooLarge
+│   ├── MalformedRequest
+│   ├── UnsupportedContentType
+│   ├── MissingLabel
+│   ├── UnknownLabel
+│   ├── InvalidObservation
+│   ├── UnreadableSource
+│   ├── MalformedIndex
+│   └── InvalidSetting
+├── NotFound
+│   ├── UnknownProfile
+│   └── UnknownMessage
+├── Conflict
+│   └── ProfileExists
+├── Unavailable             try again later; nothing was lost or half-done
+│   └── DatabaseUnavailable
+└── Inconsistent            stored data contradict each other: a defect
+    ├── InconsistentCounts
+    ├── CorruptVector
+    └── DatabaseTooNew
+
+Every message is one or two plain sentences with the offending value and the
+way out.  Doors map the classes to their protocol in one table each.
+"""
+
+
+class PostbayesError(Exception):
+    """Base of every error that Postbayes raises on purpose."""
+
+
+class InvalidInput(PostbayesError):
+    """What the caller sent cannot be used."""
+
+
+class EmptyMessage(InvalidInput):
+    """A message of zero bytes was sent."""
+
+
+class MessageTooLarge(InvalidInput):
+    """A request body is over the limit that the operator set."""
+
+
+class MalformedRequest(InvalidInput):
+    """A request is not of the shape that its door takes."""
+
+
+class UnsupportedContentType(InvalidInput):
+    """A request body is of a media type that the door does not take."""
+
+
+class MissingLabel(InvalidInput):
+    """A feedback does not say what the message was."""
+
+
+class UnknownLabel(InvalidInput):
+    """A label is not one of the profile's labels."""
+
+
+class InvalidObservation(InvalidInput):
+    """A statistic, a label index or a model parameter is out of its range."""
+
+
+class UnreadableSource(InvalidInput):
+    """A file or folder of mail cannot be read, or holds none."""
+
+
+class MalformedIndex(InvalidInput):
+    """A line of a stream's index is not a label and a path."""
+
+
+class InvalidSetting(InvalidInput):
+    """A setting has a value that Postbayes cannot start with."""
+
+
+class NotFound(PostbayesError):
+    """A thing that was named does not exist."""
+
+
+class UnknownProfile(NotFound):
+    """No profile of that name."""
+
+
+class UnknownMessage(NotFound):
+    """No message of that id, or not any more."""
+
+
+class Conflict(PostbayesError):
+    """The request contradicts what is there."""
+
+
+class ProfileExists(Conflict):
+    """A profile of that name exists with other labels."""
+
+
+class Unavailable(PostbayesError):
+    """Something outside is away; the same call may succeed later."""
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database did not take the transaction; nothing of it is stored."""
+
+
+class Inconsistent(PostbayesError):
+    """Stored data contradict each other."""
+
+
+class InconsistentCounts(Inconsistent):
+    """A count would become negative: something is unlearned that was not learned."""
+
+
+class CorruptVector(Inconsistent):
+    """A stored feature vector cannot be decoded."""
+
+
+class DatabaseTooNew(Inconsistent):
+    """The database was written by a newer version of Postbayes."""

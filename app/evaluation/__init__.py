@@ -1,0 +1,1 @@
+"""Streams of labelled mail, and figures of merit. No database."""

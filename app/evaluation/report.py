@@ -1,0 +1,105 @@
+"""What did a filter achieve on a stream? The figures, under their stable names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from app.evaluation.metrics import Errors, roca_pct, spam_missed_at
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The figures of one evaluation.
+
+    Contract: the names of the fields are those that `evaluate --json` prints,
+    and scripts depend on them.  A change of one is a breaking change.
+
+    Parameters
+    ----------
+    messages, ham, spam : int
+        Messages in the stream, and how many have each gold label.
+    unsure : int
+        Messages that were decided to be neither; they count as ham.
+    roca_pct : float or None
+        1-ROCA %, ties count half.
+    ham_lost_pct, spam_missed_pct : float or None
+        Error rates of the decisions.  Unit: per cent of the ham, of the spam.
+    lam_pct : float or None
+        Logistic average of the two error rates.  Unit: per cent.
+    spam_missed_at_0_1_pct : float or None
+        Spam missed at the threshold where 0.1 % of the ham is lost.
+        Unit: per cent of the spam.
+    messages_per_second : float or None
+        Messages scored and learned in a second of wall-clock time.  None
+        where the clock did not move.
+
+    Notes
+    -----
+    None stands where the stream does not define a figure, such as any share
+    of the ham in a stream without ham; in JSON it is ``null``.
+    """
+
+    messages: int
+    ham: int
+    spam: int
+    unsure: int
+    roca_pct: float | None
+    ham_lost_pct: float | None
+    spam_missed_pct: float | None
+    lam_pct: float | None
+    spam_missed_at_0_1_pct: float | None
+    messages_per_second: float | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        is_spam: NDArray[np.bool_],
+        decided_spam: NDArray[np.bool_],
+        unsure: int,
+        log_odds: NDArray[np.float64],
+        seconds: float,
+    ) -> Report:
+        """Compute the figures of scored messages.
+
+        Parameters
+        ----------
+        is_spam : ndarray of bool, shape (n,)
+            Gold labels.
+        decided_spam : ndarray of bool, shape (n,)
+            Decisions; False for ham and for unsure.
+        unsure : int
+            How many decisions were `unsure`.
+        log_odds : ndarray of float64, shape (n,)
+            Scores.  Unit: nats.
+        seconds : float
+            How long it took.
+
+        Raises
+        ------
+        InvalidObservation
+            If the shapes differ or a score is not a number.
+        """
+        errors = Errors.of(is_spam, decided_spam)
+        messages = errors.ham + errors.spam
+        return cls(
+            messages=messages,
+            ham=errors.ham,
+            spam=errors.spam,
+            unsure=unsure,
+            roca_pct=roca_pct(log_odds, is_spam),
+            ham_lost_pct=errors.ham_lost_pct,
+            spam_missed_pct=errors.spam_missed_pct,
+            lam_pct=errors.lam_pct,
+            spam_missed_at_0_1_pct=spam_missed_at(log_odds, is_spam, ham_lost_pct=0.1),
+            messages_per_second=messages / seconds if seconds > 0 else None,
+        )
+
+    def as_json(self) -> dict[str, int | float | None]:
+        """Return the figures by name, ready for `json.dumps`."""
+        return asdict(self)

@@ -1,0 +1,1 @@
+"""From a Message to an Observation: the evidence that the models see."""

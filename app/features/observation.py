@@ -1,0 +1,47 @@
+"""What do the models see of a message?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.bayes.sparse import SparseCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The features of one message, and what identifies it.
+
+    Parameters
+    ----------
+    digest : bytes
+        Identity of the message, 16 bytes (see `app.features.identity`).
+    feature_set : int
+        Number of the rules that the features were extracted with.
+    views : mapping of str to SparseCounts
+        The features of each view.
+    names : mapping of str to tuple of str
+        The text of each feature, view by view, in the order of its ids.
+        Empty where the text was not kept (a message taught by id on a site
+        that stores no words).
+    defects : tuple of str
+        What was wrong with the message, as `app.mail.message.Message` has it.
+    """
+
+    digest: bytes
+    feature_set: int
+    views: Mapping[str, SparseCounts]
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    defects: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The digest as people and programs pass it on: 32 hex digits."""
+        return self.digest.hex()
+
+    def nameless(self) -> Observation:
+        """Return the observation without the text of its features."""
+        return replace(self, names={})

@@ -1,0 +1,1 @@
+"""From raw bytes to a Message: never raises, always bounded."""

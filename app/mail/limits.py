@@ -1,0 +1,93 @@
+"""How much of a message is looked at?
+
+Hitting a limit is a defect on the Message and never an error: what lies within
+the limits is used.  Together they bound the time of `app.mail.parse.parse` on
+any input whatever to about a second, and its memory to some tens of megabytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a message that are parsed.
+
+Precedent: spamc passes messages over 500 kB by unscanned; rspamd takes 50 MB
+and looks at 1 MB of each part.  The text of nearly all mail comes before its
+large attachments, so what is cut is the end of an attachment.
+"""
+
+MAX_LINES: Final = 65_536
+"""Lines that are parsed, because the parser's time goes with lines.
+
+`MAX_BYTES` of base64 in lines of 76 characters, as RFC 2045 has them, are
+54,000 lines.
+"""
+
+MAX_DEPTH: Final = 30
+"""Multiparts and messages around a part.
+
+Precedent: Sendmail's MaxMimeHeaderLength era default of 20 levels (MAXMIMENESTING),
+Postfix's mime_nesting_limit of 100.  The standard parser recurses at each level.
+"""
+
+MAX_PARTS: Final = 1_000
+"""Leaves and containers of the MIME tree.
+
+Precedent: Go's mime/multipart stops at 1,000 parts (CVE-2023-24536).
+"""
+
+MAX_HEADERS: Final = 1_000
+"""Header fields of one message or part.
+
+Precedent: Exim and Postfix bound the header's bytes (1 MiB, 100 kB), Amavis
+and Haraka the lines (1,000).
+"""
+
+MAX_HEADER_CHARS: Final = 10_000
+"""Characters of one header's value.
+
+A To field of 200 recipients has about 8,000.
+"""
+
+MAX_PARAMETERS_CHARS: Final = 2_000
+"""Characters of a Content-Type or Content-Disposition that are looked at.
+
+Precedent: Postfix's header_size_limit allows 102,400 for a whole header;
+Sendmail's MaxMimeHeaderLength recommends 256 per parameter.
+"""
+
+MAX_TEXT_CHARS: Final = 200_000
+"""Characters of text that the message's texts may have together.
+
+Precedent: SpamAssassin's body_part_scan_size of 50,000 for each part.
+"""
+
+MAX_HTML_CHARS: Final = 500_000
+"""Characters of one HTML part that are parsed.
+
+Precedent: SpamAssassin's rawbody_part_scan_size of 500,000.
+"""
+
+MAX_HTML_TAGS: Final = 5_000
+"""Tags of an HTML part that is parsed to a tree.
+
+The HTML standard's tree construction is quadratic in the nesting: 5,000 nested
+elements take 25 ms, 200,000 take 76 s (lexbor 2.4).
+"""
+
+MAX_HTML_FORMATTING: Final = 1_000_000
+"""Formatting tags times all tags of an HTML part that is parsed to a tree.
+
+Open formatting elements (font, b, a ...) are opened again in each block after
+them, so this product bounds the number of nodes that the tree can have.
+"""
+
+MAX_LINKS: Final = 1_000
+"""Links of one message that are kept."""
+
+MAX_LINK_CHARS: Final = 2_048
+"""Characters of one link: what browsers and servers agree to support."""
+
+MAX_DETECTION_BYTES: Final = 8_192
+"""Bytes that the charset detector sees: more does not change its answer."""

@@ -1,0 +1,180 @@
+"""How do raw bytes become a Message?
+
+Contract of this file: any bytes in, a Message out.  Time and memory are bounded
+by `app.mail.limits`; what is wrong with the input is a defect on the Message.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from app.mail import charset, headers, html, links, transfer
+from app.mail.limits import MAX_BYTES, MAX_LINES, MAX_LINKS, MAX_TEXT_CHARS
+from app.mail.message import Header, Link, Message, Part, Place, Text
+from app.mail.tree import Node, build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FINGERPRINT_BYTES: Final = 16
+_LINE_END_BLANKS: Final = re.compile(rb"[ \t]+$", re.MULTILINE)
+
+
+def parse(raw: bytes) -> Message:
+    """Decode a message.
+
+    Parameters
+    ----------
+    raw : bytes
+        A message of RFC 5322 and MIME, or what passes for one: an mbox entry,
+        text without headers, anything.
+
+    Returns
+    -------
+    Message
+        What could be decoded, and the defects.
+
+    Examples
+    --------
+    >>> message = parse(b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\\n\\nHallo!\\n")
+    >>> message.header("subject"), message.texts[0].content
+    ('Grüße', 'Hallo!\\n')
+    >>> parse(b"just text").texts[0].content
+    'just text'
+    """
+    reader = _Reader()
+    raw = reader.cut(raw)
+    root, stray = build(raw, reader.defects)
+    if stray:
+        reader.add_text("plain", stray)
+    for node, place in _leaves(root, reader):
+        reader.add_leaf(node, place)
+    return Message(
+        headers=reader.decode_headers(root),
+        texts=tuple(reader.texts),
+        links=tuple(reader.links),
+        parts=tuple(reader.parts),
+        containers=tuple(reader.containers),
+        defects=tuple(sorted(reader.defects)),
+    )
+
+
+class _Reader:
+    """What has been read of one message so far."""
+
+    def __init__(self) -> None:
+        self.defects: set[str] = set()
+        self.texts: list[Text] = []
+        self.links: list[Link] = []
+        self.parts: list[Part] = []
+        self.containers: list[str] = []
+        self.charset = ""
+        self.room = MAX_TEXT_CHARS
+
+    def cut(self, raw: bytes) -> bytes:
+        """Return the message with LF line ends, within the limits."""
+        if len(raw) > MAX_BYTES:
+            raw = raw[:MAX_BYTES]
+            self.defects.add("message-too-large")
+        if b"\r" in raw:
+            raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if raw.count(b"\n") > MAX_LINES:
+            raw = b"\n".join(raw.split(b"\n", MAX_LINES)[:MAX_LINES])
+            self.defects.add("too-many-lines")
+        if b"\0" in raw:
+            self.defects.add("nul-bytes")
+        return raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\n")
+
+    def decode_headers(self, root: Node) -> tuple[Header, ...]:
+        """Return the headers of a message, verdicts of other filters left out."""
+        found = []
+        for name, raw in root.fields:
+            if headers.is_verdict(name):
+                continue
+            value, defects = headers.decode_value(raw, self.charset)
+            self.defects |= defects
+            found.append(Header(name, value))
+        return tuple(found)
+
+    def add_text(self, place: Place, content: str) -> None:
+        """Keep a text, as far as there is room."""
+        if not content:
+            return
+        if len(content) > self.room:
+            content = content[: self.room]
+            self.defects.add("text-too-long")
+        self.room -= len(content)
+        self.texts.append(Text(place, content))
+
+    def add_links(self, found: tuple[Link, ...] | list[Link]) -> None:
+        """Keep links, as far as there is room."""
+        self.links += found[: MAX_LINKS - len(self.links)]
+
+    def add_leaf(self, node: Node, place: Place | None) -> None:
+        """Decode a part, and what it shows."""
+        content, defect = transfer.decode(node.content, node.encoding)
+        if defect:
+            self.defects.add(defect)
+        media_type = node.media_type
+        part = Part(
+            media_type=media_type,
+            charset=node.charset,
+            encoding=node.encoding,
+            disposition=node.disposition,
+            filename=node.filename,
+            size=len(content),
+            depth=node.depth,
+            fingerprint=_fingerprint(content),
+        )
+        self.parts.append(part)
+        # A multipart without parts: its boundary is missing or wrong.
+        shown = media_type.startswith(("text/", "multipart/"))
+        if not shown or part.disposition == "attachment":
+            return
+        text, as_declared = charset.decode(content, node.charset)
+        if not as_declared:
+            self.defects.add("charset-mismatch")
+        self.charset = self.charset or node.charset
+        if media_type == "text/html":
+            self._add_page(html.read(text), place or "html")
+        else:
+            self.add_text(place or "plain", text)
+            self.add_links(links.in_text(text))
+
+    def _add_page(self, page: html.Page, place: Place) -> None:
+        """Keep what an HTML part shows."""
+        self.defects.update(page.defects)
+        self.add_text(place, page.text)
+        for text in page.alternatives:
+            self.add_text("alt", text)
+        self.add_links(page.links)
+
+
+def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
+    """Yield the leaves in order, with the place of their text if it is given."""
+    waiting: list[tuple[Node, Place | None]] = [(root, None)]
+    while waiting:
+        node, place = waiting.pop()
+        children = node.children
+        if children is None:
+            yield node, place
+            continue
+        reader.containers.append(node.media_type)
+        if node.media_type == "message/rfc822":
+            for child in children:
+                for name, raw in child.fields:
+                    if name == "subject":
+                        reader.add_text("attached", headers.decode_value(raw)[0])
+        best = len(children) - 1
+        for index in range(best, -1, -1):
+            other = node.media_type == "multipart/alternative" and index != best
+            waiting.append((children[index], "alternative" if other else place))
+
+
+def _fingerprint(content: bytes) -> bytes:
+    """Hash content such that a transfer encoding's leeway makes no difference."""
+    if b"\r" in content:
+        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return blake2b(content.rstrip(), digest_size=_FINGERPRINT_BYTES).digest()

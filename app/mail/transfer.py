@@ -1,0 +1,91 @@
+"""Which bytes does a transfer encoding stand for?"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error, a2b_base64, a2b_qp, a2b_uu
+from typing import Final
+
+_NOT_BASE64: Final = bytes(
+    set(range(256))
+    - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+)
+_BLANKS: Final = b" \t\r\n"
+_PADDING: Final = re.compile(rb"=+")
+_UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
+_BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
+
+# One uuencoded line holds at most 45 bytes: a length byte and 60 characters;
+# some encoders add a checksum.
+_UU_LINE: Final = 62
+
+IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
+
+
+def decode(content: bytes, encoding: str) -> tuple[bytes, str]:
+    """Undo a transfer encoding.
+
+    Parameters
+    ----------
+    content : bytes
+        The body of a part, line ends LF.
+    encoding : str
+        Content-Transfer-Encoding, lower case.
+
+    Returns
+    -------
+    content : bytes
+        What could be decoded.
+    defect : str
+        What was wrong, or "".
+
+    Examples
+    --------
+    >>> decode(b"SGVsbG8", "base64")
+    (b'Hello', 'base64-broken')
+    >>> decode(b"caf=C3=A9=\\n!", "quoted-printable")
+    (b'caf\\xc3\\xa9!', '')
+    """
+    if encoding in IDENTITY:
+        return content, ""
+    if encoding == "quoted-printable":
+        broken = _BARE_EQUALS.search(content) is not None
+        return a2b_qp(content), "quoted-printable-broken" if broken else ""
+    if encoding == "base64":
+        return _base64(content)
+    if encoding in {"x-uuencode", "uuencode", "uue", "x-uue"}:
+        return _uuencode(content)
+    return content, "transfer-encoding-unknown"
+
+
+def _base64(content: bytes) -> tuple[bytes, str]:
+    """Decode base64 among garbage, padding in its midst, or cut."""
+    try:
+        return a2b_base64(content.translate(None, _BLANKS), strict_mode=True), ""
+    except Error:
+        pass
+    # a2b_base64 stops at the first padding, but mail programs read on: a list
+    # server's footer, or evidence that someone hides there.
+    clean = content.translate(None, _NOT_BASE64)
+    pieces = []
+    for piece in _PADDING.split(clean):
+        whole = piece if len(piece) % 4 != 1 else piece[:-1]
+        pieces.append(a2b_base64(whole + b"=" * (-len(whole) % 4)))
+    return b"".join(pieces), "base64-broken"
+
+
+def _uuencode(content: bytes) -> tuple[bytes, str]:
+    """Decode what stands between begin and end."""
+    begin = _UU_BEGIN.search(content)
+    if begin is None:
+        return content, "uuencode-broken"
+    pieces = []
+    defect = ""
+    for line in content[begin.end() + 1 :].split(b"\n"):
+        if line.strip() in {b"end", b"`", b""}:
+            break
+        try:
+            pieces.append(a2b_uu(line[:_UU_LINE]))
+        except Error:
+            defect = "uuencode-broken"
+    return b"".join(pieces), defect

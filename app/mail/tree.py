@@ -1,0 +1,227 @@
+"""How is a message put together? Its MIME tree, by the standard library.
+
+Contract of this file: only public hooks of `email.message.Message` keep the
+standard parser within the limits, so that what it does at a limit does not
+depend on the depth of the caller's stack.
+"""
+
+from __future__ import annotations
+
+import re
+from email.feedparser import FeedParser
+from email.message import Message
+from email.policy import compat32
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from app.mail import headers
+from app.mail.limits import (
+    MAX_DEPTH,
+    MAX_HEADERS,
+    MAX_PARAMETERS_CHARS,
+    MAX_PARTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEFECTS: Final = {
+    "MissingHeaderBodySeparatorDefect": "header-without-end",
+    "NoBoundaryInMultipartDefect": "multipart-without-boundary",
+    "StartBoundaryNotFoundDefect": "multipart-without-start",
+    "CloseBoundaryNotFoundDefect": "multipart-without-end",
+    "FirstHeaderLineIsContinuationDefect": "header-malformed",
+    "MisplacedEnvelopeHeaderDefect": "header-malformed",
+}
+_MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
+
+
+# The type is generic to the checker only.
+if TYPE_CHECKING:
+    _Message = Message[str, str]
+else:
+    _Message = Message
+
+
+_SCHEMES: Final = frozenset({"http", "https", "ftp"})
+
+
+class _TooManyPartsError(Exception):
+    """Stops the standard parser; what it has built so far is used."""
+
+
+class Node(_Message):
+    """A message or part, as the standard parser builds it.
+
+    The parser asks it for its type to see whether to look for parts within;
+    it answers from the same reading of the header that the rest of Postbayes
+    uses, and below `MAX_DEPTH` that it is text.
+    """
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__(compat32)
+        self.depth = 0
+        self.default_type = "text/plain"
+        self.fields: list[tuple[str, str]] = []
+        self.parts: list[Node] = []
+        self.body = ""
+        self._type: tuple[str, dict[str, str]] | None = None
+
+    def set_raw(self, name: str, value: str) -> None:
+        """Take a header from the parser, up to `MAX_HEADERS` of them."""
+        if len(self.fields) < MAX_HEADERS:
+            self.fields.append((name.lower(), value))
+
+    def attach(self, payload: Any) -> None:
+        """Take a part from the parser."""
+        payload.depth = self.depth + 1
+        self.parts.append(payload)
+
+    def is_multipart(self) -> bool:
+        """Return whether parts were found."""
+        return bool(self.parts)
+
+    def set_payload(self, payload: Any, charset: Any = None) -> None:  # noqa: ARG002
+        """Take the body of a leaf from the parser."""
+        # Kept here because get_payload() decodes bytes above 127 with the
+        # declared charset and loses those that do not fit.
+        self.body = payload
+
+    def set_default_type(self, ctype: str) -> None:
+        """Take the type that the container gives its parts."""
+        self.default_type = ctype
+
+    def first(self, name: str) -> str:
+        """Return the raw value of a header, or ""."""
+        return next((value for known, value in self.fields if known == name), "")
+
+    def _content_type(self) -> tuple[str, dict[str, str]]:
+        """Return the type and its parameters, read once."""
+        if self._type is None:
+            declared, parameters = headers.parameters(self.first("content-type"))
+            if not _MEDIA_TYPE.match(declared):
+                # RFC 2045 section 5.2: what is not valid is text/plain.
+                declared = self.default_type if not declared else "text/plain"
+            self._type = declared, parameters
+        return self._type
+
+    def get_content_type(self) -> str:
+        """Return the media type: the parser's question and ours."""
+        if self.depth >= MAX_DEPTH:
+            return "text/plain"
+        return self._content_type()[0]
+
+    def get_content_maintype(self) -> str:
+        """Return what decides whether the parser looks for parts."""
+        media_type = self.get_content_type()
+        # Only messages, not message/partial, external-body and the like.
+        if media_type.startswith("message/") and media_type != "message/rfc822":
+            return "text"
+        return media_type.partition("/")[0]
+
+    def get_boundary(self, failobj: Any = None) -> Any:
+        """Return the boundary of a multipart."""
+        # RFC 2046 section 5.1.1: at most 70 characters, never ending in a
+        # blank.
+        boundary = self._content_type()[1].get("boundary", "").rstrip()
+        return boundary or failobj
+
+    def get(self, name: str, failobj: Any = None) -> Any:
+        """Return a header: the parser asks for the transfer encoding."""
+        return self.first(name.lower()) or failobj
+
+    @property
+    def media_type(self) -> str:
+        """Media type, lower case."""
+        return self.get_content_type()
+
+    @property
+    def charset(self) -> str:
+        """Declared charset, lower case, or ""."""
+        return self._content_type()[1].get("charset", "").strip().lower()
+
+    @property
+    def encoding(self) -> str:
+        """Transfer encoding, lower case, or ""."""
+        value = self.first("content-transfer-encoding")[:MAX_PARAMETERS_CHARS]
+        return value.partition(";")[0].strip().lower() if value else ""
+
+    @property
+    def disposition(self) -> str:
+        """Declared disposition, or ""."""
+        return headers.parameters(self.first("content-disposition"))[0]
+
+    @property
+    def filename(self) -> str:
+        """Name of the file that the part is offered as, or ""."""
+        value = self.first("content-disposition")
+        name = headers.parameters(value)[1].get("filename", "") if value else ""
+        return name or self._content_type()[1].get("name", "")
+
+    @property
+    def children(self) -> list[Node] | None:
+        """The parts of a container, or None for a leaf."""
+        return self.parts or None
+
+    @property
+    def content(self) -> bytes:
+        """The body of a leaf, not decoded."""
+        return self.body.encode("ascii", "surrogateescape")
+
+
+def build(raw: bytes, defects: set[str]) -> tuple[Node, str]:
+    """Return the root of a message's tree, and text that stood in its header.
+
+    Parameters
+    ----------
+    raw : bytes
+        The message, line ends LF.
+    defects : set of str
+        Names of what is wrong are added to it.
+    """
+    text = raw.decode("ascii", "surrogateescape")
+    nodes: list[Node] = []
+
+    def factory(*_: object, **__: object) -> Node:
+        # One more than the limit: the parser makes one to try the factory.
+        if len(nodes) > MAX_PARTS:
+            raise _TooManyPartsError
+        nodes.append(Node())
+        return nodes[-1]
+
+    parser: FeedParser[Node] = FeedParser(cast("Callable[[], Node]", factory))
+    try:
+        parser.feed(text)
+        root = parser.close()
+    except _TooManyPartsError:
+        defects.add("too-many-parts")
+        root = nodes[1]
+    for node in nodes:
+        for defect in node.defects:
+            defects.add(_DEFECTS.get(type(defect).__name__, "mime-malformed"))
+        if node.depth >= MAX_DEPTH:
+            defects.add("too-deep")
+        if len(node.fields) >= MAX_HEADERS:
+            defects.add("too-many-headers")
+    return root, _stray(root, text, defects)
+
+
+def _stray(root: Node, text: str, defects: set[str]) -> str:
+    """Take text out of what the parser took for headers, and return it."""
+    if not any(headers.is_known(name) for name, _ in root.fields):
+        if root.fields:
+            defects.add("header-unknown")
+        root.fields = []
+        root.body = text
+        return ""
+    # "http://..." directly below the subject looks like a header named http.
+    stray = [
+        f"{name}:{value}"
+        for name, value in root.fields
+        if value.startswith("//") and name in _SCHEMES
+    ]
+    if stray:
+        defects.add("header-without-end")
+        root.fields = [
+            (name, value) for name, value in root.fields if name not in _SCHEMES
+        ]
+    return "\n".join(stray)

@@ -1,0 +1,1 @@
+"""The use cases, one transaction each."""

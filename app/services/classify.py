@@ -1,0 +1,141 @@
+"""The use case of classifying one message: score it, learn nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.classifier.explain import Entry, explain
+from app.classifier.score import Verdict, score
+from app.errors import EmptyMessage
+from app.features.extract import extract
+from app.mail.parse import parse
+from app.storage.scored import ScoredRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from app.features.observation import Observation
+    from app.services.live import LiveProfile, LiveProfiles
+    from app.services.recent import Recent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classified:
+    """The answer about one message.
+
+    Parameters
+    ----------
+    observation : Observation
+        What was seen of the message; its `id` teaches it later.
+    verdict : Verdict
+        The decision with its numbers.
+    explanation : tuple of Entry
+        Why; the entries sum to the log-odds of the verdict.
+    profile : str
+        Name of the profile that answered.
+    labels : tuple of str
+        Its labels, in the order of the verdict's arrays.
+    revision : int
+        The ledger row that it had learned last.
+    """
+
+    observation: Observation
+    verdict: Verdict
+    explanation: tuple[Entry, ...]
+    profile: str
+    labels: tuple[str, ...]
+    revision: int
+
+
+def observe(raw: bytes) -> Observation:
+    """Return the features of a raw message.
+
+    Raises
+    ------
+    EmptyMessage
+        If there is not a single byte.
+    """
+    if not raw:
+        msg = "the message is empty; send it whole, headers and body, as RFC 5322"
+        raise EmptyMessage(msg)
+    return extract(parse(raw))
+
+
+class Classify:
+    """Score messages against the profiles in memory.
+
+    Parameters
+    ----------
+    live : LiveProfiles
+        The profiles.
+    recent : Recent or None
+        Where observations are left for teaching by id; None keeps none.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(
+        self,
+        live: LiveProfiles,
+        recent: Recent | None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._live = live
+        self._recent = recent
+        self._clock = clock
+
+    def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
+        """Classify one message.
+
+        Parameters
+        ----------
+        profile : str
+            Name of the profile.
+        raw : bytes
+            The message, RFC 5322.
+        strongest : int
+            How many of the strongest features the explanation names.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        EmptyMessage
+            If there is not a single byte.
+        """
+        live = self._live.get(profile)
+        observation = observe(raw)
+        classified = classify_observation(live, observation, strongest=strongest)
+        if self._recent is not None:
+            self._recent.add(
+                ScoredRow(
+                    profile_id=live.row.id,
+                    digest=observation.digest,
+                    scored_at=self._clock(),
+                    observation=observation,
+                )
+            )
+        return classified
+
+
+def classify_observation(
+    live: LiveProfile, observation: Observation, *, strongest: int
+) -> Classified:
+    """Score what was seen of a message against the snapshot of now."""
+    snapshot = live.snapshot
+    verdict = score(snapshot, observation.views)
+    return Classified(
+        observation=observation,
+        verdict=verdict,
+        explanation=explain(
+            verdict,
+            snapshot,
+            observation,
+            strongest=strongest,
+        ),
+        profile=live.row.name,
+        labels=live.row.labels,
+        revision=snapshot.revision,
+    )

@@ -1,0 +1,251 @@
+"""The use case of feedback: a person says what a message was."""
+
+from __future__ import annotations
+
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.classifier.score import Verdict, score
+from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
+from app.services.classify import observe
+from app.storage import ledger, scored
+from app.storage.engine import reading
+from app.storage.ledger import Teaching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.features.observation import Observation
+    from app.services.live import LiveProfile, LiveProfiles
+    from app.services.recent import Recent
+    from app.services.writer import Writer
+    from app.storage.ledger import Outcome
+
+# Longer than the database's own time-out, so that its error comes first.
+PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """What became of a feedback.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the ledger says: learned, relabelled, unchanged or forgotten.
+    revision : int
+        The ledger row that holds it, or the latest where nothing changed.
+    before : Verdict or None
+        The verdict on the message before it was learned; None where it was
+        forgotten.
+    labels : tuple of str
+        The profile's labels, in the order of the verdict's arrays.
+    """
+
+    outcome: Outcome
+    revision: int
+    before: Verdict | None
+    labels: tuple[str, ...]
+
+
+class Feedback:
+    """Teach, move and forget messages, durably.
+
+    Parameters
+    ----------
+    live : LiveProfiles
+        The profiles in memory.
+    writer : Writer
+        The thread that appends to the ledger.
+    recent : Recent or None
+        Messages scored within the last second or so.
+    engine : Engine
+        Where older scored messages are looked up.
+    clock : callable
+        Returns the time now, in UTC.
+    store_words : bool
+        Whether the text of features is kept.
+    """
+
+    def __init__(
+        self,
+        live: LiveProfiles,
+        writer: Writer,
+        recent: Recent | None,
+        engine: Engine,
+        clock: Callable[[], datetime],
+        *,
+        store_words: bool,
+    ) -> None:
+        self._live = live
+        self._writer = writer
+        self._recent = recent
+        self._engine = engine
+        self._clock = clock
+        self._store_words = store_words
+
+    def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
+        """Learn a message, or move it to another label.
+
+        Raises
+        ------
+        UnknownProfile, UnknownLabel, EmptyMessage
+            If the request names what does not exist.
+        DatabaseUnavailable
+            If it could not be stored; then nothing is learned.
+        """
+        live = self._live.get(profile)
+        require_label(live, label)
+        return self._learn(live, observe(raw), label, source)
+
+    def teach_by_id(
+        self, profile: str, digest: bytes, *, label: str, source: str
+    ) -> Taught:
+        """Learn a message that was scored or taught before, by its id.
+
+        Raises
+        ------
+        UnknownMessage
+            If what was seen of it is not kept, or not any more.
+        UnknownProfile, UnknownLabel
+            If the request names what does not exist.
+        DatabaseUnavailable
+            If it could not be stored; then nothing is learned.
+        """
+        live = self._live.get(profile)
+        require_label(live, label)
+        return self._learn(live, self._recall(live, digest), label, source)
+
+    def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
+        """Take back a message, as if it had never been learned.
+
+        Raises
+        ------
+        UnknownMessage
+            If it is not learned.
+        UnknownProfile
+            If there is no such profile.
+        DatabaseUnavailable
+            If it could not be stored; then it is still learned.
+        """
+        live = self._live.get(profile)
+        outcome = self._commit(
+            live,
+            Teaching(
+                digest=digest,
+                label=None,
+                observation=None,
+                source=source,
+                time=self._clock(),
+                scores=None,
+            ),
+        )
+        if outcome.kind == "unknown":
+            msg = (
+                f"the profile {profile!r} has not learned a message "
+                f"{digest.hex()}; there is nothing to forget"
+            )
+            raise UnknownMessage(msg)
+        return self._taught(live, outcome, None)
+
+    def _learn(
+        self, live: LiveProfile, observation: Observation, label: str, source: str
+    ) -> Taught:
+        # Scored before it is learned, always: that makes the error rates on
+        # the site's own mail live figures.
+        before = score(live.snapshot, observation.views)
+        outcome = self._commit(
+            live,
+            Teaching(
+                digest=observation.digest,
+                label=label,
+                observation=observation
+                if self._store_words
+                else observation.nameless(),
+                source=source,
+                time=self._clock(),
+                scores=scores_for_ledger(before),
+            ),
+        )
+        return self._taught(live, outcome, before)
+
+    def _commit(self, live: LiveProfile, teaching: Teaching) -> Outcome:
+        try:
+            return self._writer.submit(live, teaching).result(PATIENCE)
+        except FutureTimeoutError as error:
+            msg = (
+                f"the database has not answered within {PATIENCE:.0f} s; the "
+                "feedback may still be stored, and sending it again is safe"
+            )
+            raise DatabaseUnavailable(msg) from error
+
+    def _taught(
+        self, live: LiveProfile, outcome: Outcome, before: Verdict | None
+    ) -> Taught:
+        row = outcome.row
+        return Taught(
+            outcome=outcome,
+            revision=live.snapshot.revision if row is None else row.revision,
+            before=before,
+            labels=live.row.labels,
+        )
+
+    def _recall(self, live: LiveProfile, digest: bytes) -> Observation:
+        """Return what was seen of a message when it was scored or taught."""
+        if self._recent is not None:
+            row = self._recent.get(live.row.id, digest)
+            if row is not None:
+                return row.observation
+        with reading(self._engine) as connection:
+            learned = ledger.latest(connection, live.row.id, digest)
+            if learned is not None:
+                return learned.observation
+            kept = scored.get(connection, live.row.id, digest)
+        if kept is None:
+            msg = (
+                f"nothing is kept of a message {digest.hex()}: it was not scored "
+                "here, or too long ago; send the message itself"
+            )
+            raise UnknownMessage(msg)
+        return kept.observation
+
+
+def require_label(live: LiveProfile, label: str) -> None:
+    """Raise UnknownLabel if a profile lacks a label."""
+    require_known(label, live.row.labels, f"the profile {live.row.name!r}")
+
+
+def require_known(label: str, labels: tuple[str, ...], who: str) -> None:
+    """Raise if a label is not one of some labels.
+
+    Raises
+    ------
+    UnknownLabel
+        With the labels that there are.
+    """
+    if label not in labels:
+        msg = (
+            f"{who} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
+        )
+        raise UnknownLabel(msg)
+
+
+def scores_for_ledger(verdict: Verdict) -> Mapping[str, object]:
+    """Return what the ledger keeps of the score before learning.
+
+    It is what live figures and a later fusion of the views need: the
+    decision, its log-odds, and each classifier's log-odds with the number of
+    features that it rests on.
+    """
+    return {
+        "decision": verdict.decision,
+        "log_odds": verdict.log_odds,
+        "views": {
+            name: {"log_odds": view.log_odds, "features": view.features}
+            for name, view in verdict.views.items()
+        },
+    }

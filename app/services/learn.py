@@ -1,0 +1,117 @@
+"""The use case of learning a pile of labelled mail: one commit per batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from app.classifier.score import score
+from app.services.classify import observe
+from app.services.feedback import require_label, scores_for_ledger
+from app.services.maintenance import BULK_FOLD_ROWS
+from app.storage import fold, ledger
+from app.storage.engine import writing
+from app.storage.ledger import Teaching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.services.live import LiveProfile
+
+# Messages of one commit: some 1 MB of ledger. What an interruption can lose is
+# one batch, and a batch of 50 already hides the cost of the commit.
+BATCH: Final = 200
+
+
+class Learn:
+    """Learn labelled messages into one profile, batch by batch.
+
+    It may be interrupted anywhere and run again: what is learned already is
+    recognised and left as it is.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    profile : LiveProfile
+        The profile, in memory: every message is scored before its batch is
+        learned.
+    clock : callable
+        Returns the time now, in UTC.
+    source : str
+        Who says so; kept in the ledger.
+    store_words : bool
+        Whether the text of features is kept.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        profile: LiveProfile,
+        clock: Callable[[], datetime],
+        *,
+        source: str,
+        store_words: bool,
+    ) -> None:
+        self._engine = engine
+        self._profile = profile
+        self._clock = clock
+        self._source = source
+        self._store_words = store_words
+
+    def batch(self, messages: Sequence[tuple[str, bytes]]) -> Counter[str]:
+        """Learn some labelled messages in one transaction.
+
+        Parameters
+        ----------
+        messages : sequence of (label, raw message)
+            They are learned in this order.
+
+        Returns
+        -------
+        Counter of str
+            How many were learned, relabelled, unchanged, and empty.
+
+        Raises
+        ------
+        UnknownLabel
+            If the profile lacks one of the labels; nothing is learned then.
+        DatabaseUnavailable
+            If it could not be stored; nothing is learned then.
+        """
+        for label, _ in messages:
+            require_label(self._profile, label)
+        teachings = [
+            self._teaching(label, raw) for label, raw in messages if raw.strip()
+        ]
+        with writing(self._engine) as connection:
+            outcomes = ledger.append(connection, self._profile.row, teachings)
+        rows = [outcome.row for outcome in outcomes if outcome.row is not None]
+        if not self._profile.apply(rows):
+            self._profile.follow(self._engine)
+        counted = Counter(str(outcome.kind) for outcome in outcomes)
+        counted["empty"] = len(messages) - len(teachings)
+        return counted
+
+    def fold(self) -> Iterator[int]:
+        """Fold the ledger into the count tables, yielding rows per step."""
+        while True:
+            with writing(self._engine) as connection:
+                rows = fold.fold(connection, self._profile.row, BULK_FOLD_ROWS)
+            if not rows:
+                return
+            yield rows
+
+    def _teaching(self, label: str, raw: bytes) -> Teaching:
+        observation = observe(raw)
+        return Teaching(
+            digest=observation.digest,
+            label=label,
+            observation=observation if self._store_words else observation.nameless(),
+            source=self._source,
+            time=self._clock(),
+            scores=scores_for_ledger(score(self._profile.snapshot, observation.views)),
+        )

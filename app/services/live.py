@@ -1,0 +1,158 @@
+"""Which profiles does this process answer for, and from which revision?
+
+Contract of this file: a `LiveProfile` holds one immutable snapshot at a time.
+Scoring reads the reference and nothing else: no lock, no database.  Whoever
+learns makes the next snapshot and swaps the reference; only they lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from app.bayes.statistics import FeatureCounts
+from app.classifier.learn import delta
+from app.classifier.snapshot import Snapshot
+from app.errors import UnknownProfile
+from app.storage import ledger, profiles, state
+from app.storage.engine import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sqlalchemy import Engine
+
+    from app.classifier.specification import Specification
+    from app.storage.ledger import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+    Specify = Callable[[ProfileRow], Specification]
+
+# Rows read at once while catching up: some 4 MB of vectors.
+CATCH_UP_ROWS = 1000
+
+
+class LiveProfile:
+    """One profile in memory: its row and the snapshot that answers now."""
+
+    def __init__(self, row: ProfileRow, snapshot: Snapshot) -> None:
+        self.row = row
+        self.snapshot = snapshot
+        self._learning = threading.Lock()
+
+    def label_index(self, label: str) -> int:
+        """Return the class index of a label that the profile has."""
+        return self.row.labels.index(label)
+
+    def apply(self, rows: Iterable[LedgerRow]) -> bool:
+        """Add ledger rows to the snapshot, in the order of their revisions.
+
+        Rows that the snapshot has already are passed over.
+
+        Returns
+        -------
+        bool
+            False if a row is missing before one of `rows`: another process
+            wrote it, and `follow` has to read it first.  Nothing is changed
+            from the gap on.
+        """
+        with self._learning:
+            snapshot = self.snapshot
+            revision = snapshot.revision
+            parts: dict[str, list[FeatureCounts]] = {}
+            complete = True
+            for row in rows:
+                if row.revision <= revision:
+                    continue
+                if row.revision != revision + 1:
+                    complete = False
+                    break
+                revision = row.revision
+                moved = delta(
+                    row.views,
+                    before=self._index(row.label_before),
+                    after=self._index(row.label),
+                    n_classes=snapshot.specification.n_classes,
+                )
+                for view, counts in moved.items():
+                    parts.setdefault(view, []).append(counts)
+            if revision > snapshot.revision:
+                # One addition for all rows: deltas are elements of a group.
+                total = {
+                    view: FeatureCounts.sum(
+                        counts, n_classes=snapshot.specification.n_classes
+                    )
+                    if len(counts) > 1
+                    else counts[0]
+                    for view, counts in parts.items()
+                }
+                self.snapshot = snapshot.learn(total, revision=revision)
+            return complete
+
+    def follow(self, engine: Engine) -> int:
+        """Add what any process has learned since, and return how many rows."""
+        start = self.snapshot.revision
+        while True:
+            with reading(engine) as connection:
+                rows = ledger.rows_after(
+                    connection, self.row.id, self.snapshot.revision, CATCH_UP_ROWS
+                )
+            self.apply(rows)
+            if len(rows) < CATCH_UP_ROWS:
+                return self.snapshot.revision - start
+
+    def _index(self, label: str | None) -> int | None:
+        return None if label is None else self.label_index(label)
+
+
+class LiveProfiles:
+    """All profiles of the database, in memory."""
+
+    def __init__(self, engine: Engine, specify: Specify) -> None:
+        self._engine = engine
+        self._specify = specify
+        self._profiles: dict[str, LiveProfile] = {}
+
+    def __iter__(self) -> Iterator[LiveProfile]:
+        """Iterate over the profiles as they are now."""
+        return iter(tuple(self._profiles.values()))
+
+    def get(self, name: str) -> LiveProfile:
+        """Return a profile by name.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is none, or it was made within the last second and has
+            not been noticed yet.
+        """
+        try:
+            return self._profiles[name]
+        except KeyError:
+            shown = name if len(name) <= 64 else name[:64] + "…"  # noqa: PLR2004
+            msg = (
+                f"there is no profile {shown!r}; "
+                "`postbayes profiles` lists those that exist"
+            )
+            raise UnknownProfile(msg) from None
+
+    def refresh(self) -> int:
+        """Load new profiles, follow the others, and return the rows added."""
+        with reading(self._engine) as connection:
+            rows = profiles.list_all(connection)
+        followed = 0
+        for row in rows:
+            live = self._profiles.get(row.name)
+            if live is None:
+                self._profiles[row.name] = self._load(row)
+            elif row.revision > live.snapshot.revision:
+                followed += live.follow(self._engine)
+        return followed
+
+    def _load(self, row: ProfileRow) -> LiveProfile:
+        with reading(self._engine) as connection:
+            stored = state.load(connection, row)
+        snapshot = Snapshot.of(
+            self._specify(row), stored.tables, revision=stored.revision
+        )
+        return LiveProfile(row, snapshot)

@@ -1,0 +1,104 @@
+"""Keeping house: fold the ledger, follow other processes, drop what is old."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from app.storage import fold, scored
+from app.storage.engine import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.services.live import LiveProfile, LiveProfiles
+    from app.services.recent import Recent
+
+# Ledger rows folded in one transaction: the write lock is held for about
+# 10 ms, which is what a feedback may have to wait.
+FOLD_ROWS: Final = 8
+# Rows folded in one transaction when nobody waits (`learn`, `fold`): a larger
+# share of the features is common to the rows, and is then written once.
+BULK_FOLD_ROWS: Final = 1000
+FOLLOW_SECONDS: Final = 0.5
+EXPIRE_SECONDS: Final = 60.0
+
+
+class Upkeep:
+    """One step of house-keeping at a time, the most pressing first.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    live : LiveProfiles
+        The profiles in memory.
+    recent : Recent or None
+        Scored messages on their way to the database.
+    scored_days : float
+        How long scored messages are kept.
+    scored_rows : int
+        How many scored messages are kept at most.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        live: LiveProfiles,
+        recent: Recent | None,
+        *,
+        scored_days: float,
+        scored_rows: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._recent = recent
+        self._keep = timedelta(days=scored_days)
+        self._scored_rows = scored_rows
+        self._clock = clock
+        self._follow_at = 0.0
+        self._expire_at = 0.0
+        self._folded: dict[int, int] = {}
+
+    def __call__(self) -> bool:
+        """Do one short step; return True if more is to be done at once.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database did not take it; nothing of the step is stored.
+        """
+        now = time.monotonic()
+        if now >= self._follow_at:
+            self._live.refresh()
+            if self._recent is not None:
+                self._recent.flush(self._engine)
+            self._follow_at = time.monotonic() + FOLLOW_SECONDS
+        if now >= self._expire_at:
+            with writing(self._engine) as connection:
+                scored.expire(
+                    connection,
+                    before=self._clock() - self._keep,
+                    rows=self._scored_rows,
+                )
+            self._expire_at = time.monotonic() + EXPIRE_SECONDS
+        return any([self._fold(live) for live in self._live])
+
+    def _fold(self, live: LiveProfile) -> bool:
+        """Fold a few rows of one profile; return True if there may be more."""
+        revision = live.snapshot.revision
+        if self._folded.get(live.row.id) == revision:
+            return False
+        with writing(self._engine) as connection:
+            rows = fold.fold(connection, live.row, FOLD_ROWS)
+        if rows == FOLD_ROWS:
+            return True
+        self._folded[live.row.id] = revision
+        return False

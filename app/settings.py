@@ -1,0 +1,138 @@
+"""What can an operator set? Everything, in one place, by `POSTBAYES_*`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.classifier.specification import LABELS, SPAM_LABELS, check_labels
+from app.errors import InvalidSetting
+
+MEBIBYTE: Final = 1024 * 1024
+
+
+def _split(value: object) -> object:
+    """Read a comma-separated list as the tuple that it stands for."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """The settings, each from the variable `POSTBAYES_` and its name.
+
+    A file of the same lines (``POSTBAYES_PORT=8025``) is read as well:
+    `postbayes.env` in the working directory, or the file that
+    `POSTBAYES_SETTINGS_FILE` names.  The environment wins over the file.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="POSTBAYES_", frozen=True, extra="ignore"
+    )
+
+    database_url: str = Field(
+        "sqlite:///var/postbayes.db",
+        description="Where the ledger and the counts live: "
+        "`sqlite:///relative/path`, `sqlite:////absolute/path` or "
+        "`postgresql://user:password@host/name`.",
+    )
+    host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
+    port: int = Field(
+        8025, ge=0, le=65535, description="Port that `serve` listens on."
+    )
+    profile: str = Field(
+        "default",
+        description="Profile that is made at the first start and used where a "
+        "request names none.",
+    )
+    labels: Words = Field(
+        LABELS,
+        description="Labels of a profile that is made, separated by commas.",
+    )
+    spam_labels: Words = Field(
+        SPAM_LABELS,
+        description="Those of the labels that stand for unwanted mail.",
+    )
+    max_request_bytes: int = Field(
+        50 * MEBIBYTE,
+        ge=1024,
+        description="A larger request body is refused with 413. The default is "
+        "rspamd's `max_message`, and five times Postfix's `message_size_limit`.",
+    )
+    store_words: bool = Field(
+        default=True,
+        description="Keep the text of words beside their counts, so that a "
+        "person can browse the tables. Off: only 64-bit hashes are kept.",
+    )
+    scored_days: float = Field(
+        14.0,
+        ge=0,
+        description="How long a scored message can be taught by its id alone. "
+        "0 keeps none.",
+    )
+    scored_rows: int = Field(
+        50_000,
+        ge=0,
+        description="How many scored messages are kept for teaching by id, at most "
+        "(about 4 kB each).",
+    )
+    spam_threshold: float | None = Field(
+        None,
+        description="Decide *spam* from this log-odds up, in nats. "
+        "Unset: as shipped.",
+    )
+    ham_threshold: float | None = Field(
+        None,
+        description="Decide *ham* from this log-odds down, in nats; between the "
+        "two lies *unsure*. Unset: as shipped.",
+    )
+    busy_timeout: float = Field(
+        5.0,
+        gt=0,
+        description="Seconds to wait for a database that another process has "
+        "locked or that does not answer.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="What `serve` writes to standard error."
+    )
+
+
+def load_settings(**given: object) -> Settings:
+    """Return the settings of the environment, the file and the command line.
+
+    Parameters
+    ----------
+    **given : object
+        Settings that were given on the command line; None means not given.
+
+    Raises
+    ------
+    InvalidSetting
+        With one sentence per setting that cannot be used.
+    """
+    named = os.environ.get("POSTBAYES_SETTINGS_FILE")
+    if named is not None and not Path(named).is_file():
+        msg = f"POSTBAYES_SETTINGS_FILE names {named!r}, which is not a file"
+        raise InvalidSetting(msg)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    try:
+        settings = Settings(
+            _env_file=named or "postbayes.env",
+            **chosen,  # type: ignore[arg-type]
+        )
+    except ValidationError as error:
+        sentences = "; ".join(
+            f"POSTBAYES_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}, "
+            f"got {e['input']!r}"
+            for e in error.errors()
+        )
+        raise InvalidSetting(sentences) from error
+    check_labels(settings.labels, settings.spam_labels)
+    return settings

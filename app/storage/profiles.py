@@ -1,0 +1,123 @@
+"""Which filters are there? One profile is one trained filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import insert, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from app.errors import ProfileExists, UnknownProfile
+from app.storage.tables import fold, profile
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """One trained filter: of a site, a domain or a user.
+
+    Parameters
+    ----------
+    id : int
+        Key of the profile in every table.
+    name : str
+        What people call it.
+    labels : tuple of str
+        What a message can be labelled as; their order gives the class index.
+    spam_labels : tuple of str
+        Those of the labels that count as spam.
+    feature_set : int
+        Number of the rules that features are extracted with.
+    revision : int
+        Of the newest ledger row, when this was read.
+    created_at : datetime
+        Aware, UTC.
+    """
+
+    id: int
+    name: str
+    labels: tuple[str, ...]
+    spam_labels: tuple[str, ...]
+    feature_set: int
+    revision: int
+    created_at: datetime
+
+
+def create(
+    connection: Connection,
+    *,
+    name: str,
+    labels: tuple[str, ...],
+    spam_labels: tuple[str, ...],
+    feature_set: int,
+    created_at: datetime,
+) -> ProfileRow:
+    """Return the profile of that name, created unless it is there.
+
+    Several processes may call it at once: one creates, all return the same.
+
+    Raises
+    ------
+    ProfileExists
+        If the profile is there with other labels.
+    """
+    new_row = sqlite_insert if connection.dialect.name == "sqlite" else (
+        postgresql_insert
+    )
+    created = connection.execute(
+        new_row(profile)
+        .values(
+            name=name,
+            labels=list(labels),
+            spam_labels=list(spam_labels),
+            feature_set=feature_set,
+            revision=0,
+            created_at=created_at,
+        )
+        .on_conflict_do_nothing(index_elements=[profile.c.name])
+    )
+    row = find(connection, name)
+    if created.rowcount:
+        connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))
+    if (row.labels, row.spam_labels) != (labels, spam_labels):
+        msg = (
+            f"The profile {name!r} exists with the labels {', '.join(row.labels)} "
+            f"(spam: {', '.join(row.spam_labels)}). Use these, or another name."
+        )
+        raise ProfileExists(msg)
+    return row
+
+
+def find(connection: Connection, name: str) -> ProfileRow:
+    """Return the profile of that name.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is none.
+    """
+    row = connection.execute(select(profile).where(profile.c.name == name)).first()
+    if row is None:
+        msg = f"There is no profile {name!r}."
+        raise UnknownProfile(msg)
+    return _read(row)
+
+
+def list_all(connection: Connection) -> list[ProfileRow]:
+    """Return all profiles, sorted by name."""
+    rows = connection.execute(select(profile).order_by(profile.c.name))
+    return [_read(row) for row in rows]
+
+
+def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
+    """Return a row of the table as what it means."""
+    values = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's public name for it)
+    values["labels"] = tuple(values["labels"])
+    values["spam_labels"] = tuple(values["spam_labels"])
+    return ProfileRow(**values)

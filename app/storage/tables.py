@@ -1,0 +1,183 @@
+"""What is stored? The tables of the ledger and of the counts.
+
+Contract of this file: `profile_id` leads every key, so that the tables can be
+distributed by it.  Labels and views are text and times are UTC, so that a
+person with a database shell can read them.  The text of mail is never stored.
+A change here needs a migration; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment: an aware datetime here, UTC in the database.
+
+    PostgreSQL keeps it as ``timestamptz``, SQLite as text like
+    ``2026-03-01 09:30:00.000000``.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002  (SQLAlchemy passes it by position)
+    ) -> datetime | None:
+        """Refuse a time that does not say where."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            msg = f"{value.isoformat()} has no time zone; pass an aware datetime"
+            raise ValueError(msg)
+        return value.astimezone(UTC)
+
+    def process_result_value(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002  (SQLAlchemy passes it by position)
+    ) -> datetime | None:
+        """Return the moment as an aware datetime in UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            return value.replace(tzinfo=UTC)
+        return value.astimezone(UTC)
+
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+profile: Final = Table(
+    "profile",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("labels", JSON, nullable=False),
+    Column("spam_labels", JSON, nullable=False),
+    Column("feature_set", Integer, nullable=False),
+    # Of the newest ledger row.  Taken under this row's lock, so that the order
+    # of commits is the order of revisions.
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+# A row of its own: a fold that kept its mark in `profile` would hold the lock
+# that feedback needs (docs/decisions/0002).
+fold: Final = Table(
+    "fold",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    # Ledger rows up to this revision are in the count tables.
+    Column("folded_revision", BigInteger, nullable=False),
+)
+
+ledger: Final = Table(
+    "ledger",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", LargeBinary, nullable=False),
+    # NULL: not learned.  The row adds -delta(vector, label_before) and
+    # +delta(vector, label) to the counts of its epoch.
+    Column("label_before", Text),
+    Column("label", Text),
+    # Month in which the message was learned, YYYYMM.  A relabelling has the
+    # epoch of the learning that it moves.
+    Column("epoch", Integer, nullable=False),
+    # NULL: dropped when it was too old to be undone.
+    Column("vector", LargeBinary),
+    # The text of the features, compressed.  NULL: not kept.
+    Column("names", LargeBinary),
+    Column("feature_set", Integer, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    # Of the views, before learning.  NULL: not scored.
+    Column("scores", JSON(none_as_null=True)),
+    Index(None, "profile_id", "digest", "revision"),
+)
+
+class_count: Final = Table(
+    "class_count",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    # Per view, since a message learned before a view existed has no part in it.
+    Column("view", Text, primary_key=True),
+    Column("label", Text, primary_key=True),
+    Column("messages", BigInteger, nullable=False),
+    CheckConstraint("messages >= 0", name="messages"),
+    sqlite_with_rowid=False,
+)
+
+# No foreign key here and in `feature_name`: it would be checked once per row,
+# a few hundred times per message.  The `fold` row, whose lock every writer of
+# these tables holds, has one.
+feature_count: Final = Table(
+    "feature_count",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("view", Text, primary_key=True),
+    Column("label", Text, primary_key=True),
+    Column("feature", BigInteger, primary_key=True, autoincrement=False),
+    Column("occurrences", BigInteger, nullable=False),
+    Column("messages", BigInteger, nullable=False),
+    CheckConstraint("occurrences >= 0", name="occurrences"),
+    CheckConstraint("messages >= 0", name="messages"),
+    # SQLite keeps the rows in the order of the key: reading one label of one
+    # view is one walk, and a row takes 36 bytes instead of 80 with an index.
+    sqlite_with_rowid=False,
+)
+
+feature_name: Final = Table(
+    "feature_name",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("view", Text, primary_key=True),
+    Column("feature", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+scored: Final = Table(
+    "scored",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("vector", LargeBinary, nullable=False),
+    # The text of the features, compressed.  NULL: not kept.
+    Column("names", LargeBinary),
+    Column("feature_set", Integer, nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    Index(None, "profile_id", "time", "digest"),
+)
