@@ -1,0 +1,88 @@
+# Everything that is done with this repository, as one word each.
+# Needs python3 (3.11 to 3.13) with venv, and make; the rest is set up here.
+
+PYTHON ?= python3
+VENV ?= .venv
+UV ?= uv
+
+bin := $(VENV)/bin
+pip := $(bin)/python -m pip --disable-pip-version-check --quiet
+# The newest release that `make lock` may take is a week old, so that what was
+# withdrawn in its first days never gets here.
+cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
+    || date -u -v-7d +%Y-%m-%dT00:00:00Z)
+
+.DEFAULT_GOAL := help
+# Half an environment (no ensurepip, say) must not look like a whole one.
+.DELETE_ON_ERROR:
+.PHONY: help run test check format lint types imports spelling docs accuracy speed lock image clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run  ## serve on 127.0.0.1:8025, with SQLite in var/
+	$(bin)/postbayes serve
+
+test: $(VENV)/.dev  ## run the tests; PYTEST="-k words -x" narrows them down
+	$(bin)/python -m pytest $(PYTEST)
+
+check: lint types imports spelling test  ## all that CI asks for
+
+format: $(VENV)/.dev  ## lay out the code, and fix what can be fixed safely
+	$(bin)/ruff check --fix --show-fixes
+	$(bin)/ruff format
+
+lint: $(VENV)/.dev
+	$(bin)/ruff format --check
+	$(bin)/ruff check
+
+types: $(VENV)/.dev
+	$(bin)/mypy
+
+imports: $(VENV)/.dev
+	$(bin)/lint-imports
+
+spelling: $(VENV)/.dev
+	$(bin)/codespell
+
+docs: $(VENV)/.dev spelling  ## test what the documents promise
+	$(bin)/python -m pytest tests/test_repository.py --no-header
+
+accuracy: $(VENV)/.run  ## evaluate on CORPORA=folder (one folder with an `index` per stream)
+	$(bin)/python benchmarks/accuracy.py $(or $(CORPORA),$(error say where the mail is: make accuracy CORPORA=folder))
+
+speed: $(VENV)/.run  ## measure latency and throughput on INDEX=file (a TREC-style index)
+	$(bin)/python benchmarks/http_latency.py --index $(or $(INDEX),$(error say which mail to send: make speed INDEX=file))
+
+lock: ## choose the versions in requirements/ anew; needs uv
+	$(UV) pip compile $(lock_options) --extra postgres --group build \
+	    --output-file requirements/run.txt pyproject.toml
+	$(UV) pip compile $(lock_options) --extra postgres --group build --group test --group lint \
+	    --constraint requirements/run.txt \
+	    --output-file requirements/dev.txt pyproject.toml
+
+# No header and no index: the files name what is installed, not where from.
+lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
+
+image:  ## build the container image `postbayes`
+	docker build --tag postbayes .
+
+clean:  ## remove what was set up and cached; the data in var/ stays
+	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is as new as what it was made from, so that a second run is instant.
+# The project itself is installed in place: a change of code needs no stamp.
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	$(pip) install --require-hashes -r requirements/run.txt
+	$(pip) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	$(pip) install --require-hashes -r requirements/dev.txt
+	$(pip) install --no-deps --no-build-isolation --editable .
+	touch $@
