@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.sparse import SparseCounts
-
 
 @dataclass(frozen=True, slots=True)
 class Joined:
@@ -26,14 +24,14 @@ class Joined:
 
     Parameters
     ----------
-    ids, counts : ndarray of int64, shape (N,)
-        The features of all messages.
+    ids, values : ndarray of int64, shape (N,)
+        The features of all messages, and their counts or measured values.
     bounds : list of int, length M + 1
         Message *m* has the features ``bounds[m]:bounds[m + 1]``.
     """
 
     ids: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    values: NDArray[np.int64]
     bounds: list[int]
 
     def sums(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -47,26 +45,31 @@ class Joined:
         return sums
 
 
-def join(xs: Sequence[SparseCounts]) -> Joined:
+def join(
+    ids: Sequence[NDArray[np.int64]], values: Sequence[NDArray[np.int64]]
+) -> Joined:
     """Return the features of several messages, one after the other.
+
+    Parameters
+    ----------
+    ids, values : sequence of M ndarrays of int64
+        The features of each message, and their counts or measured values.
 
     Examples
     --------
-    >>> from app.bayes.sparse import SparseCounts
-    >>> joined = join([SparseCounts.of({1: 1, 2: 3}), SparseCounts.of({2: 1})])
+    >>> a, b = np.array([1, 2]), np.array([2])
+    >>> joined = join([a, b], [a, b])
     >>> joined.ids.tolist(), joined.bounds
     ([1, 2, 2], [0, 2, 3])
     >>> joined.sums(np.array([[1.0, 2.0, 4.0], [0.5, 0.5, 0.5]])).tolist()
     [[3.0, 1.0], [4.0, 0.5]]
     """
-    if len(xs) == 1:
-        return Joined(xs[0].ids, xs[0].counts, [0, xs[0].size])
+    if len(ids) == 1:
+        return Joined(ids[0], values[0], [0, int(ids[0].size)])
     bounds = [0]
-    for x in xs:
-        bounds.append(bounds[-1] + x.size)
+    for part in ids:
+        bounds.append(bounds[-1] + int(part.size))
     empty = np.empty(0, np.int64)
     return Joined(
-        np.concatenate([empty, *(x.ids for x in xs)]),
-        np.concatenate([empty, *(x.counts for x in xs)]),
-        bounds,
+        np.concatenate([empty, *ids]), np.concatenate([empty, *values]), bounds
     )

@@ -166,7 +166,7 @@ class BernoulliLikelihood:
         One look-up for all of them; each row is what a call with that message
         alone returns, bit for bit.
         """
-        joined = join(xs)
+        joined = join([x.ids for x in xs], [x.counts for x in xs])
         terms, needed, _ = self._terms(joined)
         return self._constant(joined, needed) + joined.sums(terms)
 
@@ -176,7 +176,7 @@ class BernoulliLikelihood:
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        joined = join((x,))
+        joined = join([x.ids], [x.counts])
         terms, needed, seen = self._terms(joined)
         return Contributions(self._constant(joined, needed)[0], terms.T, seen)
 

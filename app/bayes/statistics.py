@@ -58,6 +58,14 @@ class CountSource(Protocol):
         ...
 
 
+class RowSource(Protocol):
+    """Training data whose rows can be listed, not only looked up."""
+
+    def flatten(self) -> FeatureCounts:
+        """Return the state as one group element."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureCounts:
     """Feature statistics of a set of messages: an element of a group.
@@ -234,6 +242,10 @@ class FeatureCounts:
         """Return how many features have each document frequency m >= 1."""
         column = self.documents[:, label]
         return SparseCounts.from_occurrences(column[column > 0])
+
+    def flatten(self) -> FeatureCounts:
+        """Return the state itself; a table of tiers returns their sum."""
+        return self
 
     def require_reachable(self) -> None:
         """Raise if no set of messages has these statistics.

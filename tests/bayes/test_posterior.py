@@ -1,0 +1,137 @@
+"""Posterior and log-odds are right at every scale, ties and infinities too."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.errors import InvalidObservation
+
+INF = math.inf
+logs = st.floats(-1e6, 100)
+joints = st.lists(logs, min_size=2, max_size=5).map(np.array)
+
+
+@given(joints)
+def test_the_posterior_sums_to_one(log_joint):
+    """Whatever the log-joint, the classes share one unit of probability."""
+    assert 1 == pytest.approx(np.exp(log_posterior(log_joint)).sum(), abs=1e-12)
+
+
+@given(joints, st.floats(-1e6, 1e6))
+def test_evidence_for_all_classes_alike_changes_nothing(log_joint, shift):
+    """The posterior depends on differences only."""
+    assert np.allclose(
+        log_posterior(log_joint), log_posterior(log_joint + shift), atol=1e-8
+    )
+
+
+def test_many_messages_have_the_posteriors_of_each():
+    """The last axis holds the classes."""
+    batch = np.array([[-3.0, -1.0], [-INF, -INF], [-2000.0, -1000.0], [-INF, 0]])
+
+    assert [log_posterior(row).tolist() for row in batch] == log_posterior(
+        batch
+    ).tolist()
+
+
+def test_probabilities_that_underflow_are_exact_in_log_space():
+    """No double is that small, yet the posterior is right to the last digit."""
+    log_joint = np.array([-10_000.0, -10_030.0])
+    ham, spam = log_posterior(log_joint)
+
+    assert -math.exp(-30) == pytest.approx(ham, rel=1e-12)
+    assert -30 == pytest.approx(spam, rel=1e-12)
+
+
+def test_classes_that_are_all_impossible_are_tied():
+    """A tie at nothing is a uniform posterior, not a nan."""
+    nothing = np.full(4, -INF)
+
+    assert [-math.log(4)] * 4 == log_posterior(nothing).tolist()
+
+
+def test_one_impossible_class_has_posterior_zero():
+    """The others share what there is."""
+    assert [0.0, -INF] == log_posterior(np.array([-900.0, -INF])).tolist()
+
+
+@given(joints)
+def test_log_odds_are_the_difference_of_two_classes(log_joint):
+    """With two classes there is nothing to sum."""
+    pair = log_joint[:2]
+
+    assert pair[1] - pair[0] == pytest.approx(
+        log_odds(pair, np.array([False, True])), rel=1e-9, abs=1e-9
+    )
+
+
+def test_log_odds_of_several_classes_sum_their_probabilities():
+    """Spam and phishing together against ham and newsletter together."""
+    joint = np.log([0.1, 0.2, 0.3, 0.4])
+    spam = np.array([False, True, False, True])
+
+    assert math.log(0.6 / 0.4) == pytest.approx(log_odds(joint, spam), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("joint", "expected"),
+    [
+        ([-INF, -5.0, -5.0], INF),
+        ([-5.0, -INF, -INF], -INF),
+        ([-INF, -INF, -INF], math.log(2)),
+        ([-5.0, -INF, -5.0], 0.0),
+    ],
+)
+def test_log_odds_of_impossible_classes_are_no_nan(joint, expected):
+    """One side impossible is infinite; all impossible is a tie of the classes."""
+    spam = np.array([False, True, True])
+
+    assert expected == pytest.approx(log_odds(np.array(joint), spam), abs=1e-12)
+
+
+@given(st.data())
+def test_weights_make_the_log_odds_a_sum_over_classes(data):
+    """The decomposition by entropy is exact for any number of classes."""
+    joint = np.array(data.draw(st.lists(st.floats(-50, 50), min_size=2, max_size=6)))
+    side = data.draw(st.permutations([True, False] + [True] * (joint.size - 2)))
+    spam = np.array(side)
+    weights, constant = odds_weights(joint, spam)
+
+    assert log_odds(joint, spam) == pytest.approx(
+        joint @ weights + constant, rel=1e-9, abs=1e-9
+    )
+    assert 1 == pytest.approx(weights[spam].sum(), rel=1e-12)
+    assert -1 == pytest.approx(weights[~spam].sum(), rel=1e-12)
+
+
+def test_the_weights_of_two_classes_are_one_and_minus_one():
+    """Then the explanation is the plain difference of contributions."""
+    weights, constant = odds_weights(np.array([-3.0, -7.0]), np.array([False, True]))
+
+    assert [-1.0, 1.0] == weights.tolist()
+    assert 0 == constant
+
+
+def test_an_impossible_class_beside_a_possible_one_has_no_weight():
+    """Its column is left out of the explanation."""
+    joint = np.array([-1.0, -INF, -3.0])
+    weights, constant = odds_weights(joint, np.array([False, True, True]))
+    counts = weights != 0
+
+    assert 0 == weights[1]
+    assert -2 == pytest.approx(joint[counts] @ weights[counts] + constant, abs=1e-12)
+
+
+@pytest.mark.parametrize("spam", [[True, True], [False, False]])
+def test_log_odds_need_a_class_on_either_side(spam):
+    """All mail cannot be spam by definition."""
+    with pytest.raises(InvalidObservation, match="a class on each side"):
+        log_odds(np.zeros(2), np.array(spam))
+    with pytest.raises(InvalidObservation, match="a class on each side"):
+        odds_weights(np.zeros(2), np.array(spam))

@@ -1,0 +1,67 @@
+"""Class priors: fitted, smoothed, uniform, fixed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.errors import InvalidObservation
+
+MESSAGES = np.array([6, 3, 0])
+
+
+def test_the_fitted_prior_is_the_share_of_each_class():
+    """A class with no message yet is impossible beside one that has some."""
+    expected = [math.log(6 / 9), math.log(3 / 9), -math.inf]
+
+    assert expected == FittedPrior().log_prior(MESSAGES).tolist()
+
+
+def test_the_fitted_prior_is_uniform_before_the_first_message():
+    """Nothing is known, so nothing is preferred."""
+    expected = [-math.log(3)] * 3
+
+    assert expected == FittedPrior().log_prior(np.zeros(3, np.int64)).tolist()
+
+
+def test_the_smoothed_prior_gives_every_class_a_chance():
+    """One imagined message each: 7, 4 and 1 twelfths."""
+    prior = np.exp(SmoothedPrior(1.0).log_prior(MESSAGES))
+
+    assert [7 / 12, 4 / 12, 1 / 12] == pytest.approx(prior.tolist(), rel=1e-15)
+
+
+def test_the_uniform_prior_learns_nothing():
+    """Every class has one third, whatever was learned."""
+    assert [-math.log(3)] * 3 == UniformPrior().log_prior(MESSAGES).tolist()
+
+
+def test_the_fixed_prior_is_what_was_stated():
+    """A stated zero is impossible."""
+    expected = [math.log(0.75), math.log(0.25), -math.inf]
+
+    assert expected == FixedPrior((0.75, 0.25, 0.0)).log_prior(MESSAGES).tolist()
+
+
+@pytest.mark.parametrize(
+    "probabilities", [(0.5, 0.6), (1.5, -0.5), (math.nan, 1.0), ()]
+)
+def test_probabilities_that_are_none_are_refused(probabilities):
+    """They must not be negative, and must sum to one."""
+    with pytest.raises(InvalidObservation, match="must sum to 1"):
+        FixedPrior(probabilities)
+
+
+def test_a_fixed_prior_needs_one_probability_per_class():
+    """The sentence has both numbers."""
+    with pytest.raises(InvalidObservation, match=r"2 probabilities.* 3 classes"):
+        FixedPrior((0.5, 0.5)).log_prior(MESSAGES)
+
+
+def test_a_smoothed_prior_needs_a_pseudo_count():
+    """Zero would be the fitted prior."""
+    with pytest.raises(InvalidObservation, match="alpha must be between"):
+        SmoothedPrior(0.0)

@@ -1,0 +1,76 @@
+"""A sparse vector refuses what is none, and compares by value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.bayes.sparse import SparseCounts
+from app.errors import InvalidObservation
+
+
+def vector(ids, counts):
+    """Return a sparse vector of plain lists."""
+    return SparseCounts(np.array(ids, np.int64), np.array(counts, np.int64))
+
+
+def test_ids_and_counts_must_be_equally_long():
+    """An id without a count is refused."""
+    with pytest.raises(InvalidObservation, match="equally long"):
+        vector([1, 2], [1])
+
+
+def test_ids_must_be_one_dimensional():
+    """A matrix of ids is refused."""
+    with pytest.raises(InvalidObservation, match="one-dimensional"):
+        vector([[1, 2]], [[1, 1]])
+
+
+@pytest.mark.parametrize("ids", [[2, 1], [1, 1], [2**63 - 1, -(2**63)]])
+def test_ids_must_increase_strictly(ids):
+    """Unsorted and repeated ids are refused, also where a difference overflows."""
+    with pytest.raises(InvalidObservation, match="strictly increasing"):
+        vector(ids, [1, 1])
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_counts_must_be_at_least_one(count):
+    """A feature that does not occur is not listed."""
+    with pytest.raises(InvalidObservation, match=f"got {count}"):
+        vector([1], [count])
+
+
+def test_ids_use_all_64_bits():
+    """The smallest and the largest id stand side by side."""
+    x = SparseCounts.of({2**63 - 1: 1, -(2**63): 2})
+
+    assert [-(2**63), 2**63 - 1] == x.ids.tolist()
+    assert [2, 1] == x.counts.tolist()
+
+
+def test_occurrences_are_counted_in_any_order():
+    """A stream of ids becomes its counts."""
+    x = SparseCounts.from_occurrences(np.array([5, -1, 5, 5]))
+
+    assert SparseCounts.of({-1: 1, 5: 3}) == x
+    assert 2 == x.size
+
+
+def test_presence_counts_each_feature_once():
+    """Counts become one, ids stay."""
+    assert SparseCounts.of({1: 1, 2: 1}) == SparseCounts.of({1: 7, 2: 1}).presence()
+
+
+def test_vectors_compare_by_value_only_with_vectors():
+    """Equality looks at ids and counts, and at nothing else."""
+    x = SparseCounts.of({1: 1})
+
+    assert x != SparseCounts.of({1: 2})
+    assert x != SparseCounts.of({2: 1})
+    assert x != {1: 1}
+
+
+def test_a_vector_has_no_hash():
+    """Arrays are mutable, so a vector is no key."""
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(SparseCounts.of({}))

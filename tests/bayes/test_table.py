@@ -1,0 +1,74 @@
+"""A table of counts grows by small steps and refuses impossible ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+from app.bayes.table import TIER_RATIO, FeatureTable
+from app.errors import InconsistentCounts
+
+
+def delta(counts, label=0):
+    """Return what a message of a two-class profile adds."""
+    return FeatureCounts.of(SparseCounts.of(counts), label=label, n_classes=2)
+
+
+def test_adding_leaves_the_old_table_as_it_was():
+    """A reader of the old table is never disturbed."""
+    old = FeatureTable.empty(2).add(delta({1: 2}))
+    new = old.add(delta({1: 1, 2: 1}, label=1))
+
+    assert delta({1: 2}) == old.flatten()
+    assert delta({1: 2}) + delta({1: 1, 2: 1}, label=1) == new.flatten()
+
+
+def test_tiers_fall_in_size():
+    """Each tier is many times the next, so there are few of them."""
+    table = FeatureTable.empty(2)
+    for i in range(200):
+        table = table.add(delta({i * 3 + j: 1 for j in range(9)}))
+    sizes = [tier.ids.size for tier in table.tiers]
+
+    assert len(sizes) >= 2
+    assert all(big >= TIER_RATIO * small for big, small in itertools.pairwise(sizes))
+
+
+def test_a_small_message_is_not_merged_into_a_large_table():
+    """Learning does not rewrite the vocabulary."""
+    large = FeatureTable.of(delta(dict.fromkeys(range(1000), 1)))
+    grown = large.add(delta({5: 1}))
+
+    assert grown.tiers[0] is large.tiers[0]
+    assert [2] == grown.look_up(np.array([5]), "presence")[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        delta({1: 1}, label=1),
+        delta({2: 1}),
+        delta({1: 3}),
+        delta({1: 1}),
+        delta({}),
+    ],
+    ids=["other class", "other feature", "more", "fewer", "empty message"],
+)
+def test_unlearning_what_was_not_learned_is_refused(taken):
+    """Counts are never clamped; the table stays as it is."""
+    table = FeatureTable.of(delta({1: 2}))
+
+    with pytest.raises(InconsistentCounts):
+        table.add(-taken)
+
+    assert delta({1: 2}) == table.flatten()
+
+
+def test_a_table_of_impossible_statistics_is_refused():
+    """What is loaded is checked before it is scored with."""
+    with pytest.raises(InconsistentCounts, match="messages would be negative"):
+        FeatureTable.of(-delta({1: 1}))

@@ -1,0 +1,28 @@
+"""The vocabulary is what was seen, or a declared number that holds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+from app.bayes.vocabulary import vocabulary_size
+from app.errors import InvalidObservation
+
+SEEN = FeatureCounts.of(SparseCounts.of({1: 1, 2: 1}), label=0, n_classes=2)
+
+
+def test_without_a_declaration_the_seen_features_count():
+    """Two features were seen, so there are two."""
+    assert 2 == vocabulary_size(SEEN, None)
+
+
+def test_a_declared_vocabulary_may_be_larger():
+    """A lecture's word list may hold a word of no message."""
+    assert 10 == vocabulary_size(SEEN, 10)
+
+
+def test_a_declared_vocabulary_may_not_be_smaller():
+    """The sentence has both numbers."""
+    with pytest.raises(InvalidObservation, match=r"has 1 features.* seen 2"):
+        vocabulary_size(SEEN, 1)

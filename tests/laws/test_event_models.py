@@ -1,0 +1,248 @@
+"""Laws that every event model keeps, whatever it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.bayes.bernoulli import Bernoulli
+from app.bayes.multinomial import Multinomial
+from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+
+sparse = st.dictionaries(st.integers(-3, 6), st.integers(1, 9), max_size=7).map(
+    SparseCounts.of
+)
+
+
+def renamed_features(x, names):
+    """Return the message with its features renamed."""
+    return SparseCounts.of(
+        {names[i]: n for i, n in zip(x.ids.tolist(), x.counts.tolist(), strict=True)}
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """An event model with what the laws need to know of it."""
+
+    name: str
+    model: Any
+    messages: Any
+    zero: Any
+    ids: range
+    rename: Any
+    infinite: bool = False
+
+
+CASES = [
+    Case(
+        f"{type(model).__name__} {getattr(model, 'counting', '')} {model.smoothing}",
+        model,
+        sparse,
+        FeatureCounts.zero,
+        range(-3, 7),
+        renamed_features,
+        infinite=model.smoothing == NoSmoothing(),
+    )
+    for smoothing in (Lidstone(0.1), Epsilon(1e-6), NoSmoothing())
+    for model in (
+        Multinomial(smoothing=smoothing, counting="occurrences"),
+        Multinomial(smoothing=smoothing, counting="presence"),
+        Bernoulli(smoothing=smoothing),
+    )
+]
+every_model = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+quick = settings(max_examples=25, deadline=None)
+
+
+@st.composite
+def trainings(draw, case):
+    """Return a number of classes and labelled messages, with a query or two."""
+    n_classes = draw(st.integers(2, 4))
+    history = draw(
+        st.lists(st.tuples(case.messages, st.integers(0, n_classes - 1)), max_size=8)
+    )
+    return n_classes, history, draw(st.lists(case.messages, min_size=1, max_size=4))
+
+
+def train(case, history, n_classes):
+    """Return the state after learning the messages one by one."""
+    state = case.zero(n_classes)
+    for x, label in history:
+        state = state + case.model.observe(x, label=label, n_classes=n_classes)
+    return state
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_unlearning_is_the_exact_inverse_of_learning(case, data):
+    """State and scores come back bit for bit."""
+    n_classes, history, (x, *_) = data.draw(trainings(case))
+    state = train(case, history, n_classes)
+    delta = case.model.observe(x, label=n_classes - 1, n_classes=n_classes)
+    back = state + delta - delta
+
+    assert state == back
+    assert (
+        case.model.estimate(state)(x).tobytes()
+        == case.model.estimate(back)(x).tobytes()
+    )
+
+
+@every_model
+@quick
+@given(data=st.data(), random=st.randoms(use_true_random=False))
+def test_order_never_matters(case, data, random):
+    """A shuffled history gives the same state and the same scores."""
+    n_classes, history, queries = data.draw(trainings(case))
+    shuffled = list(history)
+    random.shuffle(shuffled)
+    state, other = train(case, history, n_classes), train(case, shuffled, n_classes)
+
+    assert state == other
+    for x in queries:
+        assert (
+            case.model.estimate(state)(x).tobytes()
+            == case.model.estimate(other)(x).tobytes()
+        )
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_merging_equals_training_on_everything(case, data):
+    """However the data is cut into batches, the sum is the same."""
+    n_classes, history, _ = data.draw(trainings(case))
+    cut = data.draw(st.integers(0, len(history)))
+    here, there = history[:cut], history[cut:]
+
+    assert train(case, history, n_classes) == (
+        train(case, here, n_classes) + train(case, there, n_classes)
+    )
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_a_batch_equals_one_by_one(case, data):
+    """A message is a batch of one, bit for bit."""
+    n_classes, history, queries = data.draw(trainings(case))
+    likelihood = case.model.estimate(train(case, history, n_classes))
+    batch = likelihood.batch(queries)
+
+    assert (len(queries), n_classes) == batch.shape
+    assert [likelihood(x).tobytes() for x in queries] == [
+        row.tobytes() for row in batch
+    ]
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_permuting_classes_permutes_the_answer(case, data):
+    """No class is special."""
+    n_classes, history, (x, *_) = data.draw(trainings(case))
+    order = data.draw(st.permutations(range(n_classes)))
+    moved = [(message, order[label]) for message, label in history]
+    answer = case.model.estimate(train(case, history, n_classes))(x)
+    permuted = case.model.estimate(train(case, moved, n_classes))(x)
+
+    assert np.allclose(answer, permuted[order], rtol=1e-12, atol=1e-12)
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_renaming_features_changes_nothing(case, data):
+    """A feature's id carries no evidence."""
+    n_classes, history, (x, *_) = data.draw(trainings(case))
+    order = data.draw(st.permutations(case.ids))
+    names = dict(zip(case.ids, order, strict=True))
+    renamed = [(case.rename(message, names), label) for message, label in history]
+    answer = case.model.estimate(train(case, history, n_classes))(x)
+    other = case.model.estimate(train(case, renamed, n_classes))(case.rename(x, names))
+
+    assert np.allclose(answer, other, rtol=1e-9, atol=1e-9)
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_a_likelihood_is_a_number_or_minus_infinity(case, data):
+    """No nan and no certainty beyond one; minus infinity only unsmoothed."""
+    n_classes, history, queries = data.draw(trainings(case))
+    log_likelihood = case.model.estimate(train(case, history, n_classes)).batch(queries)
+
+    assert not np.isnan(log_likelihood).any()
+    assert not np.isposinf(log_likelihood).any()
+    assert case.infinite or np.isfinite(log_likelihood).all()
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_the_posterior_sums_to_one_under_every_prior(case, data):
+    """Also when every class is impossible."""
+    n_classes, history, queries = data.draw(trainings(case))
+    state = train(case, history, n_classes)
+    stated = FixedPrior(tuple(1 / n_classes for _ in range(n_classes)))
+    for prior in (FittedPrior(), SmoothedPrior(1.0), UniformPrior(), stated):
+        joint = case.model.estimate(state).batch(queries) + prior.log_prior(
+            state.messages
+        )
+        total = np.exp(log_posterior(joint)).sum(axis=1)
+
+        assert np.allclose(1, total, rtol=1e-12)
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_contributions_sum_to_the_score(case, data):
+    """Constant and features are the log-likelihood; unseen features add nothing."""
+    n_classes, history, queries = data.draw(trainings(case))
+    likelihood = case.model.estimate(train(case, history, n_classes))
+    for x in queries:
+        parts = likelihood.contributions(x)
+
+        assert np.allclose(
+            likelihood(x), parts.constant + parts.features.sum(axis=0), atol=1e-9
+        )
+        assert not parts.features[~parts.seen].any()
+
+
+@every_model
+@quick
+@given(data=st.data())
+def test_the_explanation_sums_to_the_log_odds(case, data):
+    """Prior, constant and weighted contributions are the log-odds."""
+    n_classes, history, (x, *_) = data.draw(trainings(case))
+    state = train(case, history, n_classes)
+    parts = case.model.estimate(state).contributions(x)
+    prior = SmoothedPrior(1.0).log_prior(state.messages)
+    joint = prior + parts.constant + parts.features.sum(axis=0)
+    spam = np.arange(n_classes) >= n_classes // 2
+    odds = log_odds(joint, spam)
+    weights, constant = odds_weights(joint, spam)
+    used = weights != 0
+    if not np.isfinite(joint[used]).all():
+        # An impossible side: infinite log-odds, or a tie at nothing.
+        assert case.infinite
+        return
+    explained = (
+        (prior + parts.constant)[used] @ weights[used]
+        + constant
+        + (parts.features[:, used] @ weights[used]).sum()
+    )
+
+    assert odds == pytest.approx(explained, rel=1e-9, abs=1e-9)
