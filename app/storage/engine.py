@@ -45,6 +45,9 @@ POOL_SIZE: Final = 5
 # with the default of 2,000 and 9.9 ms with this.
 _CACHE_KIB: Final = 65_536
 
+# How long a process waits for another that migrates.  Unit: milliseconds.
+_MIGRATION_PATIENCE: Final = 300_000
+
 # Names of our own execution options.
 _BEGIN: Final = "postbayes_begin"
 _WRITER: Final = "postbayes_writer"
@@ -157,6 +160,37 @@ def writing(engine: Engine) -> Iterator[Connection]:
             yield it
     finally:
         writer.release()
+
+
+@contextmanager
+def migrating(engine: Engine) -> Iterator[Connection]:
+    """Give a connection of its own that may change the tables themselves.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the database cannot be reached or written.
+    """
+    with _translated(engine), engine.connect() as connection:
+        # Not given back to the pool: it is set up for this purpose only.
+        connection.detach()
+        if connection.dialect.name == "sqlite":
+            cursor = connection.connection.cursor()
+            # Changing a table on SQLite means copying and dropping it, which
+            # would delete what refers to it.  No effect inside a transaction.
+            cursor.execute("PRAGMA foreign_keys = OFF")
+            cursor.execute(f"PRAGMA busy_timeout = {_MIGRATION_PATIENCE}")
+            cursor.close()
+        with (
+            connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as it,
+            it.begin(),
+        ):
+            yield it
+            if it.dialect.name == "sqlite" and (
+                it.exec_driver_sql("PRAGMA foreign_key_check").first()
+            ):
+                msg = "A migration would leave rows that refer to nothing."
+                raise InconsistentCounts(msg)
 
 
 def _parse(url: str) -> URL:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from app.errors import ProfileExists, UnknownProfile
 from app.storage.tables import fold, profile
+from app.storage.upsert import insert_into
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,11 +66,8 @@ def create(
     ProfileExists
         If the profile is there with other labels.
     """
-    new_row = sqlite_insert if connection.dialect.name == "sqlite" else (
-        postgresql_insert
-    )
     created = connection.execute(
-        new_row(profile)
+        insert_into(connection, profile)
         .values(
             name=name,
             labels=list(labels),

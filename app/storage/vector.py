@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,7 +38,7 @@ VERSION: Final = 1
 
 _ALL_ONES: Final = 1
 # Kind byte -> type of the counts; the narrowest that fits is used.
-_WIDTHS: Final = {
+_WIDTHS: Final[dict[int, np.dtype[Any]]] = {
     2: np.dtype("<u1"),
     3: np.dtype("<u2"),
     4: np.dtype("<u4"),
@@ -160,9 +160,7 @@ def _kind(x: SparseCounts) -> int:
     most = int(x.counts.max()) if x.size else 1
     if most == 1:
         return _ALL_ONES
-    return next(
-        kind for kind, width in _WIDTHS.items() if most <= np.iinfo(width).max
-    )
+    return next(kind for kind, width in _WIDTHS.items() if most <= np.iinfo(width).max)
 
 
 def _view(body: memoryview, at: int) -> tuple[str, SparseCounts, int]:

@@ -1,0 +1,116 @@
+"""How do ledger rows become counts that can be read?
+
+Upserting the counts of one message takes as long as appending ten ledger rows,
+so feedback does not wait for it.  A fold moves the oldest rows that are not yet
+in the count tables there, a few per transaction, together with the mark of how
+far it came: it can stop anywhere, and run twice at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlalchemy import select, update
+
+from app.storage import counts, names, tables
+from app.storage.deltas import sum_by_epoch
+from app.storage.ledger import rows_after
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy import Connection
+
+    from app.bayes.statistics import FeatureCounts
+    from app.storage.ledger import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+
+def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
+    """Add the oldest unfolded rows of the ledger to the count tables.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    limit : int
+        Rows to fold at most.
+
+    Returns
+    -------
+    int
+        Rows folded; fewer than `limit` once all are.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector cannot be read; nothing is folded.
+    InconsistentCounts
+        If the tables do not hold what a row takes back; nothing is folded.
+    """
+    # The lock of the fold's own row, so that two folds take turns and feedback
+    # waits for neither (PostgreSQL; on SQLite the transaction is the lock).
+    folded = connection.execute(
+        select(tables.fold.c.folded_revision)
+        .where(tables.fold.c.profile_id == profile.id)
+        .with_for_update()
+    ).scalar_one()
+    rows = rows_after(connection, profile.id, revision=folded, limit=limit)
+    if not rows:
+        return 0
+    epochs = sum_by_epoch(rows, profile.labels)
+    for epoch in sorted(epochs):
+        counts.add(
+            connection,
+            profile.id,
+            epoch=epoch,
+            labels=profile.labels,
+            delta=epochs[epoch],
+        )
+    _note_names(connection, profile.id, rows, epochs.values())
+    connection.execute(
+        update(tables.fold)
+        .where(tables.fold.c.profile_id == profile.id)
+        .values(folded_revision=rows[-1].revision)
+    )
+    return len(rows)
+
+
+def folded_revision(connection: Connection, profile_id: int) -> int:
+    """Return the revision up to which the count tables hold the ledger."""
+    revision: int = connection.execute(
+        select(tables.fold.c.folded_revision).where(
+            tables.fold.c.profile_id == profile_id
+        )
+    ).scalar_one()
+    return revision
+
+
+def _note_names(
+    connection: Connection,
+    profile_id: int,
+    rows: Iterable[LedgerRow],
+    deltas: Iterable[dict[str, FeatureCounts]],
+) -> None:
+    """Note the text of new features and drop that of features nobody has."""
+    texts: dict[str, dict[int, str]] = {}
+    for row in rows:
+        if row.label is None or row.encoded_names is None:
+            continue
+        views = row.views
+        for view, given in row.names.items():
+            if view in views:
+                ids = views[view].ids.tolist()
+                texts.setdefault(view, {}).update(zip(ids, given, strict=True))
+    for view in sorted(texts):
+        names.add(connection, profile_id, view, texts[view])
+    lost: dict[str, set[int]] = {}
+    for delta in deltas:
+        for view, part in delta.items():
+            gone = (part.documents < 0).any(axis=1) & (part.documents <= 0).all(axis=1)
+            lost.setdefault(view, set()).update(part.ids[np.flatnonzero(gone)].tolist())
+    for view in sorted(lost):
+        names.drop_uncounted(connection, profile_id, view, sorted(lost[view]))

@@ -1,0 +1,114 @@
+"""Which text stands behind a feature id? For browsing the counts.
+
+The names of the features that are in the count tables, and of no others: a word
+that only a forgotten message had is forgotten with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, select
+
+from app.storage import feature_rows, tables
+from app.storage.feature_rows import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+# As in `app.storage.ledger`.
+_FEATURES_PER_QUERY: Final = 500
+
+_ADD: Final = {
+    "sqlite": (
+        "INSERT INTO feature_name (profile_id, view, feature, name)"
+        " VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    ),
+    "postgresql": (
+        "INSERT INTO feature_name (profile_id, view, feature, name)"
+        " SELECT %(profile_id)s, %(view)s, t.* FROM unnest("
+        "%(features)s::bigint[], %(names)s::text[]) AS t (feature, name)"
+        " ON CONFLICT DO NOTHING"
+    ),
+}
+
+
+def add(
+    connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
+) -> None:
+    """Note the text of features; those that are noted already stay."""
+    # NUL is a character of Unicode, but not of PostgreSQL's text; a lone
+    # surrogate is not one of UTF-8.
+    texts = {
+        feature: names[feature]
+        .replace("\0", "\N{REPLACEMENT CHARACTER}")
+        .encode("utf-8", "replace")
+        .decode()
+        for feature in sorted(names)
+    }
+    if not texts:
+        return
+    statement = _ADD[connection.dialect.name]
+    if connection.dialect.name == "sqlite":
+        rows = [(profile_id, view, feature, name) for feature, name in texts.items()]
+        connection.exec_driver_sql(statement, rows)
+    else:
+        columns = {"features": list(texts), "names": list(texts.values())}
+        connection.exec_driver_sql(
+            statement, {"profile_id": profile_id, "view": view, **columns}
+        )
+
+
+def find(
+    connection: Connection, profile_id: int, view: str, features: Iterable[int]
+) -> dict[int, str]:
+    """Return the text of those features that have one."""
+    table = tables.feature_name
+    found = {}
+    for chunk in _chunks(features):
+        rows = connection.execute(
+            select(table.c.feature, table.c.name).where(
+                table.c.profile_id == profile_id,
+                table.c.view == view,
+                table.c.feature.in_(chunk),
+            )
+        )
+        found.update({row.feature: row.name for row in rows})
+    return found
+
+
+def drop_uncounted(
+    connection: Connection, profile_id: int, view: str, features: Iterable[int]
+) -> None:
+    """Drop the text of those features that no message has any more."""
+    table, groups = tables.feature_name, tables.class_count
+    # One look at the key for each epoch and label.  A subquery without them
+    # would walk all counts of the profile for each feature.
+    keys = [
+        Key(profile_id, row.epoch, view, row.label)
+        for row in connection.execute(
+            select(groups.c.epoch, groups.c.label).where(
+                groups.c.profile_id == profile_id, groups.c.view == view
+            )
+        )
+    ]
+    for chunk in _chunks(features):
+        left = set(chunk)
+        for key in keys:
+            left -= feature_rows.counted(connection, key, sorted(left))
+        connection.execute(
+            delete(table).where(
+                table.c.profile_id == profile_id,
+                table.c.view == view,
+                table.c.feature.in_(sorted(left)),
+            )
+        )
+
+
+def _chunks(features: Iterable[int]) -> Iterable[list[int]]:
+    """Give the features in lists that fit into one query."""
+    asked = list(features)
+    for start in range(0, len(asked), _FEATURES_PER_QUERY):
+        yield asked[start : start + _FEATURES_PER_QUERY]

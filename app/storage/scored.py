@@ -1,0 +1,165 @@
+"""What was scored lately, so that it can be taught by its id alone?
+
+A bounded table: whoever fills it also calls `expire`.  It is written behind the
+answers, in batches, and losing its newest rows loses no feedback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import and_, delete, or_, select
+
+from app.storage import tables
+from app.storage.upsert import insert_into
+from app.storage.vector import encode, encode_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Row
+
+    from app.features.observation import Observation
+
+# As in `app.storage.ledger`.
+_DIGESTS_PER_QUERY: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRow:
+    """The features of a message that was scored; fields as in `LedgerRow`."""
+
+    digest: bytes
+    vector: bytes
+    encoded_names: bytes | None
+    feature_set: int
+    time: datetime
+
+    @classmethod
+    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
+        """Return the row of an observation that was scored at `time`."""
+        return cls(
+            digest=observation.digest,
+            vector=encode(observation.views),
+            encoded_names=(
+                encode_names(observation.names) if observation.names else None
+            ),
+            feature_set=observation.feature_set,
+            time=time,
+        )
+
+
+def put_many(
+    connection: Connection, profile_id: int, rows: Iterable[ScoredRow]
+) -> None:
+    """Remember messages; one that is there already counts as scored again."""
+    # By digest, and each once: workers that remember the same messages lock
+    # the rows in one order, so they wait for each other and never deadlock.
+    last = {row.digest: row for row in rows}
+    if not last:
+        return
+    new = insert_into(connection, tables.scored)
+    connection.execute(
+        new.on_conflict_do_update(
+            index_elements=[tables.scored.c.profile_id, tables.scored.c.digest],
+            set_={
+                name: new.excluded[name]
+                for name in ("vector", "names", "feature_set", "time")
+            },
+        ),
+        [
+            {
+                "profile_id": profile_id,
+                "digest": digest,
+                "vector": last[digest].vector,
+                "names": last[digest].encoded_names,
+                "feature_set": last[digest].feature_set,
+                "time": last[digest].time,
+            }
+            for digest in sorted(last)
+        ],
+    )
+
+
+def get(connection: Connection, profile_id: int, digest: bytes) -> ScoredRow | None:
+    """Return what is remembered of a message, or None."""
+    return get_many(connection, profile_id, {digest}).get(digest)
+
+
+def get_many(
+    connection: Connection, profile_id: int, digests: Iterable[bytes]
+) -> dict[bytes, ScoredRow]:
+    """Return what is remembered of each message, by digest."""
+    asked = list(digests)
+    found = {}
+    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
+        rows = connection.execute(
+            select(tables.scored).where(
+                tables.scored.c.profile_id == profile_id,
+                tables.scored.c.digest.in_(asked[start : start + _DIGESTS_PER_QUERY]),
+            )
+        )
+        for row in rows:
+            found[row.digest] = _read(row)
+    return found
+
+
+def expire(
+    connection: Connection, profile_id: int, *, before: datetime, keep: int
+) -> int:
+    """Forget what is too old or too much, and return how many rows that were.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile_id : int
+        Whose rows.
+    before : datetime
+        Rows scored earlier go.
+    keep : int
+        Of the others, the newest `keep` stay.
+    """
+    scored = tables.scored
+    first_over = connection.execute(
+        select(scored.c.time, scored.c.digest)
+        .where(scored.c.profile_id == profile_id)
+        .order_by(scored.c.time.desc(), scored.c.digest.desc())
+        .offset(keep)
+        .limit(1)
+    ).first()
+    gone = scored.c.time < before
+    if first_over is not None:
+        gone = or_(
+            gone,
+            scored.c.time < first_over.time,
+            and_(
+                scored.c.time == first_over.time,
+                scored.c.digest <= first_over.digest,
+            ),
+        )
+    return connection.execute(
+        delete(scored).where(
+            scored.c.profile_id == profile_id,
+            scored.c.digest.in_(
+                select(scored.c.digest)
+                .where(scored.c.profile_id == profile_id, gone)
+                # A row that another worker is just writing is not waited for:
+                # it is being scored again, and waiting might deadlock.
+                .with_for_update(skip_locked=True)
+            ),
+        )
+    ).rowcount
+
+
+def _read(row: Row[Any]) -> ScoredRow:
+    """Return a row of the table as what it means."""
+    return ScoredRow(
+        digest=row.digest,
+        vector=row.vector,
+        encoded_names=row.names,
+        feature_set=row.feature_set,
+        time=row.time,
+    )

@@ -1,0 +1,92 @@
+"""What has a profile learned, up to now?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+
+from app.errors import UnknownProfile
+from app.storage import counts, tables
+from app.storage.deltas import sum_by_epoch, sum_by_view
+from app.storage.fold import folded_revision
+from app.storage.ledger import rows_after
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from app.bayes.statistics import FeatureCounts
+    from app.storage.ledger import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+# Ledger rows held in memory at once while they are summed: some 10 MB.
+ROWS_AT_ONCE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """The training state that the database holds.
+
+    Parameters
+    ----------
+    tables : dict of str to FeatureCounts
+        Per view, the sum of the count tables and the unfolded ledger rows; no
+        entry for a view that nothing was learned of.
+    revision : int
+        Of the newest ledger row in that sum.
+    folded_revision : int
+        Of the newest ledger row in the count tables.
+    """
+
+    tables: dict[str, FeatureCounts]
+    revision: int
+    folded_revision: int
+
+
+def load(connection: Connection, profile: ProfileRow) -> StoredState:
+    """Return the state of a profile.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.reading`: one snapshot, so that a fold or a
+        feedback meanwhile changes nothing.
+    profile : ProfileRow
+        Whose state.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    InconsistentCounts
+        If the database holds a label that the profile has not.
+    """
+    revision = connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one_or_none()
+    if revision is None:
+        msg = f"The profile {profile.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    folded = folded_revision(connection, profile.id)
+    parts = [counts.load(connection, profile.id, profile.labels)]
+    for rows in batches_after(connection, profile.id, revision=folded):
+        parts += sum_by_epoch(rows, profile.labels).values()
+    return StoredState(
+        tables=sum_by_view(parts, n_classes=len(profile.labels)),
+        revision=revision,
+        folded_revision=folded,
+    )
+
+
+def batches_after(
+    connection: Connection, profile_id: int, *, revision: int
+) -> Iterator[list[LedgerRow]]:
+    """Give all rows after a revision, some at a time, oldest first."""
+    while rows := rows_after(
+        connection, profile_id, revision=revision, limit=ROWS_AT_ONCE
+    ):
+        yield rows
+        revision = rows[-1].revision

@@ -1,0 +1,47 @@
+"""Fixtures that several floors share: databases, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+
+import pytest
+
+from app.storage.engine import open_engine
+from app.storage.migrate import migrate
+from tests import postgres
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_url():
+    """URL of a PostgreSQL that is there for this session only."""
+    folder = postgres.binaries()
+    if folder is None:
+        reason = "PostgreSQL is not installed (apt install postgresql): not tested"
+        if os.environ.get(postgres.REQUIRE) == "1":
+            pytest.fail(f"{reason}, but {postgres.REQUIRE}=1")
+        pytest.skip(reason)
+    with postgres.cluster(folder) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request, tmp_path):
+    """URL of an empty database; the test runs once per kind of database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/postbayes.db"
+        return
+    url = request.getfixturevalue("postgres_url")
+    with postgres.schema(url, f"test_{next(_numbers)}") as schema_url:
+        yield schema_url
+
+
+@pytest.fixture
+def engine(database_url):
+    """Engine of a database with all tables and no rows."""
+    engine = open_engine(database_url)
+    migrate(engine)
+    yield engine
+    engine.dispose()
