@@ -50,8 +50,9 @@ def open_database(settings: Settings) -> Engine:
     engine = open_engine(settings.database_url, busy_timeout=settings.busy_timeout)
     migrate(engine)
     with reading(engine) as connection:
-        if profiles.find(connection, settings.profile) is not None:
-            return engine
+        names = {row.name for row in profiles.list_all(connection)}
+    if settings.profile in names:
+        return engine
     with writing(engine) as connection:
         profiles.create(
             connection,
@@ -105,7 +106,7 @@ class Application:
         self.live = LiveProfiles(self.engine, Specify(settings))
         keeps = settings.scored_days > 0 and settings.scored_rows > 0
         self.recent = Recent(store_words=settings.store_words) if keeps else None
-        upkeep = Upkeep(
+        self.upkeep = Upkeep(
             self.engine,
             self.live,
             self.recent,
@@ -113,7 +114,7 @@ class Application:
             scored_rows=settings.scored_rows,
             clock=now,
         )
-        self.writer = Writer(self.engine, upkeep)
+        self.writer = Writer(self.engine, self.upkeep)
         self.classify = Classify(self.live, self.recent, now)
         self.feedback = Feedback(
             self.live,

@@ -101,7 +101,7 @@ def explain(
     entries += [
         Entry(
             kind="feature",
-            feature=names[i] if names else f"#{x.ids[i] & (2**64 - 1):016x}",
+            feature=names[i] if names else f"#{int(x.ids[i]) % 2**64:016x}",
             view=view,
             log_odds=float(verdict.contributions[i]),
             features=1,

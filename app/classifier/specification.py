@@ -161,7 +161,8 @@ class Specification:
     @property
     def spam_mask(self) -> NDArray[np.bool_]:
         """Which of the classes stand for unwanted mail, shape (K,)."""
-        return np.isin(self.labels, self.spam_labels)
+        # np.isin takes five times as long, and every score asks.
+        return np.array([label in self.spam_labels for label in self.labels])
 
 
 def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:

@@ -10,7 +10,6 @@ from app.classifier.score import Verdict, score
 from app.errors import EmptyMessage
 from app.features.extract import extract
 from app.mail.parse import parse
-from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,14 +108,7 @@ class Classify:
         observation = observe(raw)
         classified = classify_observation(live, observation, strongest=strongest)
         if self._recent is not None:
-            self._recent.add(
-                ScoredRow(
-                    profile_id=live.row.id,
-                    digest=observation.digest,
-                    scored_at=self._clock(),
-                    observation=observation,
-                )
-            )
+            self._recent.add(live.row.id, observation, self._clock())
         return classified
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.score import Verdict, score
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
+from app.features.observation import Observation
 from app.services.classify import observe
 from app.storage import ledger, scored
 from app.storage.engine import reading
 from app.storage.ledger import Teaching
+from app.storage.vector import decode, decode_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.features.observation import Observation
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
     from app.services.writer import Writer
-    from app.storage.ledger import Outcome
+    from app.storage.ledger import LedgerRow, Outcome
+    from app.storage.scored import ScoredRow
 
 # Longer than the database's own time-out, so that its error comes first.
 PATIENCE: Final = 60.0
@@ -146,7 +148,7 @@ class Feedback:
         )
         if outcome.kind == "unknown":
             msg = (
-                f"the profile {profile!r} has not learned a message "
+                f"the profile {live.row.name!r} has not learned a message "
                 f"{digest.hex()}; there is nothing to forget"
             )
             raise UnknownMessage(msg)
@@ -175,13 +177,20 @@ class Feedback:
 
     def _commit(self, live: LiveProfile, teaching: Teaching) -> Outcome:
         try:
-            return self._writer.submit(live, teaching).result(PATIENCE)
+            outcome = self._writer.submit(live, teaching).result(PATIENCE)
         except FutureTimeoutError as error:
             msg = (
                 f"the database has not answered within {PATIENCE:.0f} s; the "
                 "feedback may still be stored, and sending it again is safe"
             )
             raise DatabaseUnavailable(msg) from error
+        if outcome.kind == "expired":
+            msg = (
+                f"message {teaching.digest.hex()} was learned so long ago that its "
+                "features are not kept any more; it can no longer be changed"
+            )
+            raise UnknownMessage(msg)
+        return outcome
 
     def _taught(
         self, live: LiveProfile, outcome: Outcome, before: Verdict | None
@@ -197,21 +206,27 @@ class Feedback:
     def _recall(self, live: LiveProfile, digest: bytes) -> Observation:
         """Return what was seen of a message when it was scored or taught."""
         if self._recent is not None:
-            row = self._recent.get(live.row.id, digest)
-            if row is not None:
-                return row.observation
+            observation = self._recent.get(live.row.id, digest)
+            if observation is not None:
+                return observation
         with reading(self._engine) as connection:
-            learned = ledger.latest(connection, live.row.id, digest)
-            if learned is not None:
-                return learned.observation
-            kept = scored.get(connection, live.row.id, digest)
-        if kept is None:
+            stored: LedgerRow | ScoredRow | None = ledger.latest(
+                connection, live.row.id, digest
+            )
+            if stored is None or stored.vector is None:
+                stored = scored.get(connection, live.row.id, digest)
+        if stored is None or stored.vector is None:
             msg = (
                 f"nothing is kept of a message {digest.hex()}: it was not scored "
                 "here, or too long ago; send the message itself"
             )
             raise UnknownMessage(msg)
-        return kept.observation
+        return Observation(
+            stored.digest,
+            stored.feature_set,
+            decode(stored.vector),
+            {} if stored.encoded_names is None else decode_names(stored.encoded_names),
+        )
 
 
 def require_label(live: LiveProfile, label: str) -> None:

@@ -100,7 +100,7 @@ class Learn:
         """Fold the ledger into the count tables, yielding rows per step."""
         while True:
             with writing(self._engine) as connection:
-                rows = fold.fold(connection, self._profile.row, BULK_FOLD_ROWS)
+                rows = fold.fold(connection, self._profile.row, limit=BULK_FOLD_ROWS)
             if not rows:
                 return
             yield rows

@@ -11,7 +11,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from app.bayes.statistics import FeatureCounts
-from app.classifier.learn import delta
 from app.classifier.snapshot import Snapshot
 from app.errors import UnknownProfile
 from app.storage import ledger, profiles, state
@@ -40,10 +39,6 @@ class LiveProfile:
         self.snapshot = snapshot
         self._learning = threading.Lock()
 
-    def label_index(self, label: str) -> int:
-        """Return the class index of a label that the profile has."""
-        return self.row.labels.index(label)
-
     def apply(self, rows: Iterable[LedgerRow]) -> bool:
         """Add ledger rows to the snapshot, in the order of their revisions.
 
@@ -68,12 +63,7 @@ class LiveProfile:
                     complete = False
                     break
                 revision = row.revision
-                moved = delta(
-                    row.views,
-                    before=self._index(row.label_before),
-                    after=self._index(row.label),
-                    n_classes=snapshot.specification.n_classes,
-                )
+                moved = row.delta(self.row.labels)
                 for view, counts in moved.items():
                     parts.setdefault(view, []).append(counts)
             if revision > snapshot.revision:
@@ -95,14 +85,14 @@ class LiveProfile:
         while True:
             with reading(engine) as connection:
                 rows = ledger.rows_after(
-                    connection, self.row.id, self.snapshot.revision, CATCH_UP_ROWS
+                    connection,
+                    self.row.id,
+                    revision=self.snapshot.revision,
+                    limit=CATCH_UP_ROWS,
                 )
             self.apply(rows)
             if len(rows) < CATCH_UP_ROWS:
                 return self.snapshot.revision - start
-
-    def _index(self, label: str | None) -> int | None:
-        return None if label is None else self.label_index(label)
 
 
 class LiveProfiles:

@@ -82,12 +82,15 @@ class Upkeep:
                 self._recent.flush(self._engine)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:
-            with writing(self._engine) as connection:
-                scored.expire(
-                    connection,
-                    before=self._clock() - self._keep,
-                    rows=self._scored_rows,
-                )
+            oldest = self._clock() - self._keep
+            for live in self._live:
+                with writing(self._engine) as connection:
+                    scored.expire(
+                        connection,
+                        live.row.id,
+                        before=oldest,
+                        keep=self._scored_rows,
+                    )
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         return any([self._fold(live) for live in self._live])
 
@@ -97,7 +100,7 @@ class Upkeep:
         if self._folded.get(live.row.id) == revision:
             return False
         with writing(self._engine) as connection:
-            rows = fold.fold(connection, live.row, FOLD_ROWS)
+            rows = fold.fold(connection, live.row, limit=FOLD_ROWS)
         if rows == FOLD_ROWS:
             return True
         self._folded[live.row.id] = revision

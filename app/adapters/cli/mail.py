@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import httpx
+import httpx2
 import typer
 from rich.text import Text
 
@@ -212,7 +212,7 @@ def _ask(
     """
     method = "DELETE" if raw is None and document is None else "POST"
     try:
-        answer = httpx.request(
+        answer = httpx2.request(
             method,
             url.rstrip("/") + path,
             params=query,
@@ -221,7 +221,7 @@ def _ask(
             headers=RAW if raw is not None else None,
             timeout=60,
         )
-    except (httpx.TransportError, httpx.InvalidURL) as error:
+    except (httpx2.TransportError, httpx2.InvalidURL) as error:
         msg = f"the service at {url} does not answer: {error}"
         raise DatabaseUnavailable(msg) from error
     if answer.is_success:

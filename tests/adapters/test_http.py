@@ -1,0 +1,364 @@
+"""The HTTP door: shapes, statuses, and sentences that say what to do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.adapters.http.app import create_app
+from app.bootstrap import Application
+from app.settings import Settings
+from tests.messages import HAM, SPAM, ham, spam
+
+RAW = {"content-type": "message/rfc822"}
+
+
+def served(tmp_path, **settings):
+    """Return a client of an application over an empty SQLite database."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    settings = Settings(_env_file=None, database_url=url, **settings)
+    return TestClient(create_app(Application(settings)))
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service that has learned six messages."""
+    with served(tmp_path) as client:
+        for raw in HAM:
+            client.post("/feedback?label=ham", content=raw, headers=RAW)
+        for raw in SPAM:
+            client.post("/feedback?label=spam", content=raw, headers=RAW)
+        yield client
+
+
+def problem(answer):
+    """Return status, short type and detail of a problem document."""
+    assert "application/problem+json" == answer.headers["content-type"]
+    document = answer.json()
+    assert document["status"] == answer.status_code
+    return (
+        answer.status_code,
+        document["type"].removeprefix("urn:postbayes:problem:"),
+        document["detail"],
+    )
+
+
+def test_a_raw_message_is_classified(client):
+    """The answer has the documented fields, and they agree with each other."""
+    answer = client.post("/classify", content=spam(7), headers=RAW).json()
+
+    assert "spam" == answer["decision"] == answer["label"]
+    assert answer["probability"] == pytest.approx(
+        1 / (1 + math.exp(-answer["log_odds"]))
+    )
+    assert {"ham", "spam"} == answer["log_posterior"].keys()
+    assert {"words", "words_bernoulli"} == answer["views"].keys()
+    assert "multinomial" == answer["views"]["words"]["event_model"]
+    assert ("default", 6, []) == (
+        answer["profile"],
+        answer["revision"],
+        answer["defects"],
+    )
+
+
+@pytest.mark.parametrize("explain", [0, 1, 5, 1000])
+def test_the_explanation_sums_to_the_log_odds(client, explain):
+    """Prior, strongest features and rest add up, however many are asked for."""
+    answer = client.post(
+        f"/classify?explain={explain}", content=spam(7), headers=RAW
+    ).json()
+
+    entries = answer["explanation"]
+    assert answer["log_odds"] == pytest.approx(
+        sum(entry["log_odds"] for entry in entries), abs=1e-9
+    )
+    assert ("prior", "rest") == (entries[0]["kind"], entries[-1]["kind"])
+    assert len(entries) - 2 <= explain
+
+
+def test_json_and_raw_give_the_same_answer(client):
+    """A message inside JSON is the message itself."""
+    raw = client.post("/classify", content=SPAM[0], headers=RAW).json()
+
+    wrapped = client.post("/classify", json={"message": SPAM[0].decode()}).json()
+
+    assert raw == wrapped
+
+
+def test_the_fields_of_a_form_are_a_message(client):
+    """A contact form posts subject, from and body, and no RFC 5322."""
+    answer = client.post(
+        "/classify",
+        json={"subject": "cheap pills", "from": "a@pills.example", "body": "free money"},
+    ).json()
+
+    assert "spam" == answer["decision"]
+    assert "subject:pills" in {entry["feature"] for entry in answer["explanation"]}
+
+
+def test_a_form_cannot_add_headers(client):
+    """Line ends in a field are spaces: they start no header."""
+    plain = client.post("/classify", json={"subject": "hi X-Evil: yes", "body": "b"})
+    folded = client.post(
+        "/classify", json={"subject": "hi\r\nX-Evil: yes", "body": "b"}
+    )
+
+    assert plain.json()["id"] == folded.json()["id"]
+
+
+def test_html_of_a_form_is_read(client):
+    """The HTML of a form counts as an alternative of its text."""
+    answer = client.post(
+        "/classify?explain=50", json={"html": "<p>Claim your <b>money</b></p>"}
+    ).json()
+
+    assert "money" in {entry["feature"] for entry in answer["explanation"]}
+
+
+def test_feedback_is_learned_once_and_moved(client):
+    """learned, unchanged, relabelled: the outcome says which."""
+    first = client.post("/feedback?label=spam", content=ham(50), headers=RAW).json()
+    again = client.post("/feedback?label=spam", content=ham(50), headers=RAW).json()
+    moved = client.post("/feedback?label=ham", content=ham(50), headers=RAW).json()
+
+    assert ("learned", 7) == (first["outcome"], first["revision"])
+    assert ("unchanged", 7) == (again["outcome"], again["revision"])
+    assert ("relabelled", 8) == (moved["outcome"], moved["revision"])
+    assert ("spam", "ham") == (moved["label_before"], moved["label"])
+    assert first["id"] == again["id"] == moved["id"]
+    assert first["score_before"]["log_odds"] < again["score_before"]["log_odds"]
+
+
+def test_teaching_by_id_needs_no_second_upload(client):
+    """The id of an answer and a label are a feedback."""
+    scored = client.post("/classify", content=spam(9), headers=RAW).json()
+
+    taught = client.post("/feedback", json={"id": scored["id"], "label": "spam"}).json()
+
+    assert ("learned", scored["id"]) == (taught["outcome"], taught["id"])
+    assert scored["log_odds"] == taught["score_before"]["log_odds"]
+
+
+def test_feedback_as_json_with_a_message_and_a_source(client):
+    """A message in JSON with its label; the label may stand in the query too."""
+    document = {"message": spam(8).decode(), "label": "spam", "source": "ann"}
+    one = client.post("/feedback", json=document).json()
+    document = {"subject": "lunch", "body": "noon?", "source": "ann"}
+    two = client.post("/feedback?label=ham", json=document).json()
+
+    assert ("learned", "learned") == (one["outcome"], two["outcome"])
+
+
+def test_a_message_is_forgotten_by_its_id(client):
+    """DELETE takes it back; a second time there is nothing to forget."""
+    score = client.post("/classify", content=spam(3), headers=RAW).json()["log_odds"]
+    taught = client.post("/feedback?label=spam", content=spam(3), headers=RAW).json()
+
+    gone = client.delete(f"/feedback/{taught['id']}").json()
+
+    assert ("forgotten", None, "spam") == (
+        gone["outcome"],
+        gone["label"],
+        gone["label_before"],
+    )
+    after = client.post("/classify", content=spam(3), headers=RAW).json()["log_odds"]
+    assert score == after
+    again = problem(client.delete(f"/feedback/{taught['id']}"))
+    assert (404, "unknown-message") == again[:2]
+
+
+def test_a_profile_says_what_it_has_learned(client):
+    """Labels, messages and features of a profile are there to read."""
+    profile = client.get("/profiles/default").json()
+
+    assert {"ham": 3, "spam": 3} == profile["messages"]
+    assert ["ham", "spam"] == profile["labels"]
+    assert profile["views"]["words"]["features"] > 20
+    assert 6 == profile["revision"]
+
+
+def test_health_readiness_and_docs_answer(client):
+    """A supervisor and a developer find what they look for."""
+    assert {"status": "ok"} == client.get("/healthz").json()
+    assert {"status": "ready"} == client.get("/readyz").json()
+    assert 200 == client.get("/docs").status_code
+    paths = client.get("/openapi.json").json()["paths"]
+    body = paths["/classify"]["post"]["requestBody"]["content"]
+    assert {"message/rfc822", "application/json"} == body.keys()
+
+
+def test_a_writer_that_died_is_not_ready(client):
+    """Readiness fails when nothing could be learned any more."""
+    client.app.state.application.writer.stop()
+
+    status, kind, detail = problem(client.get("/readyz"))
+
+    assert (503, "database-unavailable") == (status, kind)
+    assert "restart" in detail
+
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "request_", "status", "kind", "says"),
+    [
+        ("POST", "/classify", {"headers": RAW}, 400, "empty-message", "no body"),
+        (
+            "POST",
+            "/classify",
+            {"content": b"x", "headers": {"content-type": "text/css"}},
+            415,
+            "unsupported-content-type",
+            "message/rfc822",
+        ),
+        (
+            "POST",
+            "/classify",
+            {"data": {"a": "b"}},
+            415,
+            "unsupported-content-type",
+            "--data-binary",
+        ),
+        (
+            "POST",
+            "/classify",
+            {"content": b'{"message": ', "headers": JSON},
+            400,
+            "malformed-request",
+            "Invalid JSON",
+        ),
+        (
+            "POST",
+            "/classify",
+            {"content": b"[1, 2]", "headers": JSON},
+            400,
+            "malformed-request",
+            "cannot be used",
+        ),
+        (
+            "POST",
+            "/classify",
+            {"json": {"subjekt": "x"}},
+            400,
+            "malformed-request",
+            "subjekt",
+        ),
+        ("POST", "/classify", {"json": {}}, 400, "empty-message", "holds no message"),
+        (
+            "POST",
+            "/classify",
+            {"json": {"message": "x", "body": "y"}},
+            400,
+            "malformed-request",
+            "not both",
+        ),
+        (
+            "POST",
+            "/classify?explain=-1",
+            {"content": b"x", "headers": RAW},
+            422,
+            "malformed-request",
+            "explain",
+        ),
+        (
+            "POST",
+            "/classify?profile=nobody",
+            {"content": b"x", "headers": RAW},
+            404,
+            "unknown-profile",
+            "'nobody'",
+        ),
+        (
+            "POST",
+            "/feedback",
+            {"content": b"x", "headers": RAW},
+            422,
+            "missing-label",
+            "?label=spam",
+        ),
+        (
+            "POST",
+            "/feedback?label=junk",
+            {"content": b"x", "headers": RAW},
+            422,
+            "unknown-label",
+            "ham, spam",
+        ),
+        (
+            "POST",
+            "/feedback",
+            {"json": {"id": "00" * 16}},
+            422,
+            "missing-label",
+            "label",
+        ),
+        (
+            "POST",
+            "/feedback",
+            {"json": {"id": "00" * 16, "label": "spam"}},
+            404,
+            "unknown-message",
+            "send the message itself",
+        ),
+        (
+            "POST",
+            "/feedback",
+            {"json": {"id": "zz", "label": "spam"}},
+            404,
+            "unknown-message",
+            "32 hexadecimal digits",
+        ),
+        (
+            "POST",
+            "/feedback",
+            {"json": {"id": "00" * 16, "label": "spam", "body": "x"}},
+            400,
+            "malformed-request",
+            "not both",
+        ),
+        ("DELETE", "/feedback/abc", {}, 404, "unknown-message", "32 hexadecimal"),
+        ("GET", "/profiles/nobody", {}, 404, "unknown-profile", "'nobody'"),
+        ("GET", "/nowhere", {}, 404, "about:blank", "/docs"),
+        ("PUT", "/classify", {}, 405, "about:blank", "/docs"),
+    ],
+)
+def test_each_bad_request_has_its_status_and_a_way_out(
+    client, method, path, request_, status, kind, says
+):
+    """Status, problem type, and a sentence that says what to do."""
+    got = problem(client.request(method, path, **request_))
+
+    assert (status, kind) == got[:2]
+    assert says in got[2]
+    assert 6 == client.get("/profiles/default").json()["revision"]
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(tmp_path):
+    """413, whether the length is announced or the body is chunked."""
+    with served(tmp_path, max_request_bytes=2048) as client:
+        announced = client.post("/classify", content=b"x" * 4096, headers=RAW)
+        chunked = client.post(
+            "/classify", content=iter([b"x" * 1024] * 4), headers=RAW
+        )
+        within = client.post("/classify", content=b"x" * 2048, headers=RAW)
+
+    for answer in (announced, chunked):
+        status, kind, detail = problem(answer)
+        assert (413, "message-too-large") == (status, kind)
+        assert "POSTBAYES_MAX_REQUEST_BYTES" in detail
+    assert 200 == within.status_code
+
+
+def test_a_database_that_is_away_is_a_503_with_retry_after(tmp_path):
+    """Feedback that cannot be stored says when to try again."""
+    with served(tmp_path) as client:
+        client.app.state.application.writer.stop()
+        answer = client.post("/feedback?label=ham", content=HAM[0], headers=RAW)
+        scored = client.post("/classify", content=HAM[0], headers=RAW)
+
+    assert (503, "database-unavailable") == problem(answer)[:2]
+    assert "5" == answer.headers["retry-after"]
+    assert 200 == scored.status_code

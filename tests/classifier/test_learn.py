@@ -1,0 +1,51 @@
+"""What one labelled message adds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+from app.classifier.learn import delta
+from app.errors import InvalidObservation
+
+messages = st.dictionaries(
+    st.integers(-(2**63), 2**63 - 1), st.integers(1, 9), max_size=6
+).map(SparseCounts.of)
+classes = st.none() | st.integers(0, 2)
+
+
+def plain(x: SparseCounts, label: int | None) -> FeatureCounts:
+    """Return the textbook delta of one message."""
+    if label is None:
+        return FeatureCounts.zero(3)
+    return FeatureCounts.of(x, label=label, n_classes=3)
+
+
+@given(messages, classes, classes)
+def test_a_move_is_unlearning_and_learning(x, before, after):
+    """The delta of a move is the new label's delta less the old one's."""
+    expected = plain(x, after) - plain(x, before)
+
+    moved = delta({"words": x}, before=before, after=after, n_classes=3)
+
+    assert {"words": expected} == moved
+
+
+@given(messages, classes, classes, classes)
+def test_moves_compose(x, first, second, third):
+    """Moving twice is moving once from the first label to the last."""
+    steps = [
+        delta({"v": x}, before=a, after=b, n_classes=3)["v"]
+        for a, b in ((first, second), (second, third))
+    ]
+
+    assert delta({"v": x}, before=first, after=third, n_classes=3)["v"] == (
+        steps[0] + steps[1]
+    )
+
+
+def test_a_label_out_of_range_is_refused():
+    """A class index that does not exist names itself in the error."""
+    with pytest.raises(InvalidObservation, match=r"label 2 is not in range\(2\)"):
+        delta({"v": SparseCounts.of({1: 1})}, before=None, after=2, n_classes=2)

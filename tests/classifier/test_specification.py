@@ -1,0 +1,63 @@
+"""What a profile may be made of."""
+
+import math
+
+import pytest
+
+from app.classifier.specification import Specification, VerdictRule
+from app.errors import InvalidSetting
+
+
+def test_a_new_profile_tells_ham_from_spam():
+    """The shipped labels are ham and spam, and spam is the unwanted one."""
+    specification = Specification()
+
+    assert ("ham", "spam") == specification.labels
+    assert [False, True] == specification.spam_mask.tolist()
+    assert ("words",) == specification.views
+
+
+def test_a_site_may_have_more_labels_on_either_side():
+    """Several labels may stand for spam, and several for wanted mail."""
+    specification = Specification(
+        labels=("ham", "newsletter", "spam", "phishing"),
+        spam_labels=("spam", "phishing"),
+    )
+
+    assert [False, False, True, True] == specification.spam_mask.tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "spam_labels", "sentence"),
+    [
+        (("spam",), ("spam",), "2 to 64 different labels"),
+        (("ham", "spam", "ham"), ("spam",), "2 to 64 different labels"),
+        (("ham", "Spam"), ("Spam",), "lower-case letters"),
+        (("ham", "my spam"), ("my spam",), "lower-case letters"),
+        (("ham", ""), ("",), "lower-case letters"),
+        (("ham", "s" * 33), ("s" * 33,), "at most 32 characters"),
+        (("ham", "spam"), ("junk",), "not among the labels"),
+        (("ham", "spam"), (), "at least one label must stand for spam"),
+        (("ham", "spam"), ("ham", "spam"), "at least one label must stand for spam"),
+    ],
+)
+def test_labels_that_make_no_filter_are_refused(labels, spam_labels, sentence):
+    """The error says which rule the labels break."""
+    with pytest.raises(InvalidSetting, match=sentence):
+        Specification(labels=labels, spam_labels=spam_labels)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_a_scale_must_be_positive_and_finite(scale):
+    """A scale that is no weight is refused with its value."""
+    with pytest.raises(InvalidSetting, match="scale"):
+        VerdictRule(scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("ham", "spam"), [(1.0, 0.0), (math.nan, 0.0), (-math.inf, 0.0), (0.0, math.inf)]
+)
+def test_thresholds_must_be_finite_and_in_order(ham, spam):
+    """The ham threshold is not above the spam threshold."""
+    with pytest.raises(InvalidSetting, match="threshold"):
+        VerdictRule(ham_threshold=ham, spam_threshold=spam)

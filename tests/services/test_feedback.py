@@ -1,0 +1,332 @@
+"""Feedback: learned once, moved exactly, taken back without a trace."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app.classifier.score import score
+from app.errors import (
+    DatabaseUnavailable,
+    EmptyMessage,
+    UnknownLabel,
+    UnknownMessage,
+    UnknownProfile,
+)
+from app.services.classify import observe
+from app.storage import audit
+from app.storage import fold as folding
+from app.storage.engine import reading, writing
+from tests.messages import HAM, SPAM, ham, spam
+from tests.services.conftest import running
+
+
+def teach(app, raw, label, profile="default"):
+    """Teach one message by its bytes."""
+    return app.feedback.teach(profile, raw, label=label, source="test")
+
+
+def state(app):
+    """Return what the default profile knows: bit for bit comparable."""
+    return app.live.get("default").snapshot.tables["words"].flatten()
+
+
+def log_odds(app, raw):
+    """Return the log-odds of a message now."""
+    return app.classify("default", raw, strongest=0).verdict.log_odds
+
+
+def fold(app):
+    """Fold all of the ledger into the count tables."""
+    folded = 1
+    while folded:
+        with writing(app.engine) as connection:
+            folded = folding.fold(connection, app.live.get("default").row, limit=2)
+
+
+def difference(app):
+    """Return what an audit of the default profile finds."""
+    with reading(app.engine) as connection:
+        return audit.audit(connection, app.live.get("default").row).difference
+
+
+def test_what_is_taught_changes_the_next_score(app):
+    """A message taught as spam scores higher than before."""
+    before = log_odds(app, SPAM[0])
+
+    taught = teach(app, SPAM[0], "spam")
+
+    assert ("learned", 1) == (taught.outcome.kind, taught.revision)
+    assert taught.before.log_odds == before
+    assert log_odds(app, SPAM[0]) > before
+
+
+def test_the_same_feedback_twice_is_learned_once(app):
+    """Feedback is idempotent: the second time nothing changes."""
+    teach(app, SPAM[0], "spam")
+    once = state(app)
+
+    again = teach(app, SPAM[0], "spam")
+
+    assert ("unchanged", 1) == (again.outcome.kind, again.revision)
+    assert once == state(app)
+
+
+def test_another_label_moves_the_message(app):
+    """A corrected message leaves the state of one that was right at once."""
+    teach(app, HAM[0], "spam")
+    teach(app, SPAM[0], "spam")
+
+    moved = teach(app, HAM[0], "ham")
+
+    assert "relabelled" == moved.outcome.kind
+    assert ("spam", "ham") == (moved.outcome.label_before, moved.outcome.label)
+    with running(database_url=app.settings.database_url, profile="other") as other:
+        teach(other, SPAM[0], "spam", "other")
+        teach(other, HAM[0], "ham", "other")
+        expected = other.live.get("other").snapshot.tables["words"].flatten()
+    assert expected == state(app)
+
+
+def test_forgetting_leaves_no_trace(app):
+    """A message taken back leaves the state that never learned it."""
+    teach(app, SPAM[0], "spam")
+    before = state(app)
+    taught = teach(app, HAM[0], "ham")
+
+    forgotten = app.feedback.forget("default", taught.outcome.digest, source="test")
+
+    assert ("forgotten", None) == (forgotten.outcome.kind, forgotten.outcome.label)
+    assert before == state(app)
+    with pytest.raises(UnknownMessage, match="nothing to forget"):
+        app.feedback.forget("default", taught.outcome.digest, source="test")
+
+
+def test_a_message_is_taught_by_the_id_of_its_score(app):
+    """No second upload: the id that scoring returned is enough at once."""
+    classified = app.classify("default", SPAM[1], strongest=0)
+
+    taught = app.feedback.teach_by_id(
+        "default", classified.observation.digest, label="spam", source="test"
+    )
+
+    assert "learned" == taught.outcome.kind
+    assert taught.before.log_odds == classified.verdict.log_odds
+    assert {"words": state(app)} == app_taught_directly(app, SPAM[1])
+
+
+def app_taught_directly(app, raw):
+    """Return the state of a profile that was taught the bytes themselves."""
+    with running(database_url=app.settings.database_url, profile="direct") as other:
+        teach(other, raw, "spam", "direct")
+        return {"words": other.live.get("direct").snapshot.tables["words"].flatten()}
+
+
+def test_an_id_is_good_after_a_restart(database_url):
+    """What was scored before a clean stop can be taught by id after it."""
+    with running(database_url=database_url) as app:
+        digest = app.classify("default", SPAM[1], strongest=0).observation.digest
+
+    with running(database_url=database_url) as app:
+        taught = app.feedback.teach_by_id(
+            "default", digest, label="spam", source="test"
+        )
+
+    assert "learned" == taught.outcome.kind
+
+
+def test_a_learned_message_is_moved_by_its_id(app):
+    """A message that was taught with its bytes can be corrected by id."""
+    taught = teach(app, HAM[1], "spam")
+
+    moved = app.feedback.teach_by_id(
+        "default", taught.outcome.digest, label="ham", source="test"
+    )
+
+    assert "relabelled" == moved.outcome.kind
+
+
+def test_an_id_that_nobody_gave_is_unknown(app):
+    """The error says to send the message itself."""
+    with pytest.raises(UnknownMessage, match="send the message itself"):
+        app.feedback.teach_by_id("default", bytes(16), label="ham", source="test")
+
+
+def test_a_site_that_keeps_no_scores_cannot_teach_by_id(database_url):
+    """With scored_days at 0 nothing is kept of a scored message."""
+    with running(database_url=database_url, scored_days=0) as app:
+        digest = app.classify("default", SPAM[1], strongest=0).observation.digest
+        with pytest.raises(UnknownMessage, match="send the message itself"):
+            app.feedback.teach_by_id("default", digest, label="spam", source="test")
+
+
+def test_bad_names_are_refused_and_change_nothing(app):
+    """A label, a profile or a message that is not there names itself."""
+    with pytest.raises(UnknownLabel, match="'junk'.*ham, spam"):
+        teach(app, SPAM[0], "junk")
+    with pytest.raises(UnknownProfile, match="'nobody'"):
+        teach(app, SPAM[0], "spam", "nobody")
+    with pytest.raises(EmptyMessage, match="empty"):
+        teach(app, b"", "spam")
+
+    assert 0 == state(app).vocabulary
+    assert 0 == app.live.get("default").snapshot.revision
+
+
+def test_what_was_acknowledged_is_there_after_a_restart(database_url):
+    """A restart gives the same score, bit for bit."""
+    with running(database_url=database_url) as app:
+        for n in range(12):
+            teach(app, ham(n), "ham")
+            teach(app, spam(n), "spam")
+        before = state(app)
+        scored = log_odds(app, spam(99))
+
+    with running(database_url=database_url) as app:
+        after = state(app)
+        again = log_odds(app, spam(99))
+
+    assert before == after
+    assert scored == again
+
+
+def test_concurrent_feedback_is_all_there_and_none_twice(app):
+    """Sixteen threads teach, move and repeat; the ledger adds up."""
+    jobs = [(ham(n), "ham") for n in range(40)] + [(spam(n), "spam") for n in range(40)]
+    jobs += [(ham(n), "spam") for n in range(10)] + [(spam(n), "spam") for n in range(20)]
+
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(lambda job: teach(app, *job).outcome, jobs))
+
+    revisions = sorted(o.row.revision for o in outcomes if o.row is not None)
+    assert list(range(1, len(revisions) + 1)) == revisions
+    assert 80 == app.live.get("default").snapshot.messages.sum()
+    assert 0 == difference(app)
+    app.stop()
+    with running(database_url=app.settings.database_url) as other:
+        assert state(other) == state(app)
+
+
+def test_two_processes_follow_each_other(database_url):
+    """What one learns the other answers with, after a refresh."""
+    with (
+        running(database_url=database_url) as one,
+        running(database_url=database_url) as two,
+    ):
+        teach(one, SPAM[0], "spam")
+        two.live.refresh()
+        teach(two, HAM[0], "ham")
+        teach(two, SPAM[1], "spam")
+        one.live.refresh()
+
+        assert state(one) == state(two)
+        assert log_odds(one, SPAM[2]) == log_odds(two, SPAM[2])
+
+
+def test_a_writer_that_missed_rows_reads_them_before_its_own(database_url):
+    """Feedback after another process's catches up instead of skipping."""
+    with (
+        running(database_url=database_url) as one,
+        running(database_url=database_url) as two,
+    ):
+        teach(one, SPAM[0], "spam")
+        teach(two, HAM[0], "ham")
+
+        assert 2 == two.live.get("default").snapshot.messages.sum()
+
+
+def test_a_profile_made_elsewhere_is_noticed(app):
+    """A profile that another process makes is there after a refresh."""
+    with running(database_url=app.settings.database_url, profile="second"):
+        pass
+
+    app.live.refresh()
+
+    assert "second" == app.live.get("second").row.name
+
+
+def test_a_locked_database_refuses_feedback_and_goes_on_scoring(tmp_path):
+    """While another process holds the lock: 503 for feedback, scores for mail."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    with (
+        running(database_url=url, busy_timeout=0.2) as app,
+        running(database_url=url) as other,
+    ):
+        teach(app, SPAM[0], "spam")
+        known = state(app)
+        with writing(other.engine):
+            with pytest.raises(DatabaseUnavailable, match="later"):
+                teach(app, HAM[0], "ham")
+            assert log_odds(app, SPAM[0]) > 0
+
+        assert known == state(app)
+        assert "learned" == teach(app, HAM[0], "ham").outcome.kind
+
+
+def test_several_labels_are_learned_and_explained(database_url):
+    """A site may have newsletters and phishing beside ham and spam."""
+    with running(
+        database_url=database_url,
+        labels=("ham", "newsletter", "spam", "phishing"),
+        spam_labels=("spam", "phishing"),
+    ) as app:
+        teach(app, HAM[0], "ham")
+        teach(app, HAM[1], "newsletter")
+        teach(app, SPAM[0], "spam")
+        teach(app, SPAM[2], "phishing")
+        classified = app.classify("default", SPAM[2], strongest=3)
+
+    assert "phishing" == classified.labels[classified.verdict.label]
+    assert "spam" == classified.verdict.decision
+    assert classified.verdict.log_odds == pytest.approx(
+        sum(entry.log_odds for entry in classified.explanation), abs=1e-9
+    )
+
+
+def test_a_site_without_words_stores_none(database_url):
+    """With store_words off no text of a feature is in the database."""
+    with running(database_url=database_url, store_words=False) as app:
+        digest = app.classify("default", SPAM[1], strongest=0).observation.digest
+        teach(app, SPAM[0], "spam")
+        app.feedback.teach_by_id("default", digest, label="spam", source="test")
+        fold(app)
+        with reading(app.engine) as connection:
+            names = connection.exec_driver_sql(
+                "SELECT count(*) FROM feature_name"
+            ).scalar()
+            kept = connection.exec_driver_sql(
+                "SELECT count(*) FROM ledger WHERE names IS NOT NULL"
+            ).scalar()
+
+    assert (0, 0) == (names, kept)
+
+
+def test_after_a_fold_the_tables_read_as_a_person_expects(app):
+    """Folded counts name view, label and word, and the audit stays at zero."""
+    teach(app, SPAM[0], "spam")
+    teach(app, SPAM[1], "spam")
+    teach(app, HAM[0], "ham")
+    fold(app)
+
+    with reading(app.engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT c.label, c.messages FROM feature_count c JOIN feature_name n"
+            " ON n.profile_id = c.profile_id AND n.view = c.view"
+            " AND n.feature = c.feature WHERE n.name = 'money'"
+        ).all()
+
+    assert [("spam", 2)] == [tuple(row) for row in rows]
+    assert 0 == difference(app)
+
+
+def test_score_before_learning_is_kept_in_the_ledger(app):
+    """The ledger holds the verdict that the message had before it was learned."""
+    teach(app, SPAM[0], "spam")
+    expected = score(app.live.get("default").snapshot, observe(SPAM[1]).views)
+
+    row = teach(app, SPAM[1], "spam").outcome.row
+
+    assert expected.log_odds == row.scores["log_odds"]
+    assert expected.decision == row.scores["decision"]
+    assert set(expected.views) == set(row.scores["views"])
