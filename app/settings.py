@@ -44,9 +44,7 @@ class Settings(BaseSettings):
         "`postgresql://user:password@host/name`.",
     )
     host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
-    port: int = Field(
-        8025, ge=0, le=65535, description="Port that `serve` listens on."
-    )
+    port: int = Field(8025, ge=0, le=65535, description="Port that `serve` listens on.")
     profile: str = Field(
         "default",
         description="Profile that is made at the first start and used where a "
@@ -85,8 +83,7 @@ class Settings(BaseSettings):
     )
     spam_threshold: float | None = Field(
         None,
-        description="Decide *spam* from this log-odds up, in nats. "
-        "Unset: as shipped.",
+        description="Decide *spam* from this log-odds up, in nats. Unset: as shipped.",
     )
     ham_threshold: float | None = Field(
         None,

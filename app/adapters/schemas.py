@@ -54,9 +54,15 @@ class TextIn(BaseModel):
 
     def mixed(self) -> bool:
         """Tell whether both forms were used at once."""
-        fields = (self.subject, self.from_, self.to, self.reply_to)
-        fields += (self.body, self.html)
-        return self.message is not None and any(f is not None for f in fields)
+        fields = self.model_fields_set & {
+            "subject",
+            "from_",
+            "to",
+            "reply_to",
+            "body",
+            "html",
+        }
+        return self.message is not None and bool(fields)
 
 
 class FeedbackIn(TextIn):
@@ -121,10 +127,16 @@ class EntryOut(BaseModel):
         )
 
 
-class ClassifyOut(VerdictOut):
-    """The answer of `/classify`."""
+class IdentifiedOut(BaseModel):
+    """What begins with the id of a message."""
 
     id: str = Field(description="Teach the message by this id.")
+
+
+# pydantic takes the fields of the last base first: the id stands first.
+class ClassifyOut(VerdictOut, IdentifiedOut):
+    """The answer of `/classify`."""
+
     explanation: list[EntryOut] = Field(
         description="Entries whose log_odds sum to that of the verdict."
     )

@@ -84,14 +84,14 @@ class Verdict:
 
 
 def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
-    """Return the verdict of a snapshot on the features of a message.
+    r"""Return the verdict of a snapshot on the features of a message.
 
     Notes
     -----
     With :math:`f_{ic}` the log-likelihood of feature *i* in class *c* and
     *n* the number of features seen before, the verdict's joint is
 
-    .. math:: J_c = \\log \\pi_c + \\frac{s}{\\sqrt n} \\sum_i f_{ic}
+    .. math:: J_c = \log \pi_c + \frac{s}{\sqrt n} \sum_i f_{ic}
 
     (`app.classifier.specification.VerdictRule` says why).  The log-odds of a
     set of classes against the rest is a difference of two log-sum-exps, which

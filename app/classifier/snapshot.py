@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Likelihood
+    from app.bayes.sparse import SparseCounts
     from app.bayes.statistics import FeatureCounts
     from app.classifier.specification import Specification
 
@@ -44,7 +45,7 @@ class Snapshot:
     specification: Specification
     revision: int
     tables: Mapping[str, FeatureTable]
-    likelihoods: Mapping[str, Likelihood]
+    likelihoods: Mapping[str, Likelihood[SparseCounts]]
     messages: NDArray[np.int64]
     log_prior: NDArray[np.float64]
 
@@ -76,9 +77,7 @@ class Snapshot:
         }
         return cls._fit(specification, tables, revision)
 
-    def learn(
-        self, delta: Mapping[str, FeatureCounts], *, revision: int
-    ) -> Snapshot:
+    def learn(self, delta: Mapping[str, FeatureCounts], *, revision: int) -> Snapshot:
         """Return the snapshot after one more ledger row.
 
         Raises

@@ -27,6 +27,8 @@ LABELS: Final = ("ham", "spam")
 SPAM_LABELS: Final = ("spam",)
 """The labels that stand for unwanted mail unless a site wants more."""
 
+MIN_LABELS: Final = 2
+
 MAX_LABELS: Final = 64
 """POPFile's users kept a dozen buckets; each label is a column in memory."""
 
@@ -173,15 +175,14 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
     InvalidSetting
         With a sentence that says which rule they break.
     """
-    if not 2 <= len(labels) <= MAX_LABELS or len(set(labels)) < len(labels):
+    if not MIN_LABELS <= len(labels) <= MAX_LABELS or len(set(labels)) < len(labels):
         msg = f"a profile has 2 to {MAX_LABELS} different labels, got {list(labels)}"
         raise InvalidSetting(msg)
     for label in labels:
         plain = label.replace("-", "").replace("_", "")
         if not (plain.isalnum() and plain.isascii() and label == label.lower()):
             msg = (
-                "a label is of lower-case letters, digits, '-' and '_', "
-                f"got {label!r}"
+                f"a label is of lower-case letters, digits, '-' and '_', got {label!r}"
             )
             raise InvalidSetting(msg)
         if len(label) > MAX_LABEL_LENGTH:

@@ -12,7 +12,7 @@ from app.features.observation import Observation
 from app.services.classify import observe
 from app.storage import ledger, scored
 from app.storage.engine import reading
-from app.storage.ledger import Teaching
+from app.storage.teaching import Teaching
 from app.storage.vector import decode, decode_names
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
     from app.services.writer import Writer
-    from app.storage.ledger import LedgerRow, Outcome
+    from app.storage.entry import LedgerRow
     from app.storage.scored import ScoredRow
+    from app.storage.teaching import Outcome
 
 # Longer than the database's own time-out, so that its error comes first.
 PATIENCE: Final = 60.0
@@ -243,9 +244,7 @@ def require_known(label: str, labels: tuple[str, ...], who: str) -> None:
         With the labels that there are.
     """
     if label not in labels:
-        msg = (
-            f"{who} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
-        )
+        msg = f"{who} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
         raise UnknownLabel(msg)
 
 

@@ -11,7 +11,7 @@ from app.services.feedback import require_label, scores_for_ledger
 from app.services.maintenance import BULK_FOLD_ROWS
 from app.storage import fold, ledger
 from app.storage.engine import writing
-from app.storage.ledger import Teaching
+from app.storage.teaching import Teaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

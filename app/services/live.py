@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.classifier.specification import Specification
-    from app.storage.ledger import LedgerRow
+    from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]

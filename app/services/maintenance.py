@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # Ledger rows folded in one transaction: the write lock is held for about
 # 10 ms, which is what a feedback may have to wait.
 FOLD_ROWS: Final = 8
+# Feedback that never pauses leaves a step per half second: once this far
+# behind, a step takes more rows, so that the start of a service stays quick.
+LAGGING: Final = 2000
+LAGGING_FOLD_ROWS: Final = 256
 # Rows folded in one transaction when nobody waits (`learn`, `fold`): a larger
 # share of the features is common to the rows, and is then written once.
 BULK_FOLD_ROWS: Final = 1000
@@ -92,16 +96,19 @@ class Upkeep:
                         keep=self._scored_rows,
                     )
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
-        return any([self._fold(live) for live in self._live])
+        more = False
+        for live in self._live:
+            more |= self._fold(live)
+        return more
 
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""
         revision = live.snapshot.revision
         if self._folded.get(live.row.id) == revision:
             return False
+        lag = revision - self._folded.get(live.row.id, 0)
+        limit = FOLD_ROWS if lag < LAGGING else LAGGING_FOLD_ROWS
         with writing(self._engine) as connection:
-            rows = fold.fold(connection, live.row, limit=FOLD_ROWS)
-        if rows == FOLD_ROWS:
-            return True
-        self._folded[live.row.id] = revision
-        return False
+            rows = fold.fold(connection, live.row, limit=limit)
+            self._folded[live.row.id] = fold.folded_revision(connection, live.row.id)
+        return rows == limit

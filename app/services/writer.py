@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.live import LiveProfile
-    from app.storage.ledger import Outcome, Teaching
+    from app.storage.teaching import Outcome, Teaching
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 GROUP: Final = 256
 # Seconds between two looks at what other processes have learned.
 INTERVAL: Final = 0.5
+# Seconds without feedback after which upkeep that has more to do goes on. A
+# client that teaches message after message comes back within a few ms; at 0 its
+# 99th percentile was 40 ms, the length of a fold.
+PAUSE: Final = 0.02
 # More than this many waiting means that the disk cannot keep up; new feedback
 # is then refused with "try again later" instead of growing the queue.
 BACKLOG: Final = 10_000
@@ -102,7 +106,8 @@ class Writer:
         more = True
         due = 0.0
         while True:
-            jobs = self._take(wait=0.0 if more else max(0.0, due - time.monotonic()))
+            left = max(0.0, due - time.monotonic())
+            jobs = self._take(wait=min(PAUSE, left) if more else left)
             if jobs:
                 self._commit(jobs)
             elif self._stopping.is_set():

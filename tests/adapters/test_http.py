@@ -91,7 +91,11 @@ def test_the_fields_of_a_form_are_a_message(client):
     """A contact form posts subject, from and body, and no RFC 5322."""
     answer = client.post(
         "/classify",
-        json={"subject": "cheap pills", "from": "a@pills.example", "body": "free money"},
+        json={
+            "subject": "cheap pills",
+            "from": "a@pills.example",
+            "body": "free money",
+        },
     ).json()
 
     assert "spam" == answer["decision"]
@@ -340,9 +344,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(tmp_path):
     """413, whether the length is announced or the body is chunked."""
     with served(tmp_path, max_request_bytes=2048) as client:
         announced = client.post("/classify", content=b"x" * 4096, headers=RAW)
-        chunked = client.post(
-            "/classify", content=iter([b"x" * 1024] * 4), headers=RAW
-        )
+        chunked = client.post("/classify", content=iter([b"x" * 1024] * 4), headers=RAW)
         within = client.post("/classify", content=b"x" * 2048, headers=RAW)
 
     for answer in (announced, chunked):

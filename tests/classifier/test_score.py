@@ -16,7 +16,9 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, VerdictRule
 from app.features.observation import Observation
 
-THREE = Specification(labels=("ham", "spam", "phishing"), spam_labels=("spam", "phishing"))
+THREE = Specification(
+    labels=("ham", "spam", "phishing"), spam_labels=("spam", "phishing")
+)
 TWO = Specification()
 
 messages = st.dictionaries(st.integers(0, 12), st.integers(1, 9), max_size=8).map(
@@ -107,9 +109,7 @@ def test_what_was_only_in_spam_speaks_for_spam(feature, decision):
 
 def test_between_the_thresholds_lies_unsure():
     """A message whose log-odds reach neither threshold is unsure."""
-    unsure = Specification(
-        verdict=VerdictRule(spam_threshold=1e6, ham_threshold=-1e6)
-    )
+    unsure = Specification(verdict=VerdictRule(spam_threshold=1e6, ham_threshold=-1e6))
     history = [(SparseCounts.of({1: 1}), 1), (SparseCounts.of({2: 1}), 0)]
 
     verdict = score(taught(unsure, history), {"words": SparseCounts.of({1: 1})})

@@ -163,7 +163,7 @@ def test_a_site_that_keeps_no_scores_cannot_teach_by_id(database_url):
 
 def test_bad_names_are_refused_and_change_nothing(app):
     """A label, a profile or a message that is not there names itself."""
-    with pytest.raises(UnknownLabel, match="'junk'.*ham, spam"):
+    with pytest.raises(UnknownLabel, match=r"'junk'.*ham, spam"):
         teach(app, SPAM[0], "junk")
     with pytest.raises(UnknownProfile, match="'nobody'"):
         teach(app, SPAM[0], "spam", "nobody")
@@ -194,7 +194,9 @@ def test_what_was_acknowledged_is_there_after_a_restart(database_url):
 def test_concurrent_feedback_is_all_there_and_none_twice(app):
     """Sixteen threads teach, move and repeat; the ledger adds up."""
     jobs = [(ham(n), "ham") for n in range(40)] + [(spam(n), "spam") for n in range(40)]
-    jobs += [(ham(n), "spam") for n in range(10)] + [(spam(n), "spam") for n in range(20)]
+    jobs += [(ham(n), "spam") for n in range(10)] + [
+        (spam(n), "spam") for n in range(20)
+    ]
 
     with ThreadPoolExecutor(16) as pool:
         outcomes = list(pool.map(lambda job: teach(app, *job).outcome, jobs))

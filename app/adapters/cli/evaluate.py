@@ -24,7 +24,8 @@ from app.services.feedback import require_known
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
 
     from rich.progress import Progress
 
@@ -84,17 +85,9 @@ def evaluate(
     total = min(count_index(index), limit or 2**63)
     with ExitStack() as stack:
         bar = stack.enter_context(progress())
-        record = _nothing
+        record: Callable[[Result], object] = _nothing
         if jsonl is not None:
-            try:
-                lines = stack.enter_context(jsonl.open("w", encoding="utf-8"))
-            except OSError as error:
-                msg = f"{jsonl} cannot be written: {error.strerror}"
-                raise UnreadableSource(msg) from error
-
-            def record(result: Result) -> None:
-                lines.write(result.json_line() + "\n")
-
+            record = _Lines(stack.enter_context(_opened(jsonl)))
         report = evaluate_stream(
             _observations(index, total, bar),
             score=subject.score,
@@ -113,6 +106,24 @@ def evaluate(
 
 def _nothing(_: Result) -> None:
     """Record nothing."""
+
+
+class _Lines:
+    """Records results in a file, a line each."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def __call__(self, result: Result) -> None:
+        self._file.write(result.json_line() + "\n")
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        msg = f"{path} cannot be written: {error.strerror}"
+        raise UnreadableSource(msg) from error
 
 
 def _observations(

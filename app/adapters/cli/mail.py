@@ -23,7 +23,7 @@ from app.errors import (
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
@@ -203,7 +203,7 @@ def _ask(
     url: str,
     path: str,
     raw: bytes | None,
-    query: dict[str, str | int],
+    query: Mapping[str, str | int],
     document: dict[str, str | None] | None = None,
 ) -> bytes:
     """Return the answer of a running service, or raise what it said.
@@ -238,7 +238,8 @@ def _ask(
 def _print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
     line = Text(f"{document.decision:6}", style=COLOURS[document.decision])
     line.append(
-        f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ", style="default"
+        f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ",
+        style="default",
     )
     line.append(f"{document.id}  {name}", style="dim")
     OUT.print(line)

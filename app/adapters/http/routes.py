@@ -207,6 +207,6 @@ def _required(raw: bytes | None) -> bytes:
 
 def _label(label: str | None) -> str:
     if not label:
-        msg = "say what the message was: ?label=spam, or \"label\" in the JSON"
+        msg = 'say what the message was: ?label=spam, or "label" in the JSON'
         raise MissingLabel(msg)
     return label

@@ -1,0 +1,280 @@
+"""The command line: what it prints, and with which code it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import mailbox
+import sqlite3
+import sys
+
+import pytest
+
+from app.adapters.cli.main import EXIT, exit_code, main
+from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
+from tests.messages import HAM, SPAM, ham, spam
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `postbayes` in an empty folder, and return code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture
+def index(tmp_path):
+    """A stream of twenty messages, in the order of their arrival."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = []
+    for n in range(10):
+        for label, raw in (("ham", ham(n)), ("spam", spam(n))):
+            (folder / f"{label}{n}").write_bytes(raw)
+            lines.append(f"{label} {label}{n}\n")
+    (folder / "index").write_text("".join(lines))
+    return folder / "index"
+
+
+def learned(run, *arguments, stdin=b""):
+    """Run `learn --json` and return its counts."""
+    code, out, err = run("learn", "--json", *arguments, stdin=stdin)
+    assert (0, "") == (code, err)
+    figures = json.loads(out)
+    return {k: figures[k] for k in ("learned", "relabelled", "unchanged", "empty")}
+
+
+def test_an_index_is_learned_once(run, index):
+    """Run again, it changes nothing."""
+    first = learned(run, "--index", index)
+    again = learned(run, "--index", index, "--batch", "3")
+
+    assert {"learned": 20, "relabelled": 0, "unchanged": 0, "empty": 0} == first
+    assert {"learned": 0, "relabelled": 0, "unchanged": 20, "empty": 0} == again
+    assert (0, "default: difference 0\n", "") == run("audit")
+
+
+def test_an_interrupted_run_keeps_whole_batches(run, index):
+    """A stream that breaks in the middle leaves what was committed, and resumes."""
+    lines = index.read_text()
+    index.write_text(lines.replace("ham ham5\n", "ham nowhere\n"))
+
+    code, _, err = run("learn", "--index", index, "--batch", "4")
+
+    assert 65 == code
+    assert "nowhere" in err
+    index.write_text(lines)
+    assert {"learned": 12, "unchanged": 8, "relabelled": 0, "empty": 0} == learned(
+        run, "--index", index
+    )
+
+
+def test_a_folder_an_mbox_and_a_maildir_are_learned(run, tmp_path):
+    """Mail is learned from wherever people keep it."""
+    box = mailbox.mbox(tmp_path / "spam.mbox")
+    for raw in SPAM:
+        box.add(raw)
+    box.close()
+    maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)
+    maildir.add(HAM[0])
+    maildir.add_folder("Junk").add(spam(8))
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "a.eml").write_bytes(HAM[1])
+
+    assert 3 == learned(run, "--label", "spam", tmp_path / "spam.mbox")["learned"]
+    both = learned(run, "--label", "ham", "--junk", "spam", tmp_path / "Maildir")
+    assert 2 == both["learned"]
+    assert 1 == learned(run, "--label", "ham", folder)["learned"]
+    with sqlite3.connect(tmp_path / "postbayes.db") as db:
+        rows = dict(db.execute("SELECT label, messages FROM class_count").fetchall())
+    assert {"ham": 2, "spam": 4} == rows
+
+
+def test_a_message_is_classified_and_explained(run, index, tmp_path):
+    """The decision stands first; --explain lists the reasons."""
+    learned(run, "--index", index)
+    (tmp_path / "new").write_bytes(spam(77))
+
+    code, out, _ = run("classify", "--explain", "3", tmp_path / "new")
+
+    lines = out.splitlines()
+    assert 0 == code
+    assert lines[0].startswith("spam")
+    assert 1 + 1 + 3 + 1 == len(lines)
+    assert "other features" in lines[-1]
+
+
+def test_json_of_a_message_on_standard_input(run, index):
+    """--json prints the document of the HTTP door."""
+    learned(run, "--index", index)
+
+    code, out, _ = run("classify", "--json", stdin=ham(78))
+
+    assert 0 == code
+    assert "ham" == json.loads(out)["decision"]
+
+
+def test_feedback_is_taught_moved_and_forgotten(run):
+    """One message from standard input; then by its id."""
+    code, out, _ = run("feedback", "--label", "spam", "--json", stdin=HAM[0])
+    taught = json.loads(out)
+    moved = run("feedback", "--label", "ham", "--id", taught["id"])
+    forgotten = run("feedback", "--forget", "--id", taught["id"])
+    again = run("feedback", "--forget", "--id", taught["id"])
+
+    assert (0, "learned", 1) == (code, taught["outcome"], taught["revision"])
+    assert moved[1].startswith("relabelled: ham, was spam")
+    assert forgotten[1].startswith("forgotten: nothing, was ham")
+    assert (65, "nothing to forget") == (again[0], again[2].strip()[-17:])
+
+
+def test_a_stream_is_evaluated_without_a_database(run, index, tmp_path):
+    """The figures have their stable names; --jsonl has a line per message."""
+    code, out, _ = run(
+        "evaluate", "--index", index, "--json", "--jsonl", tmp_path / "lines"
+    )
+
+    figures = json.loads(out)
+    assert 0 == code
+    assert {
+        "messages": 20,
+        "ham": 10,
+        "spam": 10,
+    } == {k: figures[k] for k in ("messages", "ham", "spam")}
+    assert {
+        "roca_pct",
+        "ham_lost_pct",
+        "spam_missed_pct",
+        "lam_pct",
+        "spam_missed_at_0_1_pct",
+        "messages_per_second",
+    } <= figures.keys()
+    lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
+    assert 20 == len(lines)
+    assert {"gold", "decision", "log_odds", "probability"} == lines[0].keys()
+    assert not (tmp_path / "postbayes.db").exists()
+
+
+def test_a_limit_takes_the_first_messages(run, index):
+    """--limit ends the stream early."""
+    _, out, _ = run("evaluate", "--index", index, "--limit", "7")
+
+    assert ["messages", "7"] == out.splitlines()[0].split()
+
+
+def test_an_audit_finds_a_changed_count(run, index, tmp_path):
+    """A count that somebody changed is a difference, and exit code 1."""
+    learned(run, "--index", index)
+    with sqlite3.connect(tmp_path / "postbayes.db") as db:
+        db.execute("UPDATE class_count SET messages = messages + 1 WHERE label = 'ham'")
+
+    code, out, _ = run("audit", "--json")
+
+    document = json.loads(out)
+    assert 1 == code
+    assert document["difference"] > 0
+    assert document["difference"] == document["profiles"]["default"]["difference"]
+
+
+def test_profiles_are_made_and_listed(run):
+    """Labels of a profile are chosen when it is made."""
+    code, out, _ = run(
+        "profiles",
+        "--create",
+        "site",
+        "--labels",
+        "ham,spam,phishing",
+        "--spam-labels",
+        "spam,phishing",
+    )
+
+    assert 0 == code
+    assert "site  revision 0  labels ham, spam (spam), phishing (spam)" in out
+    assert "default  revision 0" in out
+    code, _, err = run("profiles", "--create", "site", "--labels", "a,spam")
+    assert 65 == code
+    assert "site" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["learn"], 65, "--index FILE"),
+        (["learn", "--index", "i", "--label", "ham", "x"], 65, "--index FILE"),
+        (["learn", "--index", "nowhere"], 65, "nowhere"),
+        (["learn", "nowhere", "--label", "ham"], 65, "nowhere"),
+        (["learn", "."], 65, "--label spam"),
+        (["classify", "nowhere"], 65, "nowhere"),
+        (["classify", "--profile", "nobody"], 65, "nobody"),
+        (["feedback"], 65, "--label"),
+        (["feedback", "--label", "junk"], 65, "ham, spam"),
+        (["feedback", "--forget"], 65, "--id"),
+        (["feedback", "--forget", "--id", "zz"], 65, "32 hexadecimal"),
+        (["feedback", "--label", "ham", "--id", "00", "file"], 65, "not both"),
+        (["audit", "--profile", "nobody"], 65, "nobody"),
+        (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
+        (["evaluate", "--index", "nowhere"], 65, "nowhere"),
+        (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
+    ],
+)
+def test_each_mistake_has_its_code_and_a_sentence(run, arguments, code, says):
+    """Mistakes end with a code of sysexits.h and say what to do."""
+    got, _, err = run(*arguments, stdin=b"Subject: x\n\ny\n")
+
+    assert code == got
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_bad_setting_names_its_variable(run, monkeypatch):
+    """A setting that cannot be used names itself and its value."""
+    monkeypatch.setenv("POSTBAYES_PORT", "eighty")
+
+    code, _, err = run("profiles")
+
+    assert 78 == code
+    assert "POSTBAYES_PORT" in err
+    assert "eighty" in err
+
+
+def test_a_settings_file_is_read(run, tmp_path):
+    """`postbayes.env` in the working directory holds settings, line by line."""
+    (tmp_path / "postbayes.env").write_text("POSTBAYES_PROFILE=mine\n")
+
+    _, out, _ = run("profiles")
+
+    assert out.startswith("mine")
+
+
+def test_a_settings_file_that_is_missing_is_said(run, monkeypatch):
+    """A named file that is not there is an error, not a silent default."""
+    monkeypatch.setenv("POSTBAYES_SETTINGS_FILE", "nowhere.env")
+
+    code, _, err = run("profiles")
+
+    assert (78, True) == (code, "nowhere.env" in err)
+
+
+def test_the_version_is_printed(run):
+    """--version prints it and stops."""
+    code, out, _ = run("--version")
+
+    assert (0, True) == (code, out.startswith("postbayes "))
+
+
+def test_every_error_has_an_exit_code():
+    """The nearest ancestor decides; mail servers try again after a 75."""
+    assert 75 == exit_code(DatabaseUnavailable("x"))
+    assert 65 == exit_code(UnknownLabel("x"))
+    assert 70 == exit_code(DatabaseTooNew("x"))
+    assert PostbayesError in EXIT

@@ -1,0 +1,105 @@
+"""What was acknowledged survives: restarts, kills, and kills under load."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import httpx2
+
+from app.storage.engine import open_engine, writing
+from tests.messages import HAM, SPAM, ham, spam
+
+
+def test_learning_survives_a_clean_restart(service):
+    """Stop and start: same revision, same score, and nothing is cut off."""
+    service.start()
+    for raw in HAM:
+        service.teach(raw, "ham")
+    for raw in SPAM:
+        service.teach(raw, "spam")
+    before = service.classify(spam(5))
+
+    code = service.stop()
+    service.start()
+
+    # uvicorn finishes, then ends by the signal that it was sent, so that a
+    # supervisor sees what happened.
+    assert -signal.SIGTERM == code
+    assert "Application shutdown complete" in (service.folder / "log").read_text()
+    assert before == service.classify(spam(5))
+    assert "spam" == before["decision"]
+
+
+def test_a_kill_under_load_loses_nothing_that_was_acknowledged(service):
+    """SIGKILL in the middle of feedback, several times over: all there, none twice."""
+    acknowledged = {}
+
+    def teach(first):
+        for n in range(first, first + 400):
+            raw, label = (ham(n), "ham") if n % 2 else (spam(n), "spam")
+            try:
+                answer = service.teach(raw, label)
+            except httpx2.HTTPError:
+                return
+            acknowledged[answer["id"]] = (raw, label)
+
+    for round_ in range(4):
+        service.start()
+        target = len(acknowledged) + 60
+        threads = [
+            threading.Thread(target=teach, args=(10_000 * round_ + 1000 * k,))
+            for k in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        while len(acknowledged) < target:
+            assert any(thread.is_alive() for thread in threads)
+        service.kill()
+        for thread in threads:
+            thread.join()
+
+    service.start()
+    repeated = {
+        service.teach(raw, label)["outcome"] for raw, label in acknowledged.values()
+    }
+    profile = service.client.get("/profiles/default").json()
+    service.stop()
+    code, audit = service.audit()
+
+    assert {"unchanged"} == repeated
+    assert sum(profile["messages"].values()) == profile["revision"]
+    assert len(acknowledged) <= profile["revision"] <= len(acknowledged) + 16
+    assert (0, 0) == (code, audit["difference"])
+
+
+def test_mail_that_the_command_learns_is_followed_by_the_service(service, tmp_path):
+    """`postbayes learn` beside a running service: it answers by it soon."""
+    for n in range(20):
+        (tmp_path / f"m{n}").write_bytes(spam(n) if n % 2 else ham(n))
+    lines = (f"{'spam' if n % 2 else 'ham'} m{n}\n" for n in range(20))
+    (tmp_path / "index").write_text("".join(lines))
+    service.start()
+
+    done = service.command("learn", "--index", str(tmp_path / "index"))
+
+    assert (0, "20 messages") == (done.returncode, done.stdout[:11])
+    while (answer := service.classify(spam(50)))["revision"] < 20:
+        pass
+    assert "spam" == answer["decision"]
+
+
+def test_a_newer_database_is_refused_with_a_sentence(service):
+    """A database of a later version is left alone, and says so."""
+    service.start()
+    service.stop()
+    engine = open_engine(service.environment["POSTBAYES_DATABASE_URL"])
+    with writing(engine) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+
+    done = service.command("serve")
+
+    assert 70 == done.returncode
+    assert "newer" in done.stderr
+    assert "Traceback" not in done.stderr
