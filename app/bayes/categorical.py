@@ -54,7 +54,8 @@ def value_id(*, field: int, value: int) -> int:
     if not -(2**15) <= field < 2**15:
         msg = f"field must be between -32768 and 32767, got {field}"
         raise InvalidObservation(msg)
-    return (field << VALUE_BITS) | (value & (2**VALUE_BITS - 1))
+    mask: int = 2**VALUE_BITS - 1
+    return (field << VALUE_BITS) | (value & mask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class MomentSums:
             total.sums[where] += part.sums
             total.pairs[both] += part.pairs
             total.products[both] += part.products
-        return total._without_empty_fields()
+        return _without_empty_fields(total)
 
     @classmethod
     def _blank(cls, messages: NDArray[np.int64], ids: NDArray[np.int64]) -> Self:
@@ -116,24 +116,6 @@ class MomentSums:
             np.zeros((d, k), object),
             np.zeros((d, d, k), np.int64),
             np.zeros((d, d, k), object),
-        )
-
-    def _without_empty_fields(self) -> MomentSums:
-        """Return the same statistics without rows of zeros."""
-        kept = (
-            (self.sums != 0).any(axis=1)
-            | (self.pairs != 0).any(axis=(1, 2))
-            | (self.products != 0).any(axis=(1, 2))
-        )
-        if kept.all():
-            return self
-        both = np.ix_(kept, kept)
-        return MomentSums(
-            self.messages,
-            self.ids[kept],
-            self.sums[kept],
-            self.pairs[both],
-            self.products[both],
         )
 
     def __add__(self, other: MomentSums) -> MomentSums:
@@ -172,7 +154,9 @@ class MomentSums:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Messages of each class that have the field, shape (D, K)."""
-        return np.einsum("iik->ik", self.pairs)
+        every = np.arange(self.ids.size)
+        counts: NDArray[np.int64] = self.pairs[every, every]
+        return counts
 
     @property
     def squares(self) -> Integers:
@@ -187,8 +171,8 @@ class MomentSums:
         ------
         InconsistentCounts
             If a count is negative, a field is in more messages than there
-            are, or a variance would be negative: something was unlearned that
-            had not been learned.
+            are, or a variance would be negative or vary over one message:
+            something was unlearned that had not been learned.
         """
         for name, values in (("messages", self.messages), ("fields", self.pairs)):
             if values.size and int(values.min()) < 0:
@@ -202,7 +186,31 @@ class MomentSums:
             )
             raise InconsistentCounts(msg)
         spread = counts.astype(object) * self.squares - self.sums**2
-        if (spread < 0).any() or self.squares[counts == 0].any():
-            field = int(self.ids[((spread < 0) | (self.squares < 0)).any(axis=1)][0])
-            msg = f"the variance of field {field} would be negative"
+        contradiction = (
+            (spread < 0)
+            | ((counts == 1) & (spread != 0))
+            | ((counts == 0) & (self.squares != 0))
+        )
+        if contradiction.any():
+            field = int(self.ids[contradiction.any(axis=1)][0])
+            msg = f"no messages have such sums of field {field} and its square"
             raise InconsistentCounts(msg)
+
+
+def _without_empty_fields(state: MomentSums) -> MomentSums:
+    """Return the same statistics without rows of zeros."""
+    kept = (
+        (state.sums != 0).any(axis=1)
+        | (state.pairs != 0).any(axis=(1, 2))
+        | (state.products != 0).any(axis=(1, 2))
+    )
+    if kept.all():
+        return state
+    both = np.ix_(kept, kept)
+    return MomentSums(
+        state.messages,
+        state.ids[kept],
+        state.sums[kept],
+        state.pairs[both],
+        state.products[both],
+    )

@@ -8,7 +8,7 @@ order never matters and every message can be taken back bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
 import numpy as np
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+# Sorting two states together against inserting the rows of the small one into
+# the large one: 61 and 31 ms for 1,000,000 and 20,000 rows, 1.0 and 0.5 ms for
+# 20,000 and 600, but 52 and 62 µs for 600 and 150.
+MUCH_LARGER: Final = 8
 
 Counting = Literal["occurrences", "presence"]
 """What a text model counts: each occurrence, or each message once."""
@@ -169,7 +174,10 @@ class FeatureCounts:
 
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
         """Return the statistics of both sets of messages together."""
-        return FeatureCounts.sum((self, other), n_classes=self.n_classes)
+        small, large = sorted((self, other), key=lambda part: part.ids.size)
+        if large.ids.size < MUCH_LARGER * small.ids.size:
+            return FeatureCounts.sum((self, other), n_classes=self.n_classes)
+        return _merged(large, small)
 
     def __neg__(self) -> FeatureCounts:
         """Return the inverse element."""
@@ -264,6 +272,32 @@ class FeatureCounts:
         )
         most = self.documents.max(axis=0, initial=0)
         require_frequencies(messages=self.messages, most=most)
+
+
+def _merged(large: FeatureCounts, small: FeatureCounts) -> FeatureCounts:
+    """Return the sum of two states, moving the rows of the large one once."""
+    place = large.ids.searchsorted(small.ids)
+    new = np.ones(small.ids.size, np.bool_)
+    inside = place < large.ids.size
+    new[inside] = large.ids[place[inside]] != small.ids[inside]
+    before = place[new]
+    ids = np.insert(large.ids, before, small.ids[new])
+    occurrences = np.insert(large.occurrences, before, 0, axis=0)
+    documents = np.insert(large.documents, before, 0, axis=0)
+    row = place + np.cumsum(new) - new
+    occurrences[row] += small.occurrences
+    documents[row] += small.documents
+    # Only a row that both have can have become zero.
+    empty = row[~(occurrences[row].any(axis=1) | documents[row].any(axis=1))]
+    messages = large.messages + small.messages
+    if not empty.size:
+        return FeatureCounts(messages, ids, occurrences, documents)
+    return FeatureCounts(
+        messages,
+        np.delete(ids, empty),
+        np.delete(occurrences, empty, axis=0),
+        np.delete(documents, empty, axis=0),
+    )
 
 
 def require_reachable(

@@ -28,8 +28,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # A tier is merged into the one below it once it is an eighth of its size.
-# Factor 2 merges more often, factor 32 leaves more rows to merge each time;
-# between 4 and 16 learning and scoring cost the same within noise.
+# A larger ratio leaves fewer tiers to search, and merges each row more often.
+# 60,000 messages of 152 features on average, drawn from a Zipf law over
+# 200,000 words and with 15 new ones each, 1.1 million features in the end;
+# CPU time per message over the second half, two classes:
+#
+#     ratio             2      4      8     16     32
+#     learn           305    293    315    310    365  µs
+#     look up         103     77     66     64     65  µs
+#     tiers           6.5    4.7    3.7    3.0    2.7
+#
+# From 8 on nothing is gained in scoring, and learning gets dearer.  Look again
+# if look-ups cease to be binary searches.
 TIER_RATIO: Final = 8
 
 
@@ -166,16 +176,10 @@ def _push(
 ) -> tuple[FeatureCounts, ...]:
     """Return the tiers with one more, merged until their sizes fall again."""
     kept = len(tiers)
-    size = delta.ids.size
-    while kept and tiers[kept - 1].ids.size < TIER_RATIO * size:
+    while kept and tiers[kept - 1].ids.size < TIER_RATIO * delta.ids.size:
         kept -= 1
-        size += tiers[kept].ids.size
-    if kept == len(tiers):
-        return (*tiers, delta)
-    merged = FeatureCounts.sum(
-        (*tiers[kept:], delta), n_classes=int(delta.messages.size)
-    )
-    return (*tiers[:kept], merged)
+        delta = tiers[kept] + delta
+    return (*tiers[:kept], delta)
 
 
 def _moved(

@@ -89,7 +89,7 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
     Notes
     -----
     With :math:`f_{ic}` the log-likelihood of feature *i* in class *c* and
-    *n* the number of features seen before, the verdict's joint is
+    *n* the number of features of the message, the verdict's joint is
 
     .. math:: J_c = \log \pi_c + \frac{s}{\sqrt n} \sum_i f_{ic}
 
@@ -115,13 +115,12 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
         if name == rule.classifier:
             deciding = parts
 
-    n = int(np.count_nonzero(deciding.seen))
-    factor = rule.scale / math.sqrt(n) if n else 0.0
-    evidence = deciding.features * factor
-    joint = snapshot.log_prior + evidence.sum(axis=0)
+    log_prior = rule.prior.log_prior(snapshot.messages)
+    evidence = deciding.features * (rule.scale / math.sqrt(max(1, deciding.seen.size)))
+    joint = log_prior + evidence.sum(axis=0)
     weights, constant = odds_weights(joint, spam)
     contributions = evidence @ weights
-    prior = float(snapshot.log_prior @ weights + constant)
+    prior = float(log_prior @ weights + constant)
     total = prior + float(contributions.sum())
     return Verdict(
         decision=_decide(snapshot, total),
@@ -137,11 +136,12 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
 
 
 def _decide(snapshot: Snapshot, log_odds: float) -> Decision:
-    """Return the decision: unsure until both sides have been taught."""
+    """Return the decision: unsure while only one side has been taught a little."""
     messages, spam = snapshot.messages, snapshot.specification.spam_mask
-    if not (messages[spam].any() and messages[~spam].any()):
-        return "unsure"
     rule = snapshot.specification.verdict
+    one_sided = not (messages[spam].any() and messages[~spam].any())
+    if one_sided and messages.sum() < rule.one_sided_messages:
+        return "unsure"
     if log_odds >= rule.spam_threshold:
         return "spam"
     if log_odds <= rule.ham_threshold:

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.bayes.bernoulli import Bernoulli
 from app.bayes.multinomial import Multinomial
-from app.bayes.prior import SmoothedPrior
+from app.bayes.prior import SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Lidstone
 from app.errors import InvalidSetting
 
@@ -26,6 +26,11 @@ LABELS: Final = ("ham", "spam")
 
 SPAM_LABELS: Final = ("spam",)
 """The labels that stand for unwanted mail unless a site wants more."""
+
+SPAM_THRESHOLD: Final = math.log(9)
+"""A lost ham costs nine times a missed spam: the ratio of the TREC-era cost
+models (Androutsopoulos et al., 2000, lambda = 9).  Expected cost is least where
+spam is nine times as probable as ham.  Unit: nats."""
 
 MIN_LABELS: Final = 2
 
@@ -63,8 +68,8 @@ class VerdictRule:
     Naive Bayes takes the words of a message for independent; they are not,
     so the plain sum of their contributions is far too sure of itself, the
     more so the longer the message.  The verdict divides the sum by the square
-    root of the number of features, and multiplies it by `scale`
-    (experiment 0003).
+    root of the number of features, seen before or not, so that a message that
+    is mostly new is judged with less confidence.
 
     Parameters
     ----------
@@ -72,11 +77,16 @@ class VerdictRule:
         Which of the specification's classifiers decides.
     scale : float
         Weight of the normalised sum.
+    prior : Prior
+        Class prior of the verdict.
     spam_threshold : float
         Decide *spam* from here up. Unit: nats of log-odds.
     ham_threshold : float
         Decide *ham* from here down; between the two lies *unsure*.
         Unit: nats of log-odds.
+    one_sided_messages : int
+        While no message of one side has been learned, stay *unsure* until
+        there are this many of the other.
 
     Raises
     ------
@@ -86,8 +96,10 @@ class VerdictRule:
 
     classifier: str = "words"
     scale: float = 1.0
-    spam_threshold: float = 0.0
+    prior: Prior = field(default_factory=UniformPrior)
+    spam_threshold: float = SPAM_THRESHOLD
     ham_threshold: float = 0.0
+    one_sided_messages: int = 20
 
     def __post_init__(self) -> None:
         """Refuse a rule under which no verdict makes sense."""
@@ -129,7 +141,7 @@ class Specification:
     classifiers : mapping of str to ViewModel
         The naive Bayes classifiers whose posteriors are returned.
     prior : Prior
-        Class prior of each of them and of the verdict.
+        Class prior of each of them, by itself.
     verdict : VerdictRule
         How their evidence becomes a decision.
 

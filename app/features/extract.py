@@ -23,7 +23,14 @@ FEATURE_SET: Final = 1
 
 
 def extract(message: Message) -> Observation:
-    """Return the features of a message."""
+    """Return the features of a message.
+
+    Examples
+    --------
+    >>> from app.mail.parse import parse
+    >>> extract(parse(b"Good morning")).views["words"].size
+    2
+    """
     views = {}
     names = {}
     views["words"], names["words"] = hashed(words(message))
@@ -37,10 +44,25 @@ def extract(message: Message) -> Observation:
 
 
 def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return the counts of features by id, and their names in the same order."""
+    """Return the counts of features by id, and their names in the same order.
+
+    Parameters
+    ----------
+    features : iterable of str
+        Names of the features that occur, with repeats.
+
+    Returns
+    -------
+    counts : SparseCounts
+        By id: the 64 bits of xxh3 of the UTF-8 name, as a signed integer.
+    names : tuple of str
+        Aligned with the ids.
+    """
     counts = Counter(features)
     names = list(counts)
-    ids = np.array([xxh3_64_intdigest(name.encode()) for name in names], np.uint64).view(np.int64)
+    ids = np.array(
+        [xxh3_64_intdigest(name.encode()) for name in names], np.uint64
+    ).view(np.int64)
     order = np.argsort(ids)
     values = np.fromiter(counts.values(), np.int64, len(names))
     return SparseCounts(ids[order], values[order]), tuple(names[i] for i in order)

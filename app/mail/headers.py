@@ -101,7 +101,7 @@ def is_known(name: str) -> bool:
 
 
 def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
-    """Decode the value of a header.
+    r"""Decode the value of a header.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
 
     Examples
     --------
-    >>> decode_value("=?utf-8?q?Gr=C3=BC?=\\n =?utf-8?b?w59l?=")[0]
+    >>> decode_value("=?utf-8?q?Gr=C3=BC?=\n =?utf-8?b?w59l?=")[0]
     'Grüße'
     """
     defects: set[str] = set()
@@ -186,7 +186,7 @@ def _encoded_bytes(encoding: str, text: str) -> tuple[bytes, bool]:
 
 
 def parameters(value: str) -> tuple[str, dict[str, str]]:
-    """Split a Content-Type or Content-Disposition.
+    r"""Split a Content-Type or Content-Disposition.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
 
     Examples
     --------
-    >>> parameters('text/PLAIN; charset="utf-8"; name*0*=utf-8\\'\\'a%C3; name*1*=%BC')
+    >>> parameters('text/PLAIN; charset="utf-8"; name*0*=utf-8\'\'a%C3; name*1*=%BC')
     ('text/plain', {'charset': 'utf-8', 'name': 'aü'})
     """
     value = value[:MAX_PARAMETERS_CHARS]

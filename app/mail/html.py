@@ -14,6 +14,7 @@ from app.mail.limits import (
     MAX_HTML_CHARS,
     MAX_HTML_FORMATTING,
     MAX_HTML_TAGS,
+    MAX_HTML_TREE_CHARS,
     MAX_LINKS,
 )
 
@@ -98,8 +99,7 @@ def read(source: str) -> Page:
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
-    tags = source.count("<")
-    if tags > MAX_HTML_TAGS or tags * _formatting(source, tags) > MAX_HTML_FORMATTING:
+    if _is_costly(source):
         defects.append("html-too-complex")
         return _without_tree(source, defects)
     tree = LexborHTMLParser(_BREAK.sub(" <", source))
@@ -119,18 +119,22 @@ def read(source: str) -> Page:
             if url and len(found) < MAX_LINKS:
                 shown = node.text(separator="").strip() if node.tag == "a" else ""
                 found.append(links.of(url, node.tag or "", shown))
-    if tags and ("<s" in source or "<S" in source or "<n" in source or "<t" in source):
-        tree.strip_tags(_UNSHOWN_ELEMENTS)
+    tree.strip_tags(_UNSHOWN_ELEMENTS)
     return Page(
         root.text(separator=""), tuple(alternatives), tuple(found), tuple(defects)
     )
 
 
-def _formatting(source: str, tags: int) -> int:
-    """Return the number of formatting tags, or 0 where few tags make it moot."""
+def _is_costly(source: str) -> bool:
+    """Return whether building a tree could take long or much memory."""
+    tags = source.count("<")
+    if len(source) > MAX_HTML_TREE_CHARS or tags > MAX_HTML_TAGS:
+        return True
+    # Few tags need no second look.
     if tags * tags <= MAX_HTML_FORMATTING:
-        return 0
-    return sum(1 for _ in _FORMATTING.finditer(source))
+        return False
+    formatting = sum(1 for _ in _FORMATTING.finditer(source))
+    return tags * formatting > MAX_HTML_FORMATTING
 
 
 def _without_tree(source: str, defects: list[str]) -> Page:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
-from app.mail.limits import MAX_LINK_CHARS
+from app.mail.limits import MAX_LINK_CHARS, MAX_LINKS
 from app.mail.message import Link
 
 # What follows a scheme or "www." up to a blank or a bracket, and no trailing
@@ -27,9 +28,8 @@ def in_text(text: str) -> list[Link]:
     # Two searches for a substring, before the expression, which is slower.
     if "://" not in text and "www." not in text.lower():
         return []
-    return [
-        Link(match[0].rstrip(_TRAILING), "text") for match in _ADDRESS.finditer(text)
-    ]
+    found = islice(_ADDRESS.finditer(text), MAX_LINKS)
+    return [Link(match[0].rstrip(_TRAILING), "text") for match in found]
 
 
 def of(url: str, element: str, text: str = "") -> Link:

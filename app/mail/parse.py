@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FINGERPRINT_BYTES: Final = 16
-_LINE_END_BLANKS: Final = re.compile(rb"[ \t]+$", re.MULTILINE)
+# The line that an mbox puts before each message; a sentence that begins with
+# "From" has no time in it.
+_MBOX_LINE: Final = re.compile(rb"\A>?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
 
 
 def parse(raw: bytes) -> Message:
-    """Decode a message.
+    r"""Decode a message.
 
     Parameters
     ----------
@@ -38,17 +40,15 @@ def parse(raw: bytes) -> Message:
 
     Examples
     --------
-    >>> message = parse(b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\\n\\nHallo!\\n")
+    >>> message = parse(b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\n\nHallo!\n")
     >>> message.header("subject"), message.texts[0].content
-    ('Grüße', 'Hallo!\\n')
+    ('Grüße', 'Hallo!\n')
     >>> parse(b"just text").texts[0].content
     'just text'
     """
     reader = _Reader()
     raw = reader.cut(raw)
-    root, stray = build(raw, reader.defects)
-    if stray:
-        reader.add_text("plain", stray)
+    root = build(raw, reader.defects)
     for node, place in _leaves(root, reader):
         reader.add_leaf(node, place)
     return Message(
@@ -85,7 +85,8 @@ class _Reader:
             self.defects.add("too-many-lines")
         if b"\0" in raw:
             self.defects.add("nul-bytes")
-        return raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\n")
+        raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\n")
+        return _MBOX_LINE.sub(b"", raw)
 
     def decode_headers(self, root: Node) -> tuple[Header, ...]:
         """Return the headers of a message, verdicts of other filters left out."""
@@ -98,15 +99,15 @@ class _Reader:
             found.append(Header(name, value))
         return tuple(found)
 
-    def add_text(self, place: Place, content: str) -> None:
-        """Keep a text, as far as there is room."""
-        if not content:
-            return
+    def add_text(self, place: Place, content: str) -> str:
+        """Keep a text as far as there is room; return what was kept."""
         if len(content) > self.room:
             content = content[: self.room]
             self.defects.add("text-too-long")
         self.room -= len(content)
-        self.texts.append(Text(place, content))
+        if content:
+            self.texts.append(Text(place, content))
+        return content
 
     def add_links(self, found: tuple[Link, ...] | list[Link]) -> None:
         """Keep links, as far as there is room."""
@@ -140,8 +141,7 @@ class _Reader:
         if media_type == "text/html":
             self._add_page(html.read(text), place or "html")
         else:
-            self.add_text(place or "plain", text)
-            self.add_links(links.in_text(text))
+            self.add_links(links.in_text(self.add_text(place or "plain", text)))
 
     def _add_page(self, page: html.Page, place: Place) -> None:
         """Keep what an HTML part shows."""

@@ -12,6 +12,8 @@ _NOT_BASE64: Final = bytes(
 )
 _BLANKS: Final = b" \t\r\n"
 _PADDING: Final = re.compile(rb"=+")
+# Pieces of base64 that are decoded: the last ends at its first padding.
+_MAX_PIECES: Final = 1_000
 _UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
 _BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
 
@@ -23,7 +25,7 @@ IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
 
 
 def decode(content: bytes, encoding: str) -> tuple[bytes, str]:
-    """Undo a transfer encoding.
+    r"""Undo a transfer encoding.
 
     Parameters
     ----------
@@ -43,8 +45,8 @@ def decode(content: bytes, encoding: str) -> tuple[bytes, str]:
     --------
     >>> decode(b"SGVsbG8", "base64")
     (b'Hello', 'base64-broken')
-    >>> decode(b"caf=C3=A9=\\n!", "quoted-printable")
-    (b'caf\\xc3\\xa9!', '')
+    >>> decode(b"caf=C3=A9=\n!", "quoted-printable")
+    (b'caf\xc3\xa9!', '')
     """
     if encoding in IDENTITY:
         return content, ""
@@ -68,7 +70,7 @@ def _base64(content: bytes) -> tuple[bytes, str]:
     # server's footer, or evidence that someone hides there.
     clean = content.translate(None, _NOT_BASE64)
     pieces = []
-    for piece in _PADDING.split(clean):
+    for piece in _PADDING.split(clean, _MAX_PIECES):
         whole = piece if len(piece) % 4 != 1 else piece[:-1]
         pieces.append(a2b_base64(whole + b"=" * (-len(whole) % 4)))
     return b"".join(pieces), "base64-broken"

@@ -31,6 +31,9 @@ _DEFECTS: Final = {
     "CloseBoundaryNotFoundDefect": "multipart-without-end",
     "FirstHeaderLineIsContinuationDefect": "header-malformed",
     "MisplacedEnvelopeHeaderDefect": "header-malformed",
+    "InvalidHeaderDefect": "header-malformed",
+    "MultipartInvariantViolationDefect": "multipart-without-parts",
+    "InvalidMultipartContentTransferEncodingDefect": "multipart-encoded",
 }
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
 
@@ -42,6 +45,11 @@ else:
     _Message = Message
 
 
+# Nothing that would end the quoted string it is put into.
+_BOUNDARY_LINE: Final = re.compile(
+    r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
+)
+_WRAPPER: Final = 'Content-Type: multipart/mixed; boundary="{}"\n\n'
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
 
 
@@ -168,8 +176,8 @@ class Node(_Message):
         return self.body.encode("ascii", "surrogateescape")
 
 
-def build(raw: bytes, defects: set[str]) -> tuple[Node, str]:
-    """Return the root of a message's tree, and text that stood in its header.
+def build(raw: bytes, defects: set[str]) -> Node:
+    """Return the root of a message's tree.
 
     Parameters
     ----------
@@ -179,6 +187,28 @@ def build(raw: bytes, defects: set[str]) -> tuple[Node, str]:
         Names of what is wrong are added to it.
     """
     text = raw.decode("ascii", "surrogateescape")
+    root, nodes = _feed(text, defects)
+    if root.get_content_maintype() == "multipart" and not root.parts:
+        found = _BOUNDARY_LINE.search(root.body)
+        if found:
+            # The boundary in use is not the declared one: mail programs show
+            # nothing then, or everything; the parts tell us more.
+            again, more = _feed(_WRAPPER.format(found[1]) + root.body, defects)
+            root.parts = again.parts
+            nodes += more
+    for node in nodes:
+        for defect in node.defects:
+            defects.add(_DEFECTS.get(type(defect).__name__, "mime-malformed"))
+        if node.depth >= MAX_DEPTH:
+            defects.add("too-deep")
+        if len(node.fields) >= MAX_HEADERS:
+            defects.add("too-many-headers")
+    _move_text_to_body(root, text, defects)
+    return root
+
+
+def _feed(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
+    """Run the standard parser; return the root and all nodes it has built."""
     nodes: list[Node] = []
 
     def factory(*_: object, **__: object) -> Node:
@@ -195,33 +225,26 @@ def build(raw: bytes, defects: set[str]) -> tuple[Node, str]:
     except _TooManyPartsError:
         defects.add("too-many-parts")
         root = nodes[1]
-    for node in nodes:
-        for defect in node.defects:
-            defects.add(_DEFECTS.get(type(defect).__name__, "mime-malformed"))
-        if node.depth >= MAX_DEPTH:
-            defects.add("too-deep")
-        if len(node.fields) >= MAX_HEADERS:
-            defects.add("too-many-headers")
-    return root, _stray(root, text, defects)
+    return root, nodes
 
 
-def _stray(root: Node, text: str, defects: set[str]) -> str:
-    """Take text out of what the parser took for headers, and return it."""
+def _move_text_to_body(root: Node, text: str, defects: set[str]) -> None:
+    """Take out of the header what is text that looks like a header."""
     if not any(headers.is_known(name) for name, _ in root.fields):
         if root.fields:
             defects.add("header-unknown")
         root.fields = []
         root.body = text
-        return ""
+        return
     # "http://..." directly below the subject looks like a header named http.
-    stray = [
-        f"{name}:{value}"
-        for name, value in root.fields
-        if value.startswith("//") and name in _SCHEMES
-    ]
-    if stray:
+    kept = []
+    lines = []
+    for name, value in root.fields:
+        if name in _SCHEMES and value.startswith("//"):
+            lines.append(f"{name}:{value}\n")
+        else:
+            kept.append((name, value))
+    if lines:
         defects.add("header-without-end")
-        root.fields = [
-            (name, value) for name, value in root.fields if name not in _SCHEMES
-        ]
-    return "\n".join(stray)
+        root.fields = kept
+        root.body = "".join(lines) + root.body

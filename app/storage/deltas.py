@@ -9,7 +9,7 @@ from app.bayes.statistics import FeatureCounts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.storage.ledger import LedgerRow
+    from app.storage.entry import LedgerRow
 
 
 def sum_by_epoch(

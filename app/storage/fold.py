@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from sqlalchemy import select, update
 
 from app.storage import counts, names, tables
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.bayes.statistics import FeatureCounts
-    from app.storage.ledger import LedgerRow
+    from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
 
@@ -96,21 +95,27 @@ def _note_names(
     deltas: Iterable[dict[str, FeatureCounts]],
 ) -> None:
     """Note the text of new features and drop that of features nobody has."""
+    gained: dict[str, set[int]] = {}
+    lost: dict[str, set[int]] = {}
+    for delta in deltas:
+        for view, part in delta.items():
+            more = (part.documents > 0).any(axis=1)
+            less = (part.documents < 0).any(axis=1)
+            gained.setdefault(view, set()).update(part.ids[more].tolist())
+            lost.setdefault(view, set()).update(part.ids[less & ~more].tolist())
     texts: dict[str, dict[int, str]] = {}
     for row in rows:
         if row.label is None or row.encoded_names is None:
             continue
         views = row.views
         for view, given in row.names.items():
-            if view in views:
-                ids = views[view].ids.tolist()
-                texts.setdefault(view, {}).update(zip(ids, given, strict=True))
+            # As many names as features, or `ScoredRow.of` would have refused.
+            ids = views[view].ids.tolist()
+            texts.setdefault(view, {}).update(zip(ids, given, strict=True))
     for view in sorted(texts):
-        names.add(connection, profile_id, view, texts[view])
-    lost: dict[str, set[int]] = {}
-    for delta in deltas:
-        for view, part in delta.items():
-            gone = (part.documents < 0).any(axis=1) & (part.documents <= 0).all(axis=1)
-            lost.setdefault(view, set()).update(part.ids[np.flatnonzero(gone)].tolist())
+        # Of the sum, not of the rows: a message that was learned and forgotten
+        # in one step leaves no text either.
+        kept = texts[view].keys() & gained[view]
+        names.add(connection, profile_id, view, {i: texts[view][i] for i in kept})
     for view in sorted(lost):
         names.drop_uncounted(connection, profile_id, view, sorted(lost[view]))

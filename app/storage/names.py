@@ -98,6 +98,8 @@ def drop_uncounted(
         left = set(chunk)
         for key in keys:
             left -= feature_rows.counted(connection, key, sorted(left))
+        if not left:
+            continue
         connection.execute(
             delete(table).where(
                 table.c.profile_id == profile_id,

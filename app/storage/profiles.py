@@ -77,9 +77,10 @@ def create(
             created_at=created_at,
         )
         .on_conflict_do_nothing(index_elements=[profile.c.name])
-    )
+        .returning(profile.c.id)
+    ).first()
     row = find(connection, name)
-    if created.rowcount:
+    if created is not None:
         connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))
     if (row.labels, row.spam_labels) != (labels, spam_labels):
         msg = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, delete, or_, select
 
+from app.errors import InvalidObservation
 from app.storage import tables
 from app.storage.upsert import insert_into
 from app.storage.vector import encode, encode_names
@@ -29,7 +30,7 @@ _DIGESTS_PER_QUERY: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRow:
-    """The features of a message that was scored; fields as in `LedgerRow`."""
+    """The features of a message that was scored; fields as in `app.storage.entry`."""
 
     digest: bytes
     vector: bytes
@@ -39,7 +40,18 @@ class ScoredRow:
 
     @classmethod
     def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
-        """Return the row of an observation that was scored at `time`."""
+        """Return the row of an observation that was scored at `time`.
+
+        Raises
+        ------
+        InvalidObservation
+            If a view has another number of names than of features.
+        """
+        for view, names in observation.names.items():
+            size = observation.views[view].size if view in observation.views else 0
+            if len(names) != size:
+                msg = f"View {view!r} has {len(names)} names for {size} features."
+                raise InvalidObservation(msg)
         return cls(
             digest=observation.digest,
             vector=encode(observation.views),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.bayes.statistics import FeatureCounts
-    from app.storage.ledger import LedgerRow
+    from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
 # Ledger rows held in memory at once while they are summed: some 10 MB.
@@ -82,11 +82,13 @@ def load(connection: Connection, profile: ProfileRow) -> StoredState:
 
 
 def batches_after(
-    connection: Connection, profile_id: int, *, revision: int
+    connection: Connection,
+    profile_id: int,
+    *,
+    revision: int,
+    at_once: int = ROWS_AT_ONCE,
 ) -> Iterator[list[LedgerRow]]:
     """Give all rows after a revision, some at a time, oldest first."""
-    while rows := rows_after(
-        connection, profile_id, revision=revision, limit=ROWS_AT_ONCE
-    ):
+    while rows := rows_after(connection, profile_id, revision=revision, limit=at_once):
         yield rows
         revision = rows[-1].revision

@@ -111,17 +111,12 @@ def decode(vector: bytes) -> dict[str, SparseCounts]:
     if zlib.crc32(body) != checksum:
         msg = f"The checksum of a stored vector of {len(vector)} bytes is wrong."
         raise CorruptVector(msg)
-    views: dict[str, SparseCounts] = {}
-    at = 0
     try:
-        while at < len(body):
-            view, x, at = _view(body, at)
-            views[view] = x
+        return _views(body)
     # The checksum is right, so somebody wrote these bytes on purpose.
     except (IndexError, ValueError, struct.error, InvalidObservation) as error:
         msg = f"A stored vector of {len(vector)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
-    return views
 
 
 def encode_names(names: Mapping[str, tuple[str, ...]]) -> bytes:
@@ -161,6 +156,19 @@ def _kind(x: SparseCounts) -> int:
     if most == 1:
         return _ALL_ONES
     return next(kind for kind, width in _WIDTHS.items() if most <= np.iinfo(width).max)
+
+
+def _views(body: memoryview) -> dict[str, SparseCounts]:
+    """Return the views of the body of a vector."""
+    views: dict[str, SparseCounts] = {}
+    at = 0
+    while at < len(body):
+        view, x, at = _view(body, at)
+        if view in views:
+            msg = f"view {view!r} is there twice"
+            raise ValueError(msg)
+        views[view] = x
+    return views
 
 
 def _view(body: memoryview, at: int) -> tuple[str, SparseCounts, int]:

@@ -89,12 +89,18 @@ def test_a_filter_that_knows_nothing_is_unsure_at_the_prior():
 
 def test_a_filter_that_was_taught_one_side_only_is_unsure():
     """Without any ham there is nothing to tell spam from."""
+    few = taught(TWO, [(SparseCounts.of({1: 1, 2 + n: 1}), 1) for n in range(19)])
     x = SparseCounts.of({1: 1})
 
-    verdict = score(taught(TWO, [(x, 1)] * 50), {"words": x})
+    verdict = score(few, {"words": x})
+    later = score(
+        few.learn(delta({"words": x}, before=None, after=1, n_classes=2), revision=20),
+        {"words": x},
+    )
 
     assert verdict.decision == "unsure"
-    assert verdict.log_odds > 0
+    assert verdict.log_odds > TWO.verdict.spam_threshold
+    assert later.decision == "spam"
 
 
 @pytest.mark.parametrize(("feature", "decision"), [(1, "spam"), (2, "ham")])

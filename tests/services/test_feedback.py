@@ -53,11 +53,12 @@ def difference(app):
 
 def test_what_is_taught_changes_the_next_score(app):
     """A message taught as spam scores higher than before."""
+    teach(app, HAM[0], "ham")
     before = log_odds(app, SPAM[0])
 
     taught = teach(app, SPAM[0], "spam")
 
-    assert ("learned", 1) == (taught.outcome.kind, taught.revision)
+    assert ("learned", 2) == (taught.outcome.kind, taught.revision)
     assert taught.before.log_odds == before
     assert log_odds(app, SPAM[0]) > before
 
@@ -256,6 +257,7 @@ def test_a_locked_database_refuses_feedback_and_goes_on_scoring(tmp_path):
         running(database_url=url) as other,
     ):
         teach(app, SPAM[0], "spam")
+        teach(app, HAM[1], "ham")
         known = state(app)
         with writing(other.engine):
             with pytest.raises(DatabaseUnavailable, match="later"):

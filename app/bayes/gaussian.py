@@ -1,0 +1,199 @@
+"""Gaussian naive Bayes: measurements, each normal and independent given the class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from app.bayes.batch import Joined, join
+from app.bayes.likelihood import Contributions
+from app.bayes.measurements import FRACTION_BITS, Measurements
+from app.bayes.moments import MomentSums
+from app.bayes.spread import Constant, Floor, mean, population_variance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+Variances = Literal["class", "shared"]
+"""Whether each class has its own variances or all share the pooled ones."""
+
+FLOOR = Floor()
+"""The floor that scikit-learn's `var_smoothing` has by default, as a maximum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    r"""Gaussian event model with a diagonal covariance.
+
+    Parameters
+    ----------
+    fraction_bits : int, default 16
+        Position of the binary point of the measurements.
+    floor : Floor, default Floor(1e-9)
+        The smallest variance.
+    constant : {"floor", "drop"}, default "floor"
+        What becomes of a feature that does not vary within some class: it
+        gets the floor, or it is left out.
+    variances : {"class", "shared"}, default "class"
+        Own variances, or one per feature for all classes (then the
+        log-odds are linear in *x*: `app.bayes.linear`).
+
+    Notes
+    -----
+    Maximum likelihood [1]_, over the :math:`n_c` messages that have the
+    feature:
+
+    .. math:: \mu_{ci} = \frac{1}{n_c} \sum x_i, \quad
+        \sigma^2_{ci} = \frac{1}{n_c} \sum (x_i - \mu_{ci})^2, \quad
+        \log P(x \mid c) = -\frac12 \sum_i \Bigl(\log 2 \pi \sigma^2_{ci}
+        + \frac{(x_i - \mu_{ci})^2}{\sigma^2_{ci}}\Bigr) .
+
+    A class in which no message has the feature is given the mean and variance
+    of all messages, so it neither wins nor loses by it.  Features unseen in
+    every class are left out, and so are those a message does not have.
+
+    References
+    ----------
+    .. [1] A. Kishore, *AI511 Machine Learning*, IIIT Bangalore, 2021.
+
+    Examples
+    --------
+    >>> model = Gaussian()
+    >>> state = MomentSums.zero(2)
+    >>> for value, label in ((1.0, 0), (3.0, 0), (6.0, 1), (8.0, 1)):
+    ...     x = Measurements.of({1: value})
+    ...     state = state + model.observe(x, label=label, n_classes=2)
+    >>> likelihood = model.estimate(state)
+    >>> likelihood.means.tolist(), likelihood.variances.tolist()
+    ([[2.0, 7.0]], [[1.0, 1.0]])
+    >>> likelihood(Measurements.of({1: 4.5})).round(3).tolist()
+    [-4.044, -4.044]
+    """
+
+    fraction_bits: int = FRACTION_BITS
+    floor: Floor = FLOOR
+    constant: Constant = "floor"
+    variances: Variances = "class"
+
+    def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : Measurements
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        MomentSums
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return MomentSums.of(x, label=label, n_classes=n_classes)
+
+    def estimate(self, state: MomentSums) -> GaussianLikelihood:
+        """Return the likelihood under a training state; O(D K) work."""
+        bits = self.fraction_bits
+        counts, sums = state.counts.astype(object), state.sums
+        whole = (
+            counts.sum(axis=1, keepdims=True),
+            sums.sum(axis=1, keepdims=True),
+            state.squares.sum(axis=1, keepdims=True),
+        )
+        absent = counts == 0
+        means = np.where(
+            absent,
+            mean(whole[0], whole[1], fraction_bits=bits),
+            mean(counts, sums, fraction_bits=bits),
+        )
+        variances = population_variance(counts, sums, state.squares, fraction_bits=bits)
+        varies = ((variances > 0) | absent).all(axis=1)
+        if self.variances == "shared":
+            # Weighted by the exact counts; the within-class variance.
+            share = (counts / whole[0]).astype(np.float64)
+            pooled = (share * variances).sum(axis=1, keepdims=True)
+            variances = np.broadcast_to(pooled, variances.shape)
+            varies = pooled[:, 0] > 0
+        else:
+            variances = np.where(
+                absent, population_variance(*whole, fraction_bits=bits), variances
+            )
+        level = self.floor.level(state, fraction_bits=bits)
+        kept = varies if self.constant == "drop" else np.ones_like(varies)
+        return GaussianLikelihood(
+            state.ids[kept],
+            means[kept],
+            np.maximum(variances[kept], level),
+            0.5**bits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianLikelihood:
+    """A fitted Gaussian event model; see `Gaussian.estimate`.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (D,)
+        The fields that take part, increasing.
+    means, variances : ndarray of float64, shape (D, K)
+        Parameters of each class.  Unit: that of x, and its square.
+    step : float
+        Size of one step of the measurements.  Unit: that of x.
+    """
+
+    ids: NDArray[np.int64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    step: float
+
+    def __call__(self, x: Measurements, /) -> NDArray[np.float64]:
+        """Return ``log p(x | c)`` for each class, shape (K,).  Unit: nats."""
+        likelihood: NDArray[np.float64] = self.batch((x,))[0]
+        return likelihood
+
+    def batch(self, xs: Sequence[Measurements], /) -> NDArray[np.float64]:
+        """Return the log-likelihoods of M messages, shape (M, K).
+
+        Each row is what a call with that message alone returns, bit for bit.
+        """
+        joined = join([x.ids for x in xs], [x.values for x in xs])
+        return joined.sums(self._terms(joined)[0])
+
+    def contributions(self, x: Measurements, /) -> Contributions:
+        """Return the log-likelihood taken apart by field."""
+        terms, seen = self._terms(join([x.ids], [x.values]))
+        return Contributions(np.zeros(terms.shape[0]), terms.T, seen)
+
+    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the contributions (K, N) and which fields take part (N,)."""
+        terms = np.zeros((self.means.shape[1], x.ids.size))
+        if not self.ids.size:
+            return terms, np.zeros(x.ids.size, np.bool_)
+        row = self.ids.searchsorted(x.ids)
+        seen = self.ids.take(row, mode="clip") == x.ids
+        row = row[seen]
+        values = (x.values[seen] * self.step)[:, np.newaxis]
+        variances = self.variances[row]
+        terms[:, seen] = (
+            -0.5
+            * (
+                math.log(2 * math.pi)
+                + np.log(variances)
+                + (values - self.means[row]) ** 2 / variances
+            ).T
+        )
+        return terms, seen

@@ -1,0 +1,170 @@
+"""When is naive Bayes a linear classifier, and with which weights?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from app.bayes.bernoulli import Bernoulli
+    from app.bayes.discriminant import DiscriminantLikelihood
+    from app.bayes.gaussian import GaussianLikelihood
+    from app.bayes.multinomial import Multinomial
+    from app.bayes.statistics import FeatureCounts
+
+
+@dataclass(frozen=True, slots=True)
+class LinearForm:
+    r"""A log-joint as a linear function of the message, up to a common term.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (V,)
+        The features, increasing.
+    weights : ndarray of float64, shape (V, K)
+        Nats per unit of each feature.
+    bias : ndarray of float64, shape (K,)
+        Nats, the log-prior included.
+
+    Notes
+    -----
+    For two classes, :math:`w = w_+ - w_-` and :math:`b = b_+ - b_-` make
+    :math:`w \cdot x + b` the log-odds, and the posterior a logistic function
+    of it: :math:`P(+ \mid x) = 1 / (1 + e^{-(w \cdot x + b)})` [1]_.
+
+    The multinomial and the Gaussian form leave out what all classes share
+    (the multinomial coefficient, the term in :math:`x^2`).
+
+    References
+    ----------
+    .. [1] K. Weinberger, *CS4780 Machine Learning for Intelligent Systems*,
+       Cornell University, 2023, lecture on naive Bayes.
+    """
+
+    ids: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+    def scores(
+        self, ids: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return ``weights . x + bias`` of each class, shape (K,).
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+            Features of the message; those without a weight are left out.
+        values : ndarray of float64, shape (n,)
+            Value of each: counts, ones, or measurements in units of x.
+        """
+        known = np.isin(ids, self.ids)
+        row = self.ids.searchsorted(ids[known])
+        scores: NDArray[np.float64] = values[known] @ self.weights[row] + self.bias
+        return scores
+
+    def difference(
+        self, *, positive: int, negative: int
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the weights (V,) and the bias of the log-odds of two classes."""
+        return (
+            self.weights[:, positive] - self.weights[:, negative],
+            float(self.bias[positive] - self.bias[negative]),
+        )
+
+
+def multinomial_form(
+    model: Multinomial, state: FeatureCounts, log_prior: NDArray[np.float64]
+) -> LinearForm:
+    r"""Return the linear form of a multinomial model, over x = counts.
+
+    Notes
+    -----
+    .. math:: w_{ci} = \log \theta_{ci}, \quad b_c = \log P(c)
+
+    With ``counting="presence"`` it is a function of presence (ones).
+    """
+    likelihood = model.estimate(state)
+    weights = model.smoothing.log_probability(
+        state.counts(model.counting), likelihood.totals.T, likelihood.n_values
+    )
+    return LinearForm(state.ids, weights, log_prior)
+
+
+def bernoulli_form(
+    model: Bernoulli, state: FeatureCounts, log_prior: NDArray[np.float64]
+) -> LinearForm:
+    r"""Return the linear form of a Bernoulli model, over x = presence.
+
+    Raises
+    ------
+    InvalidObservation
+        If a feature's absence is impossible in some class, as can be without
+        smoothing: its weight would be infinite.
+
+    Notes
+    -----
+    .. math:: w_{ci} = \log \frac{\theta_{ci}}{1 - \theta_{ci}}, \quad
+        b_c = \log P(c) + \sum_i \log (1 - \theta_{ci})
+    """
+    likelihood = model.estimate(state)
+    if likelihood.impossible.any():
+        msg = (
+            "a feature is in every message of a class: without smoothing "
+            "its weight would be infinite"
+        )
+        raise InvalidObservation(msg)
+    present = model.smoothing.log_probability(state.documents, state.messages, 2)
+    absent = model.smoothing.log_probability(
+        state.messages - state.documents, state.messages, 2
+    )
+    return LinearForm(state.ids, present - absent, log_prior + likelihood.absent)
+
+
+def gaussian_form(
+    likelihood: GaussianLikelihood, log_prior: NDArray[np.float64]
+) -> LinearForm:
+    r"""Return the linear form of Gaussian naive Bayes with shared variances.
+
+    Raises
+    ------
+    InvalidObservation
+        If the classes have variances of their own: the score is quadratic.
+
+    Notes
+    -----
+    .. math:: w_{ci} = \frac{\mu_{ci}}{\sigma^2_i}, \quad
+        b_c = \log P(c) - \sum_i \frac{\mu_{ci}^2}{2 \sigma^2_i}
+    """
+    variances = likelihood.variances
+    if (variances != variances[:, :1]).any():
+        msg = 'variances differ between the classes; use variances="shared"'
+        raise InvalidObservation(msg)
+    weights = likelihood.means / variances
+    return LinearForm(
+        likelihood.ids,
+        weights,
+        log_prior - (weights * likelihood.means).sum(axis=0) / 2,
+    )
+
+
+def discriminant_form(
+    likelihood: DiscriminantLikelihood, log_prior: NDArray[np.float64]
+) -> LinearForm:
+    r"""Return the linear form of the Gaussian discriminant.
+
+    It holds for messages that have all the fields.
+
+    Notes
+    -----
+    .. math:: w_c = \Sigma^{-1} \mu_c, \quad
+        b_c = \log P(c) - \frac12 \mu_c^T \Sigma^{-1} \mu_c
+    """
+    half = np.linalg.solve(likelihood.factor, likelihood.means)
+    weights = np.linalg.solve(likelihood.factor.T, half)
+    return LinearForm(likelihood.ids, weights, log_prior - (half**2).sum(axis=0) / 2)

@@ -1,0 +1,111 @@
+"""What does one entry of the ledger say?
+
+An entry is self-contained.  It holds one vector and the labels before and after,
+and what it adds to the counts of its epoch is
+``-delta(vector, label_before) + delta(vector, label)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from app.classifier import learn
+from app.errors import CorruptVector, InconsistentCounts
+from app.storage.vector import decode, decode_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from app.bayes.sparse import SparseCounts
+    from app.bayes.statistics import FeatureCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One entry of the ledger; the fields are the columns of the table."""
+
+    revision: int
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    epoch: int
+    vector: bytes | None
+    encoded_names: bytes | None
+    feature_set: int
+    source: str
+    time: datetime
+    scores: Mapping[str, Any] | None
+
+    @property
+    def views(self) -> dict[str, SparseCounts]:
+        """The features that this row counts, decoded at each call.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, or was dropped.
+        """
+        if self.vector is None:
+            msg = f"The vector of ledger row {self.revision} was dropped for its age."
+            raise CorruptVector(msg)
+        return decode(self.vector)
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The text of the features, decoded at each call; empty if not kept."""
+        return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+    def delta(self, labels: Sequence[str]) -> dict[str, FeatureCounts]:
+        """Return what this row adds to the counts of its epoch.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The profile's labels, in the order of the class index.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, or was dropped.
+        InconsistentCounts
+            If the row has a label that is not one of `labels`.
+        """
+        try:
+            before, after = (
+                None if label is None else labels.index(label)
+                for label in (self.label_before, self.label)
+            )
+        except ValueError as error:
+            msg = (
+                f"Ledger row {self.revision} moves a message from "
+                f"{self.label_before} to {self.label}, but the labels of the "
+                f"profile are {', '.join(labels)}."
+            )
+            raise InconsistentCounts(msg) from error
+        return learn.delta(
+            self.views, before=before, after=after, n_classes=len(labels)
+        )
+
+
+def epoch_of(time: datetime) -> int:
+    """Return the month of a moment, in UTC, as YYYYMM.
+
+    Raises
+    ------
+    ValueError
+        If `time` has no time zone.
+
+    Examples
+    --------
+    >>> from datetime import datetime, timedelta, timezone
+    >>> epoch_of(datetime(2026, 4, 1, 1, tzinfo=timezone(timedelta(hours=2))))
+    202603
+    """
+    if time.tzinfo is None:
+        msg = f"{time.isoformat()} has no time zone; pass an aware datetime"
+        raise ValueError(msg)
+    month = time.astimezone(UTC)
+    return month.year * 100 + month.month

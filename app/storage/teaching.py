@@ -1,0 +1,167 @@
+"""What does a teaching change, given what the ledger says of its message?
+
+Moving or forgetting a message takes back what was added then, with the vector
+and in the epoch of that time, whatever features a message has today.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.storage.entry import LedgerRow, epoch_of
+from app.storage.scored import ScoredRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from app.features.observation import Observation
+
+Kind = Literal["learned", "relabelled", "forgotten", "unchanged", "unknown", "expired"]
+"""What became of a teaching; only the first three add a row.
+
+``unchanged``: the message has that label already.  ``unknown``: it is to be
+forgotten but was not learned, or it is taught by id and nothing is stored of it.
+``expired``: its vector was dropped for its age, so it cannot be taken back.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teaching:
+    """What somebody says about one message.
+
+    Parameters
+    ----------
+    digest : bytes
+        Identity of the message, 16 bytes.
+    label : str or None
+        What it is; None to forget it.
+    observation : Observation or None
+        Its features; None to use those that are stored of it.
+    source : str
+        Who says it: a user, an API key, a door.
+    time : datetime
+        When, with a time zone.
+    scores : mapping or None
+        What each view gave it before learning, as JSON takes it; None where it
+        was not scored.
+    """
+
+    digest: bytes
+    label: str | None
+    observation: Observation | None
+    source: str
+    time: datetime
+    scores: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one teaching.
+
+    Parameters
+    ----------
+    kind : str
+        See `Kind`.
+    digest : bytes
+        Identity of the message.
+    label_before : str or None
+        What it was learned as before; None if it was not.
+    label : str or None
+        What it is learned as now; None if it is not.
+    row : LedgerRow or None
+        The new entry; None where nothing changed.
+    """
+
+    kind: Kind
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    row: LedgerRow | None
+
+
+def decide(
+    teaching: Teaching,
+    *,
+    before: LedgerRow | None,
+    remembered: ScoredRow | None,
+    revision: int,
+) -> Outcome:
+    """Return what a teaching does to a message.
+
+    Parameters
+    ----------
+    teaching : Teaching
+        What is said of it.
+    before : LedgerRow or None
+        Its newest row; None if it was never learned.
+    remembered : ScoredRow or None
+        What is stored of it since it was scored; asked for only where the
+        teaching brings no features and the message is not learned.
+    revision : int
+        Of the new row, if there is one.
+    """
+    # What is taken back, if anything is.
+    learned = before if before is not None and before.label is not None else None
+    label_before = None if learned is None else learned.label
+
+    def nothing(kind: Kind) -> Outcome:
+        return Outcome(
+            kind=kind,
+            digest=teaching.digest,
+            label_before=label_before,
+            label=label_before,
+            row=None,
+        )
+
+    if teaching.label == label_before:
+        return nothing("unknown" if teaching.label is None else "unchanged")
+    evidence: LedgerRow | ScoredRow | None
+    if learned is not None:
+        evidence = learned
+    elif teaching.observation is not None:
+        evidence = ScoredRow.of(teaching.observation, time=teaching.time)
+    else:
+        evidence = remembered or before
+    if evidence is None or evidence.vector is None:
+        return nothing("unknown" if learned is None else "expired")
+    row = LedgerRow(
+        revision=revision,
+        digest=teaching.digest,
+        label_before=label_before,
+        label=teaching.label,
+        epoch=epoch_of(teaching.time) if learned is None else learned.epoch,
+        vector=evidence.vector,
+        encoded_names=evidence.encoded_names,
+        feature_set=evidence.feature_set,
+        source=teaching.source,
+        time=teaching.time,
+        scores=_finite(teaching.scores),
+    )
+    if teaching.label is None:
+        kind: Kind = "forgotten"
+    else:
+        kind = "learned" if learned is None else "relabelled"
+    return Outcome(
+        kind=kind,
+        digest=teaching.digest,
+        label_before=label_before,
+        label=teaching.label,
+        row=row,
+    )
+
+
+def _finite(scores: Any) -> Any:
+    """Return scores with null for what JSON has no number for.
+
+    An unsmoothed model gives -inf to a message with one unseen feature.
+    """
+    if isinstance(scores, float) and not math.isfinite(scores):
+        return None
+    if isinstance(scores, dict):
+        return {key: _finite(value) for key, value in scores.items()}
+    if isinstance(scores, list | tuple):
+        return [_finite(value) for value in scores]
+    return scores
