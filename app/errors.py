@@ -4,6 +4,7 @@ PostbayesError
 ├── InvalidInput            the caller's fault; the sentence says what to do
 │   ├── EmptyMessage
 │   ├── MessageTooLarge
+│   ├── SlowRequest
 │   ├── MalformedRequest
 │   ├── UnsupportedContentType
 │   ├── MissingLabel
@@ -43,6 +44,10 @@ class EmptyMessage(InvalidInput):
 
 class MessageTooLarge(InvalidInput):
     """A request body is over the limit that the operator set."""
+
+
+class SlowRequest(InvalidInput):
+    """A request body does not arrive in time."""
 
 
 class MalformedRequest(InvalidInput):

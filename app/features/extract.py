@@ -16,6 +16,8 @@ from app.features.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from app.mail.message import Message
 
 FEATURE_SET: Final = 1
@@ -58,11 +60,30 @@ def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
     names : tuple of str
         Aligned with the ids.
     """
-    counts = Counter(features)
-    names = list(counts)
+    occurrences = Counter(features)
+    names = list(occurrences)
     ids = np.array(
         [xxh3_64_intdigest(name.encode()) for name in names], np.uint64
     ).view(np.int64)
-    order = np.argsort(ids)
-    values = np.fromiter(counts.values(), np.int64, len(names))
-    return SparseCounts(ids[order], values[order]), tuple(names[i] for i in order)
+    order = np.argsort(ids, kind="stable")
+    counts = np.fromiter(occurrences.values(), np.int64, len(names))
+    return merged(ids[order], counts[order], tuple(names[i] for i in order))
+
+
+def merged(
+    ids: NDArray[np.int64], counts: NDArray[np.int64], names: tuple[str, ...]
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return features whose ids are sorted as a vector, equal ids made one.
+
+    By chance no message has two names of one id, but the hash is not a
+    cryptographic one: whoever wants to can find two such words and send them.
+    """
+    first = np.ones(ids.size, np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    if first.all():
+        return SparseCounts(ids, counts), names
+    starts = np.flatnonzero(first)
+    return (
+        SparseCounts(ids[starts], np.add.reduceat(counts, starts)),
+        tuple(names[i] for i in starts),
+    )

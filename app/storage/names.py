@@ -39,15 +39,7 @@ def add(
     connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
 ) -> None:
     """Note the text of features; those that are noted already stay."""
-    # NUL is a character of Unicode, but not of PostgreSQL's text; a lone
-    # surrogate is not one of UTF-8.
-    texts = {
-        feature: names[feature]
-        .replace("\0", "\N{REPLACEMENT CHARACTER}")
-        .encode("utf-8", "replace")
-        .decode()
-        for feature in sorted(names)
-    }
+    texts = {feature: _storable(names[feature]) for feature in sorted(names)}
     if not texts:
         return
     statement = _ADD[connection.dialect.name]
@@ -107,6 +99,16 @@ def drop_uncounted(
                 table.c.feature.in_(sorted(left)),
             )
         )
+
+
+def _storable(name: str) -> str:
+    """Return a name as both databases take it."""
+    # NUL is a character of Unicode, but not of PostgreSQL's text; a lone
+    # surrogate is not one of UTF-8.
+    if name.isascii() and "\0" not in name:
+        return name
+    mended = name.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return mended.encode("utf-8", "replace").decode()
 
 
 def _chunks(features: Iterable[int]) -> Iterable[list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, delete, or_, select
+from sqlalchemy import and_, bindparam, delete, or_, select
 
 from app.errors import InvalidObservation
 from app.storage import tables
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 # As in `app.storage.ledger`.
 _DIGESTS_PER_QUERY: Final = 500
+
+_GET: Final = select(tables.scored).where(
+    tables.scored.c.profile_id == bindparam("profile_id"),
+    tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +112,8 @@ def get_many(
     asked = list(digests)
     found = {}
     for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        rows = connection.execute(
-            select(tables.scored).where(
-                tables.scored.c.profile_id == profile_id,
-                tables.scored.c.digest.in_(asked[start : start + _DIGESTS_PER_QUERY]),
-            )
-        )
+        chunk = asked[start : start + _DIGESTS_PER_QUERY]
+        rows = connection.execute(_GET, {"profile_id": profile_id, "digests": chunk})
         for row in rows:
             found[row.digest] = _read(row)
     return found

@@ -7,6 +7,7 @@ and in the epoch of that time, whatever features a message has today.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,6 @@ from app.storage.entry import LedgerRow, epoch_of
 from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from app.features.observation import Observation
@@ -160,7 +160,7 @@ def _finite(scores: Any) -> Any:
     """
     if isinstance(scores, float) and not math.isfinite(scores):
         return None
-    if isinstance(scores, dict):
+    if isinstance(scores, Mapping):
         return {key: _finite(value) for key, value in scores.items()}
     if isinstance(scores, list | tuple):
         return [_finite(value) for value in scores]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
+import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
+from app.adapters.http import body
 from app.adapters.http.app import create_app
 from app.bootstrap import Application
 from app.settings import Settings
@@ -352,6 +355,43 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(tmp_path):
         assert (413, "message-too-large") == (status, kind)
         assert "POSTBAYES_MAX_REQUEST_BYTES" in detail
     assert 200 == within.status_code
+
+
+def test_what_the_parser_does_not_look_at_is_not_kept(tmp_path):
+    """A large message is scored by its first part, and the answer says so."""
+    with served(tmp_path) as client:
+        raw = HAM[0] + b"word\n" * 2_000_000
+        answer = client.post("/classify", content=raw, headers=RAW).json()
+        document = client.post("/classify", json={"message": raw.decode()})
+
+    assert answer["defects"] != []
+    assert (413, "message-too-large") == problem(document)[:2]
+
+
+async def trickle():
+    """Send one byte, and then nothing for a while."""
+    yield b"x"
+    await asyncio.sleep(5)
+
+
+def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
+    """408, and the connection is free again."""
+    monkeypatch.setattr(body, "BODY_SECONDS", 0.05)
+    application = Application(
+        Settings(_env_file=None, database_url=f"sqlite:///{tmp_path}/p.db")
+    )
+
+    async def request():
+        app = create_app(application)
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://x"
+        ) as client:
+            return await client.post("/classify", content=trickle(), headers=RAW)
+
+    answer = asyncio.run(request())
+
+    assert (408, "slow-request") == problem(answer)[:2]
 
 
 def test_a_database_that_is_away_is_a_503_with_retry_after(tmp_path):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 import uvicorn
 
 from app.settings import load_settings
+
+# More get 503 at once. Each may hold some 10 MB while its body arrives.
+# Precedent: Postfix runs 100 processes of a kind (default_process_limit).
+MAX_CONNECTIONS: Final = 256
 
 
 def serve(
@@ -37,6 +41,7 @@ def serve(
         http="httptools",
         # One line per message, thousands a minute: a mail server logs them.
         access_log=False,
+        limit_concurrency=MAX_CONNECTIONS,
         # A feedback that was taken is answered before the process ends.
         timeout_graceful_shutdown=30,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -13,8 +14,10 @@ from app.errors import (
     EmptyMessage,
     MalformedRequest,
     MessageTooLarge,
+    SlowRequest,
     UnsupportedContentType,
 )
+from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,43 +25,70 @@ if TYPE_CHECKING:
 RAW_TYPES: Final = ("message/rfc822", "message/global", "application/octet-stream")
 JSON_TYPE: Final = "application/json"
 
+# JSON has to be held whole to be read. Twice what the parser looks at: the
+# escapes of a text in JSON rarely double it.
+MAX_JSON_BYTES: Final = 2 * MAX_BYTES
+
+# Precedent: nginx's client_body_timeout, 60 s (between two reads there; here
+# for all of them, so that a byte now and then does not hold a connection).
+BODY_SECONDS: Final = 60
+
 In = TypeVar("In", bound=TextIn)
 
 
 async def read_body(request: Request) -> bytes:
     """Return the body of a request, or stop as soon as it is too large.
 
+    Of a raw message no more is kept than the parser looks at, and one byte
+    that tells it so: many large messages at once do not fill the memory.
+
     Raises
     ------
+    UnsupportedContentType
+        If it is neither a message nor JSON, before any of it is read.
     MessageTooLarge
-        If it is over `max_request_bytes`, before more of it is read.
+        If it is over the limit, before more of it is read.
+    SlowRequest
+        If it does not arrive in time.
     EmptyMessage
         If there is no body.
     """
     limit: int = request.app.state.application.settings.max_request_bytes
+    kept = MAX_BYTES + 1
+    if is_json(request):
+        limit = kept = min(limit, MAX_JSON_BYTES)
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise MessageTooLarge(_too_large(limit))
-    chunks: list[bytes] = []
+    body = bytearray()
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise MessageTooLarge(_too_large(limit))
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise MessageTooLarge(_too_large(limit))
+                body += chunk[: kept - len(body)]
+    except TimeoutError as error:
+        msg = (
+            f"the body did not arrive within {BODY_SECONDS} s "
+            f"({size} bytes did); send it again"
+        )
+        raise SlowRequest(msg) from error
     if not size:
         msg = (
             "the request has no body; send the message itself as message/rfc822, "
             "or JSON as application/json"
         )
         raise EmptyMessage(msg)
-    return b"".join(chunks)
+    return bytes(body)
 
 
 def _too_large(limit: int) -> str:
     return (
-        f"the body is larger than {limit} bytes; send the first part of the "
-        "message only, or raise POSTBAYES_MAX_REQUEST_BYTES"
+        f"the body is larger than {limit} bytes; send the message raw, as "
+        "message/rfc822, and only its first part, or raise "
+        "POSTBAYES_MAX_REQUEST_BYTES"
     )
 
 

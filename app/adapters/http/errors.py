@@ -25,6 +25,7 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
     errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
     errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
     errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -72,7 +72,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 @router.post(
     "/classify",
     tags=["mail"],
-    responses=problems(400, 404, 413, 415, 422),
+    responses=problems(400, 404, 408, 413, 415, 422),
     openapi_extra=openapi_body(TextIn),
 )
 def classify(
@@ -97,7 +97,7 @@ def classify(
 @router.post(
     "/feedback",
     tags=["mail"],
-    responses=problems(400, 404, 413, 415, 422, 503),
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(FeedbackIn),
 )
 def feedback(
