@@ -7,24 +7,22 @@ driver raises into the errors of `app.errors`, and roll back.
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
     DBAPIError,
     IntegrityError,
-    NoSuchModuleError,
     ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
+from app.storage.drivers import BEGIN, postgresql_engine, sqlite_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,17 +38,15 @@ BUSY_TIMEOUT: Final = 5.0
 # serve readers.
 POOL_SIZE: Final = 5
 
-# Kibibytes of SQLite's page cache per connection.  A fold upserts features in
-# no order that disk pages know: 2,750 upserts into a million rows took 15.4 ms
-# with the default of 2,000 and 9.9 ms with this.
-_CACHE_KIB: Final = 65_536
-
 # How long a process waits for another that migrates.  Unit: milliseconds.
 _MIGRATION_PATIENCE: Final = 300_000
 
-# Names of our own execution options.
-_BEGIN: Final = "postbayes_begin"
+# Execution options of an engine: the lock that its writers take on SQLite, and
+# how long they wait for it.
 _WRITER: Final = "postbayes_writer"
+_PATIENCE: Final = "postbayes_patience"
+
+_NOTHING_STORED: Final = "Nothing of this was stored; try again later."
 
 
 def open_engine(
@@ -95,11 +91,11 @@ def open_engine(
         "pool_timeout": busy_timeout,
         # The connection that was used last has the warmest page cache.
         "pool_use_lifo": True,
-        "execution_options": {_WRITER: Lock()},
+        "execution_options": {_WRITER: Lock(), _PATIENCE: busy_timeout},
     }
     if parsed.get_backend_name() == "sqlite":
-        return _sqlite(parsed, busy_timeout=busy_timeout, options=options)
-    return _postgresql(parsed, busy_timeout=busy_timeout, options=options)
+        return sqlite_engine(parsed, busy_timeout=busy_timeout, options=options)
+    return postgresql_engine(parsed, busy_timeout=busy_timeout, options=options)
 
 
 @contextmanager
@@ -111,7 +107,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database cannot be reached or does not answer.
     """
-    options: dict[str, Any] = {_BEGIN: "BEGIN DEFERRED"}
+    options: dict[str, Any] = {BEGIN: "BEGIN DEFERRED"}
     if engine.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with (
@@ -144,9 +140,9 @@ def writing(engine: Engine) -> Iterator[Connection]:
     # with growing sleeps (up to 100 ms), so the threads of one process queue
     # here instead, and only other processes are polled for.
     writer: Lock = engine.get_execution_options()[_WRITER]
-    timeout: float = engine.pool.timeout()  # type: ignore[attr-defined]
-    if not writer.acquire(timeout=timeout):
-        msg = f"The database was busy for {timeout:g} seconds. {_NOTHING_STORED}"
+    patience: float = engine.get_execution_options()[_PATIENCE]
+    if not writer.acquire(timeout=patience):
+        msg = f"The database was busy for {patience:g} seconds. {_NOTHING_STORED}"
         raise DatabaseUnavailable(msg)
     try:
         with (
@@ -154,7 +150,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
             # IMMEDIATE, because a transaction that begins by reading and then
             # writes fails at once with SQLITE_BUSY, whatever the busy time-out,
             # when another one wrote in between (https://sqlite.org/isolation.html).
-            engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as it,
+            engine.connect().execution_options(**{BEGIN: "BEGIN IMMEDIATE"}) as it,
             it.begin(),
         ):
             yield it
@@ -182,7 +178,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             cursor.execute(f"PRAGMA busy_timeout = {_MIGRATION_PATIENCE}")
             cursor.close()
         with (
-            connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as it,
+            connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}) as it,
             it.begin(),
         ):
             yield it
@@ -217,88 +213,6 @@ def _parse(url: str) -> URL:
         return parsed.set(drivername="postgresql+psycopg")
     msg = f"{backend!r} is not a database that Postbayes knows: sqlite or postgresql."
     raise InvalidSetting(msg)
-
-
-def _sqlite(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> Engine:
-    """Return an engine for an SQLite file."""
-    folder = Path(str(url.database)).parent
-    if not str(url.database).startswith("file:"):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"The folder {folder} for the database cannot be created: {error}."
-            raise DatabaseUnavailable(msg) from error
-    engine = create_engine(
-        url,
-        # No isolation level: the driver would begin transactions by itself, late
-        # and only for some statements.  We begin them, in `_begin`.
-        connect_args={"timeout": busy_timeout, "isolation_level": None},
-        **options,
-    )
-
-    def _connect(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        _use_wal(cursor, patience=busy_timeout)
-        # FULL: a commit that was acknowledged survives a power cut.  WAL with
-        # NORMAL may lose the last ones (https://sqlite.org/pragma.html).
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        cursor.close()
-
-    def _begin(connection: Connection) -> None:
-        begin = connection.get_execution_options().get(_BEGIN, "BEGIN DEFERRED")
-        connection.exec_driver_sql(begin)
-
-    event.listen(engine, "connect", _connect)
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _use_wal(cursor: Any, *, patience: float) -> None:
-    """Switch the file to its write-ahead log, once in its life."""
-    deadline = time.monotonic() + patience
-    while cursor.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        try:
-            cursor.execute("PRAGMA journal_mode = WAL")
-        # The busy handler is not asked for this lock: several processes that
-        # meet an empty file at once get "database is locked" immediately.
-        except cursor.connection.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _postgresql(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> Engine:
-    """Return an engine for a PostgreSQL database."""
-    try:
-        engine = create_engine(
-            url,
-            # `append` counts on it: after waiting for the profile's lock, each
-            # statement has to see what the others committed.
-            isolation_level="READ COMMITTED",
-            # One round trip more per transaction, so that a server which was
-            # restarted is noticed before a feedback is lost to a dead socket.
-            pool_pre_ping=True,
-            **options,
-        )
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
-        msg = (
-            "The PostgreSQL driver is not installed. "
-            "Install it with: pip install 'postbayes[postgres]'."
-        )
-        raise InvalidSetting(msg) from error
-
-    def _connect(connection: Any, _record: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {round(busy_timeout * 1000)}")
-        connection.commit()
-
-    event.listen(engine, "connect", _connect)
-    return engine
-
-
-_NOTHING_STORED: Final = "Nothing of this was stored; try again later."
 
 
 @contextmanager

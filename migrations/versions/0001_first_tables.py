@@ -24,16 +24,16 @@ def upgrade() -> None:
         sa.Column("feature_set", sa.Integer, nullable=False),
         sa.Column("revision", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_profile"),
-        sa.UniqueConstraint("name", name="uq_profile_name"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_profile")),
+        sa.UniqueConstraint("name", name=op.f("uq_profile_name")),
     )
     op.create_table(
         "fold",
         sa.Column("profile_id", sa.Integer, nullable=False),
         sa.Column("folded_revision", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("profile_id", name="pk_fold"),
+        sa.PrimaryKeyConstraint("profile_id", name=op.f("pk_fold")),
         sa.ForeignKeyConstraint(
-            ["profile_id"], ["profile.id"], name="fk_fold_profile_id"
+            ["profile_id"], ["profile.id"], name=op.f("fk_fold_profile_id")
         ),
     )
     op.create_table(
@@ -50,13 +50,13 @@ def upgrade() -> None:
         sa.Column("source", sa.Text, nullable=False),
         sa.Column("time", sa.DateTime(timezone=True), nullable=False),
         sa.Column("scores", sa.JSON),
-        sa.PrimaryKeyConstraint("profile_id", "revision", name="pk_ledger"),
+        sa.PrimaryKeyConstraint("profile_id", "revision", name=op.f("pk_ledger")),
         sa.ForeignKeyConstraint(
-            ["profile_id"], ["profile.id"], name="fk_ledger_profile_id"
+            ["profile_id"], ["profile.id"], name=op.f("fk_ledger_profile_id")
         ),
     )
     op.create_index(
-        "ix_ledger_profile_id_digest_revision",
+        op.f("ix_ledger_profile_id_digest_revision"),
         "ledger",
         ["profile_id", "digest", "revision"],
     )
@@ -68,12 +68,12 @@ def upgrade() -> None:
         sa.Column("label", sa.Text, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint(
-            "profile_id", "epoch", "view", "label", name="pk_class_count"
+            "profile_id", "epoch", "view", "label", name=op.f("pk_class_count")
         ),
         sa.ForeignKeyConstraint(
-            ["profile_id"], ["profile.id"], name="fk_class_count_profile_id"
+            ["profile_id"], ["profile.id"], name=op.f("fk_class_count_profile_id")
         ),
-        sa.CheckConstraint("messages >= 0", name="ck_class_count_messages"),
+        sa.CheckConstraint("messages >= 0", name=op.f("ck_class_count_messages")),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -86,10 +86,17 @@ def upgrade() -> None:
         sa.Column("occurrences", sa.BigInteger, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint(
-            "profile_id", "epoch", "view", "label", "feature", name="pk_feature_count"
+            "profile_id",
+            "epoch",
+            "view",
+            "label",
+            "feature",
+            name=op.f("pk_feature_count"),
         ),
-        sa.CheckConstraint("occurrences >= 0", name="ck_feature_count_occurrences"),
-        sa.CheckConstraint("messages >= 0", name="ck_feature_count_messages"),
+        sa.CheckConstraint(
+            "occurrences >= 0", name=op.f("ck_feature_count_occurrences")
+        ),
+        sa.CheckConstraint("messages >= 0", name=op.f("ck_feature_count_messages")),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -99,7 +106,7 @@ def upgrade() -> None:
         sa.Column("feature", sa.BigInteger, autoincrement=False, nullable=False),
         sa.Column("name", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint(
-            "profile_id", "view", "feature", name="pk_feature_name"
+            "profile_id", "view", "feature", name=op.f("pk_feature_name")
         ),
         sqlite_with_rowid=False,
     )
@@ -111,13 +118,15 @@ def upgrade() -> None:
         sa.Column("names", sa.LargeBinary),
         sa.Column("feature_set", sa.Integer, nullable=False),
         sa.Column("time", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("profile_id", "digest", name="pk_scored"),
+        sa.PrimaryKeyConstraint("profile_id", "digest", name=op.f("pk_scored")),
         sa.ForeignKeyConstraint(
-            ["profile_id"], ["profile.id"], name="fk_scored_profile_id"
+            ["profile_id"], ["profile.id"], name=op.f("fk_scored_profile_id")
         ),
     )
     op.create_index(
-        "ix_scored_profile_id_time_digest", "scored", ["profile_id", "time", "digest"]
+        op.f("ix_scored_profile_id_time_digest"),
+        "scored",
+        ["profile_id", "time", "digest"],
     )
 
 

@@ -1,0 +1,99 @@
+"""Messages, profiles and teachings that the storage tests are written with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import count
+
+import pytest
+
+from app.bayes.sparse import SparseCounts
+from app.features.observation import Observation
+from app.storage import profiles
+from app.storage.engine import reading, writing
+from app.storage.fold import fold
+from app.storage.ledger import Teaching, append
+
+MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
+APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
+
+# For what only one of the two databases can do.
+on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+on_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+_numbers = count(1)
+
+
+def digest(message):
+    """Return the digest of a message that is named by a word or a number."""
+    return blake2b(str(message).encode(), digest_size=16).digest()
+
+
+def feature(name):
+    """Return the id of a feature."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
+
+
+def sparse(words):
+    """Return the vector of a mapping from word to occurrences."""
+    return SparseCounts.of({feature(word): n for word, n in words.items()})
+
+
+def observed(message, words):
+    """Return the observation of a message with these words."""
+    by_id = sorted(words, key=feature)
+    return Observation(
+        digest=digest(message),
+        feature_set=1,
+        views={"words": sparse(words)},
+        names={"words": tuple(by_id)},
+    )
+
+
+def taught(message, label, words=None, *, time=MARCH, source="anna", scores=None):
+    """Return a teaching; without words it is by id."""
+    return Teaching(
+        digest=digest(message),
+        label=label,
+        observation=None if words is None else observed(message, words),
+        source=source,
+        time=time,
+        scores=scores,
+    )
+
+
+def new_profile(engine, *, labels=("ham", "spam"), spam_labels=("spam",)):
+    """Return a profile that nothing was taught."""
+    with writing(engine) as connection:
+        return profiles.create(
+            connection,
+            name=f"profile-{next(_numbers)}",
+            labels=labels,
+            spam_labels=spam_labels,
+            feature_set=1,
+            created_at=MARCH,
+        )
+
+
+def teach(engine, profile, *teachings):
+    """Append teachings in one transaction and return their outcomes."""
+    with writing(engine) as connection:
+        return append(connection, profile, teachings)
+
+
+def fold_all(engine, profile, *, limit=1000):
+    """Fold until nothing is left."""
+    while True:
+        with writing(engine) as connection:
+            if fold(connection, profile, limit=limit) < limit:
+                return
+
+
+def rows_of(engine, table, profile):
+    """Return the rows of a table that belong to a profile, without its id."""
+    with reading(engine) as connection:
+        rows = connection.execute(
+            table.select().where(table.c.profile_id == profile.id)
+        )
+        return sorted(tuple(row)[1:] for row in rows)

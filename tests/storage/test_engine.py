@@ -1,0 +1,412 @@
+"""Transactions: how they begin, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from threading import Barrier, Event, Thread, Timer
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import IntegrityError
+
+from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
+from app.storage import feature_rows, tables
+from app.storage.engine import open_engine, reading, writing
+from app.storage.migrate import migrate
+from tests.storage.builders import (
+    new_profile,
+    on_postgresql,
+    on_sqlite,
+    taught,
+    teach,
+)
+
+
+def revision(connection, profile):
+    """Return the revision that a connection sees."""
+    return connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one()
+
+
+def test_a_reader_sees_one_snapshot(engine):
+    """What is committed meanwhile is not in it, nor does it hold anybody up."""
+    profile = new_profile(engine)
+    with reading(engine) as connection:
+        before = revision(connection, profile)
+        teach(engine, profile, taught(1, "ham", {"a": 1}))
+        after = revision(connection, profile)
+    with reading(engine) as connection:
+        now = revision(connection, profile)
+
+    assert (0, 0, 1) == (before, after, now)
+
+
+@on_postgresql
+def test_a_reader_cannot_write(engine):
+    """The transaction is read-only."""
+
+    def write():
+        with reading(engine) as connection:
+            connection.execute(tables.profile.delete())
+
+    with pytest.raises(DatabaseUnavailable, match="read-only transaction"):
+        write()
+
+
+@on_sqlite
+def test_a_commit_on_sqlite_is_durable(engine):
+    """Write-ahead log, full synchronisation, foreign keys, patience."""
+    with reading(engine) as connection:
+        values = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        ]
+
+    assert ["wal", 2, 1, 5000] == values
+
+
+def test_a_row_without_its_profile_is_refused(engine):
+    """Foreign keys are checked; such an error is a defect and stays as it is."""
+    with (
+        pytest.raises(IntegrityError),
+        writing(engine) as connection,
+    ):
+        connection.execute(
+            tables.fold.insert().values(profile_id=999, folded_revision=0)
+        )
+
+
+def test_a_negative_count_is_inconsistent(engine):
+    """The database's own check is the last guard."""
+    profile = new_profile(engine)
+    row = {"profile_id": profile.id, "epoch": 202603, "view": "words", "label": "ham"}
+
+    with (
+        pytest.raises(InconsistentCounts, match="A count would be negative"),
+        writing(engine) as connection,
+    ):
+        connection.execute(tables.class_count.insert().values(**row, messages=-1))
+
+
+def test_writers_of_many_threads_take_turns(engine):
+    """None of them fails, and none of their rows is lost."""
+    profile = new_profile(engine)
+    failures = []
+
+    def run(number):
+        try:
+            for n in range(10):
+                teach(engine, profile, taught(f"{number}-{n}", "ham", {"a": 1}))
+        except DatabaseUnavailable as error:
+            failures.append(error)
+
+    threads = [Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with reading(engine) as connection:
+        last = revision(connection, profile)
+
+    assert [] == failures
+    assert 80 == last
+
+
+def test_a_writer_that_waits_too_long_gives_up(database_url):
+    """It says so, stores nothing, and succeeds later."""
+    engine = open_engine(database_url, busy_timeout=0.1)
+    migrate(engine)
+    profile = new_profile(engine)
+    holds, leave = Event(), Event()
+
+    def hold():
+        with writing(engine) as connection:
+            connection.execute(
+                tables.profile.update()
+                .where(tables.profile.c.id == profile.id)
+                .values(feature_set=2)
+            )
+            holds.set()
+            leave.wait(30)
+
+    thread = Thread(target=hold)
+    thread.start()
+    holds.wait(30)
+    try:
+        with pytest.raises(DatabaseUnavailable, match="Nothing of this was stored"):
+            teach(engine, profile, taught(1, "ham", {"a": 1}))
+    finally:
+        leave.set()
+        thread.join()
+
+    assert ["learned"] == [
+        outcome.kind for outcome in teach(engine, profile, taught(1, "ham", {"a": 1}))
+    ]
+    engine.dispose()
+
+
+@on_sqlite
+def test_another_process_that_writes_is_waited_for(engine, tmp_path):
+    """And given up on when it takes too long."""
+    profile = new_profile(engine)
+    impatient = open_engine(str(engine.url), busy_timeout=0.05)
+    other = sqlite3.connect(tmp_path / "postbayes.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+        teach(impatient, profile, taught(1, "ham", {"a": 1}))
+    other.execute("ROLLBACK")
+    assert 1 == len(teach(impatient, profile, taught(1, "ham", {"a": 1})))
+    other.close()
+    impatient.dispose()
+
+
+@on_sqlite
+def test_a_full_disk_stores_nothing(engine):
+    """The sentence says what the database says."""
+    profile = new_profile(engine)
+    with reading(engine) as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 30")
+    huge = {f"word{n}": 1 for n in range(30_000)}
+
+    with pytest.raises(DatabaseUnavailable, match="disk is full"):
+        teach(engine, profile, taught(1, "ham", huge))
+    assert 1 == len(teach(engine, profile, taught(1, "ham", {"a": 1})))
+    with reading(engine) as connection:
+        assert 1 == revision(connection, profile)
+
+
+@on_sqlite
+def test_a_read_only_file_can_be_read(engine, tmp_path):
+    """Writing to it is refused with a sentence."""
+    profile = new_profile(engine)
+    read_only = open_engine(f"sqlite:///file:{tmp_path}/postbayes.db?mode=ro&uri=true")
+    with reading(read_only) as connection:
+        assert 0 == revision(connection, profile)
+
+    with pytest.raises(DatabaseUnavailable, match="readonly database"):
+        teach(read_only, profile, taught(1, "ham", {"a": 1}))
+    read_only.dispose()
+
+
+@on_sqlite
+def test_a_file_that_is_no_database_is_an_error(database_url, tmp_path):
+    """It is left as it is."""
+    path = tmp_path / "postbayes.db"
+    path.write_bytes(b"Dear diary, " * 100)
+    engine = open_engine(database_url)
+
+    with pytest.raises(DatabaseUnavailable, match="not a database"):
+        migrate(engine)
+    assert b"Dear diary, " * 100 == path.read_bytes()
+    engine.dispose()
+
+
+@on_postgresql
+def test_a_connection_that_dies_meanwhile_stores_nothing(engine):
+    """The transaction fails, and the next one has a new connection."""
+    profile = new_profile(engine)
+
+    def killed():
+        with writing(engine) as connection:
+            own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            with writing(engine) as other:
+                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own})
+            connection.execute(tables.profile.select())
+
+    with pytest.raises(DatabaseUnavailable, match="Nothing of this was stored"):
+        killed()
+    assert 1 == len(teach(engine, profile, taught(1, "ham", {"a": 1})))
+
+
+@on_postgresql
+def test_connections_that_died_while_idle_are_replaced(engine):
+    """A server that was restarted costs nobody a transaction."""
+    profile = new_profile(engine)
+    with writing(engine) as connection, writing(engine) as other:
+        own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        idle = other.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    killer = open_engine(engine.url.render_as_string(hide_password=False))
+    with writing(killer) as connection:
+        for pid in (own, idle):
+            connection.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+    killer.dispose()
+
+    assert 1 == len(teach(engine, profile, taught(1, "ham", {"a": 1})))
+
+
+def test_a_server_that_is_not_there_is_unavailable(tmp_path):
+    """The sentence comes without the URL, which may hold a password."""
+    engine = open_engine(f"postgresql://anna:secret@/mail?host={tmp_path}")
+
+    with pytest.raises(DatabaseUnavailable, match="The database is away") as caught:
+        migrate(engine)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_pool_without_a_free_connection_is_unavailable(database_url):
+    """Readers wait for as long as writers do."""
+    engine = open_engine(database_url, busy_timeout=0.05, pool_size=1)
+
+    with (
+        reading(engine),
+        reading(engine),
+        pytest.raises(DatabaseUnavailable, match=r"All connections .* are in use"),
+        reading(engine),
+    ):
+        pytest.fail("a third connection of two")
+    engine.dispose()
+
+
+def test_the_folder_of_the_file_is_created(tmp_path):
+    """As deep as it is."""
+    engine = open_engine(f"sqlite:///{tmp_path}/var/lib/postbayes.db")
+    migrate(engine)
+    engine.dispose()
+
+    assert (tmp_path / "var/lib/postbayes.db").is_file()
+
+
+def test_a_folder_that_cannot_be_created_is_unavailable(tmp_path):
+    """The sentence names it."""
+    (tmp_path / "var").write_text("a file")
+
+    with pytest.raises(DatabaseUnavailable, match=r"var for the database cannot be"):
+        open_engine(f"sqlite:///{tmp_path}/var/postbayes.db")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_is_refused(url):
+    """It would lose what is learned, and every thread would have its own."""
+    with pytest.raises(InvalidSetting, match="would lose what is learned"):
+        open_engine(url)
+
+
+def test_an_unknown_database_is_refused():
+    """The sentence names it and those that there are."""
+    with pytest.raises(InvalidSetting, match=r"'mysql' is not .* sqlite or postgresql"):
+        open_engine("mysql://localhost/mail")
+
+
+@pytest.mark.parametrize("url", ["", "postbayes.db", "://"])
+def test_what_is_no_url_is_refused(url):
+    """The sentence shows what one looks like."""
+    with pytest.raises(InvalidSetting, match=r"sqlite:///var/postbayes.db"):
+        open_engine(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://h/d", "postgresql://h/d", "postgresql+psycopg2://h/d"]
+)
+def test_postgresql_is_reached_by_its_usual_urls(url):
+    """All of them mean the driver that comes with Postbayes."""
+    engine = open_engine(url)
+
+    assert "postgresql+psycopg" == engine.url.drivername
+
+
+def test_without_its_driver_postgresql_is_refused(monkeypatch):
+    """The sentence says how to install it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    with pytest.raises(InvalidSetting, match=r"pip install 'postbayes\[postgres\]'"):
+        open_engine("postgresql://localhost/mail")
+
+
+def test_many_that_meet_an_empty_file_all_open_it(tmp_path):
+    """Switching a file to its write-ahead log is waited for."""
+    failures = []
+
+    def first_use(url, barrier):
+        engine = open_engine(url)
+        barrier.wait()
+        try:
+            with reading(engine) as connection:
+                connection.execute(text("SELECT 1"))
+        except DatabaseUnavailable as error:
+            failures.append(error)
+        engine.dispose()
+
+    for file in range(20):
+        barrier = Barrier(8)
+        url = f"sqlite:///{tmp_path}/{file}.db"
+        threads = [Thread(target=first_use, args=(url, barrier)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert [] == failures
+
+
+def held_by_a_writer(path):
+    """Return a connection that keeps a file from getting its write-ahead log."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE t (a)")
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+@on_sqlite
+def test_a_file_that_is_held_for_a_moment_is_waited_for(database_url, tmp_path):
+    """Even before it has its write-ahead log."""
+    other = held_by_a_writer(tmp_path / "postbayes.db")
+    release = Timer(0.1, other.rollback)
+    release.start()
+    engine = open_engine(database_url)
+    migrate(engine)
+    with reading(engine) as connection:
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+
+    assert "wal" == mode
+    release.join()
+    other.close()
+    engine.dispose()
+
+
+@on_sqlite
+def test_a_file_that_stays_held_is_given_up_on(database_url, tmp_path):
+    """After the busy time-out."""
+    other = held_by_a_writer(tmp_path / "postbayes.db")
+    engine = open_engine(database_url, busy_timeout=0.05)
+
+    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+        migrate(engine)
+    other.close()
+    engine.dispose()
+
+
+@on_sqlite
+def test_a_table_that_is_gone_is_unavailable(engine):
+    """Bulk reads go past SQLAlchemy, to the driver's own cursor."""
+    profile = new_profile(engine)
+    with writing(engine) as connection:
+        connection.execute(text("DROP TABLE feature_count"))
+
+    with (
+        pytest.raises(DatabaseUnavailable, match="no such table: feature_count"),
+        reading(engine) as connection,
+    ):
+        feature_rows.read(
+            connection, feature_rows.Key(profile.id, 202603, "words", "ham")
+        )
+
+
+@on_postgresql
+def test_a_connection_that_dies_before_a_bulk_read_is_unavailable(engine):
+    """Nothing is half read."""
+    profile = new_profile(engine)
+
+    def killed():
+        with reading(engine) as connection:
+            own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            with writing(engine) as other:
+                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own})
+            feature_rows.read(
+                connection, feature_rows.Key(profile.id, 202603, "words", "ham")
+            )
+
+    with pytest.raises(DatabaseUnavailable, match="The database is away"):
+        killed()

@@ -1,0 +1,286 @@
+"""The fold: from the ledger into the count tables, in steps."""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from app.errors import CorruptVector, InconsistentCounts
+from app.storage import names, tables
+from app.storage.audit import audit
+from app.storage.engine import reading, writing
+from app.storage.fold import fold, folded_revision
+from app.storage.ledger import append
+from app.storage.state import load
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    feature,
+    fold_all,
+    new_profile,
+    on_postgresql,
+    rows_of,
+    taught,
+    teach,
+)
+
+COUNT_TABLES = (tables.feature_count, tables.class_count, tables.feature_name)
+
+# What may happen to a few messages of a few words, in any order.
+words = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 3), max_size=4)
+teachings = st.builds(
+    taught,
+    st.integers(0, 4),
+    st.sampled_from(["ham", "spam", None]),
+    st.none() | words,
+    time=st.sampled_from([MARCH, APRIL]),
+)
+histories = st.lists(teachings, max_size=12)
+
+
+def contents(engine, profile):
+    """Return the rows of all count tables."""
+    return [rows_of(engine, table, profile) for table in COUNT_TABLES]
+
+
+def state(engine, profile):
+    """Return tables and unfolded rows together."""
+    with reading(engine) as connection:
+        return load(connection, profile)
+
+
+def audited(engine, profile):
+    """Return the audit."""
+    with reading(engine) as connection:
+        return audit(connection, profile)
+
+
+def step(engine, profile, limit):
+    """Fold once and return how many rows that were."""
+    with writing(engine) as connection:
+        return fold(connection, profile, limit=limit)
+
+
+def test_a_fold_moves_a_few_rows_and_its_mark(engine):
+    """It returns how many, and zero once nothing is left."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(5)))
+    steps = []
+    for _ in range(4):
+        n = step(engine, profile, 2)
+        with reading(engine) as connection:
+            steps.append((n, folded_revision(connection, profile.id)))
+
+    assert [(2, 2), (2, 4), (1, 5), (0, 5)] == steps
+
+
+def test_folding_changes_no_state(engine):
+    """Tables and unfolded rows together are the same before and after."""
+    profile = new_profile(engine)
+    teach(
+        engine,
+        profile,
+        taught(1, "ham", {"a": 2, "b": 1}),
+        taught(2, "spam", {"b": 3}, time=APRIL),
+        taught(1, "spam", time=APRIL),
+        taught(2, None),
+    )
+    before = state(engine, profile).tables
+    for _ in range(4):
+        step(engine, profile, 1)
+
+        assert before == state(engine, profile).tables
+        assert audited(engine, profile).sound
+
+
+def test_a_relabelled_message_stays_in_its_epoch(engine):
+    """What was learned in March and moved in April counts in March."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    teach(engine, profile, taught(1, "spam", time=APRIL))
+    fold_all(engine, profile)
+
+    assert [(202603, "words", "spam", 1)] == rows_of(
+        engine, tables.class_count, profile
+    )
+
+
+def test_a_forgotten_message_leaves_nothing(engine):
+    """Not even the text of the words that only it had."""
+    profile, never = new_profile(engine), new_profile(engine)
+    for p in (profile, never):
+        teach(engine, p, taught(1, "ham", {"meeting": 1, "monday": 1}))
+    teach(engine, profile, taught(2, "spam", {"monday": 1, "secret": 1}))
+    fold_all(engine, profile)
+    teach(engine, profile, taught(2, None))
+    fold_all(engine, profile)
+    fold_all(engine, never)
+
+    assert contents(engine, never) == contents(engine, profile)
+    assert {"meeting", "monday"} == {
+        row[-1] for row in rows_of(engine, tables.feature_name, profile)
+    }
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(history=histories, limit=st.integers(1, 5))
+def test_folding_in_steps_or_at_once_gives_the_same_tables(engine, history, limit):
+    """Wherever the steps fall, the rows are the same and the audit is zero."""
+    steps, once, live = (new_profile(engine) for _ in range(3))
+    for teaching in history:
+        teach(engine, steps, teaching)
+        teach(engine, live, teaching)
+        step(engine, live, limit)
+    teach(engine, once, *history)
+    fold_all(engine, steps, limit=limit)
+    fold_all(engine, once)
+    fold_all(engine, live)
+
+    assert contents(engine, once)[:2] == contents(engine, steps)[:2]
+    assert contents(engine, once)[:2] == contents(engine, live)[:2]
+    for profile in (steps, once, live):
+        assert audited(engine, profile).sound
+        assert_names_are_those_of_the_counts(engine, profile)
+
+
+def assert_names_are_those_of_the_counts(engine, profile):
+    """Every counted feature has its text, and no other has."""
+    counted = {row[3] for row in rows_of(engine, tables.feature_count, profile)}
+    named = {row[1]: row[2] for row in rows_of(engine, tables.feature_name, profile)}
+
+    assert counted == named.keys()
+    assert all(feature(name) == number for number, name in named.items())
+
+
+def test_a_fold_that_is_killed_halfway_did_nothing(engine):
+    """Counts, names and mark are rolled back together."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}), taught(2, "spam", {"b": 1}))
+    step(engine, profile, 1)
+    before = contents(engine, profile)
+
+    class KilledError(Exception):
+        """Something that happens before the commit."""
+
+    def killed():
+        with writing(engine) as connection:
+            assert 1 == fold(connection, profile, limit=1)
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        killed()
+    assert before == contents(engine, profile)
+    assert 1 == state(engine, profile).folded_revision
+    assert audited(engine, profile).sound
+    assert 1 == step(engine, profile, 9)
+    assert audited(engine, profile).sound
+
+
+def test_a_fold_that_finds_a_contradiction_stops_before_it(engine):
+    """Nothing of the step is stored, and the audit says what is wrong."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}), taught(2, "ham", {"b": 1}))
+    fold_all(engine, profile)
+    with writing(engine) as connection:
+        connection.execute(
+            tables.feature_count.delete().where(
+                tables.feature_count.c.feature == feature("a")
+            )
+        )
+    teach(engine, profile, taught(1, None))
+    before = contents(engine, profile)
+
+    with pytest.raises(InconsistentCounts, match="1 of 1 counts of words for ham"):
+        step(engine, profile, 9)
+    assert before == contents(engine, profile)
+    assert 2 == audited(engine, profile).difference
+
+
+def test_a_vector_that_cannot_be_read_stops_the_fold(engine):
+    """It is never skipped: the tables would differ from the ledger for good."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    with writing(engine) as connection:
+        connection.execute(
+            update(tables.ledger)
+            .where(tables.ledger.c.profile_id == profile.id)
+            .values(vector=b"junk")
+        )
+
+    with pytest.raises(CorruptVector):
+        step(engine, profile, 9)
+    assert [[], [], []] == contents(engine, profile)
+
+
+def test_two_folds_at_once_take_turns(engine):
+    """Every row is folded exactly once, whoever does it."""
+    profile = new_profile(engine)
+    batch = [taught(m, "ham", {"a": 1, f"w{m}": 1}) for m in range(60)]
+    teach(engine, profile, *batch)
+    barrier = Barrier(3)
+    folded = []
+
+    def run():
+        barrier.wait()
+        while n := step(engine, profile, 3):
+            folded.append(n)
+
+    threads = [Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 60 == sum(folded)
+    assert audited(engine, profile).sound
+    assert [(202603, "words", "ham", 60)] == rows_of(
+        engine, tables.class_count, profile
+    )
+
+
+@on_postgresql
+def test_feedback_does_not_wait_for_a_fold(engine):
+    """On PostgreSQL a row is appended while a fold is under way."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    with writing(engine) as connection:
+        fold(connection, profile, limit=9)
+        (outcome,) = teach(engine, profile, taught(2, "ham", {"a": 1}))
+
+    assert 2 == outcome.row.revision
+    assert audited(engine, profile).sound
+
+
+@on_postgresql
+def test_a_fold_does_not_wait_for_feedback(engine):
+    """On PostgreSQL rows are folded while another one is appended."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    with writing(engine) as connection:
+        append(connection, profile, [taught(2, "ham", {"a": 1})])
+
+        assert 1 == step(engine, profile, 9)
+    assert audited(engine, profile).sound
+
+
+def test_the_text_of_a_word_is_found(engine):
+    """For those that were folded; a text that the database has no form for is mended."""
+    profile = new_profile(engine)
+    odd = {feature("a"): "a\0b", feature("b"): "\ud800"}
+    with writing(engine) as connection:
+        names.add(connection, profile.id, "words", odd)
+        names.add(connection, profile.id, "words", {feature("a"): "later"})
+    with reading(engine) as connection:
+        found = names.find(
+            connection, profile.id, "words", [feature("a"), feature("b"), 7]
+        )
+
+    assert {feature("a"): "a\N{REPLACEMENT CHARACTER}b", feature("b"): "?"} == found

@@ -1,0 +1,192 @@
+"""Migrations: from nothing to the tables of this version, and back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect, text
+
+from app.errors import DatabaseTooNew, InconsistentCounts
+from app.storage import tables
+from app.storage.audit import audit
+from app.storage.engine import migrating, open_engine, reading, writing
+from app.storage.migrate import MIGRATIONS, alembic_config, migrate
+from tests.storage.builders import fold_all, new_profile, on_sqlite, taught, teach
+
+
+@contextmanager
+def opened(url):
+    """Give an engine that is closed after it."""
+    engine = open_engine(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def table_names(engine):
+    """Return the tables that are there, without Alembic's own."""
+    with reading(engine) as connection:
+        return set(inspect(connection).get_table_names()) - {"alembic_version"}
+
+
+def downgrade(engine, revision):
+    """Take migrations back."""
+    config = alembic_config()
+    with migrating(engine) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+
+
+def test_an_empty_database_is_migrated_there_and_back(database_url):
+    """Empty, head, base, head: all tables, none, all again."""
+    everything = set(tables.metadata.tables)
+    with opened(database_url) as engine:
+        migrate(engine)
+        there = table_names(engine)
+        downgrade(engine, "base")
+        back = table_names(engine)
+        migrate(engine)
+
+        assert (everything, set()) == (there, back)
+        assert everything == table_names(engine)
+
+
+def test_migrations_make_the_tables_that_the_code_describes(engine):
+    """Alembic, asked what is still to do, finds nothing."""
+    with reading(engine) as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        difference = compare_metadata(context, tables.metadata)
+
+    assert [] == difference
+
+
+@on_sqlite
+def test_migrations_make_the_very_statements_of_the_code(engine, tmp_path):
+    """Checks and clustering too, which Alembic does not compare."""
+
+    def statements(engine):
+        with reading(engine) as connection:
+            rows = connection.execute(
+                text("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+            )
+            return {
+                name: sorted(line.strip(" \t,") for line in sql.splitlines())
+                for name, sql in rows
+                if name != "alembic_version"
+            }
+
+    with opened(f"sqlite:///{tmp_path}/described.db") as described:
+        with writing(described) as connection:
+            tables.metadata.create_all(connection)
+
+        assert statements(described) == statements(engine)
+    assert "feature_count" in statements(engine)
+
+
+def test_a_database_with_contents_keeps_them(engine):
+    """Migrating what is up to date changes nothing."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}), taught(2, "spam", {"b": 1}))
+    fold_all(engine, profile)
+    migrate(engine)
+    with reading(engine) as connection:
+        found = audit(connection, profile)
+
+    assert (0, 2) == (found.difference, found.ledger_rows)
+
+
+def test_a_newer_database_is_refused(engine):
+    """The sentence says what it is, what is known and what to do."""
+    with writing(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0001"):
+        migrate(engine)
+
+
+# Ten children that wait until the pipe is closed, and then start together.
+TEN_PROCESSES = """
+import os, sys
+from app.storage.engine import open_engine
+from app.storage.migrate import migrate
+
+wait, start = os.pipe()
+children = []
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        os.close(start)
+        os.read(wait, 1)
+        migrate(open_engine(sys.argv[1]))
+        os._exit(0)
+    children.append(child)
+os.close(start)
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+
+
+def test_ten_processes_at_once_migrate_once(database_url):
+    """They all find the tables, and none fails."""
+    ran = subprocess.run(
+        [sys.executable, "-c", TEN_PROCESSES, database_url],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+    assert (f"{[0] * 10}\n", "") == (ran.stdout, ran.stderr)
+    with opened(database_url) as engine:
+        assert set(tables.metadata.tables) == table_names(engine)
+
+
+def test_a_migration_that_fails_leaves_nothing(database_url):
+    """The database is empty as before."""
+
+    def fail(engine):
+        with migrating(engine) as connection:
+            connection.execute(text("CREATE TABLE half (a INTEGER)"))
+            connection.execute(text("SELECT * FROM no_such_table"))
+
+    with opened(database_url) as engine:
+        with pytest.raises(Exception, match="no_such_table"):
+            fail(engine)
+
+        assert set() == table_names(engine)
+
+
+@on_sqlite
+def test_a_migration_that_leaves_orphans_is_refused(engine):
+    """Foreign keys are off while tables are copied, so they are checked at the end."""
+    profile = new_profile(engine)
+
+    def orphan():
+        with migrating(engine) as connection:
+            connection.execute(
+                tables.profile.delete().where(tables.profile.c.id == profile.id)
+            )
+
+    with pytest.raises(InconsistentCounts, match="refer to nothing"):
+        orphan()
+    with reading(engine) as connection:
+        assert 1 == len(connection.execute(tables.profile.select()).all())
+
+
+def test_migrations_are_numbered_and_lead_to_one_head():
+    """File 0007_what_it_does.py is revision 0007 and follows 0006."""
+    scripts = ScriptDirectory.from_config(alembic_config())
+    found = sorted(scripts.walk_revisions(), key=lambda script: script.revision)
+    files = sorted((MIGRATIONS / "versions").glob("*.py"))
+
+    assert [f"{n:04}" for n in range(1, len(files) + 1)] == [s.revision for s in found]
+    assert [s.revision for s in found] == [file.name[:4] for file in files]
+    assert [None, *(s.revision for s in found)][:-1] == [s.down_revision for s in found]

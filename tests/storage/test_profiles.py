@@ -1,0 +1,74 @@
+"""Profiles: which filters there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import ProfileExists, UnknownProfile
+from app.storage import profiles
+from app.storage.engine import reading, writing
+from tests.storage.builders import APRIL, MARCH
+
+
+def create(engine, name, labels=("ham", "spam"), spam_labels=("spam",), at=MARCH):
+    """Create a profile in a transaction of its own."""
+    with writing(engine) as connection:
+        return profiles.create(
+            connection,
+            name=name,
+            labels=labels,
+            spam_labels=spam_labels,
+            feature_set=3,
+            created_at=at,
+        )
+
+
+def test_a_profile_is_found_as_it_was_created(engine):
+    """All fields come back, the time with its zone."""
+    created = create(engine, "käse.example", ("ham", "spam", "phishing"), ("phishing",))
+    with reading(engine) as connection:
+        found = profiles.find(connection, "käse.example")
+
+    assert created == found
+    assert ("ham", "spam", "phishing") == found.labels
+    assert ("phishing",) == found.spam_labels
+    assert (3, 0, MARCH) == (found.feature_set, found.revision, found.created_at)
+    assert MARCH.utcoffset() == found.created_at.utcoffset()
+
+
+def test_creating_a_profile_again_changes_nothing(engine):
+    """The first one stays, with its time."""
+    first = create(engine, "site")
+
+    assert first == create(engine, "site", at=APRIL)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spam_labels"),
+    [(("spam", "ham"), ("spam",)), (("ham", "spam"), ("ham",))],
+)
+def test_a_profile_keeps_its_labels(engine, labels, spam_labels):
+    """Their order gives the class index, so another order is another profile."""
+    create(engine, "site")
+
+    with pytest.raises(ProfileExists, match="'site' exists with the labels ham, spam"):
+        create(engine, "site", labels, spam_labels)
+
+
+def test_a_profile_that_is_not_there_is_an_error(engine):
+    """The sentence names it."""
+    with (
+        reading(engine) as connection,
+        pytest.raises(UnknownProfile, match="no profile 'nowhere'"),
+    ):
+        profiles.find(connection, "nowhere")
+
+
+def test_profiles_are_listed_by_name(engine):
+    """In one order, however they were created."""
+    for name in ("b", "c", "a"):
+        create(engine, name)
+    with reading(engine) as connection:
+        names = [row.name for row in profiles.list_all(connection)]
+
+    assert ["a", "b", "c"] == names

@@ -1,0 +1,178 @@
+"""What was scored lately: a bounded table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Barrier, Thread
+
+import pytest
+
+from app.errors import DatabaseUnavailable, InvalidObservation
+from app.features.observation import Observation
+from app.storage import scored
+from app.storage.engine import reading, writing
+from tests.storage.builders import (
+    MARCH,
+    digest,
+    new_profile,
+    observed,
+    on_postgresql,
+    sparse,
+)
+
+
+def row(message, minutes=0, words=("money",)):
+    """Return a message that was scored some minutes after the first."""
+    return scored.ScoredRow.of(
+        observed(message, dict.fromkeys(words, 1)),
+        time=MARCH + timedelta(minutes=minutes),
+    )
+
+
+def put(engine, profile, *rows):
+    """Remember messages in a transaction of their own."""
+    with writing(engine) as connection:
+        scored.put_many(connection, profile.id, rows)
+
+
+def left(engine, profile, messages):
+    """Return which of the messages are still remembered."""
+    with reading(engine) as connection:
+        found = scored.get_many(connection, profile.id, map(digest, messages))
+    return [message for message in messages if digest(message) in found]
+
+
+def expire(engine, profile, *, minutes, keep):
+    """Forget all that was scored before that minute, and all but the newest."""
+    with writing(engine) as connection:
+        return scored.expire(
+            connection,
+            profile.id,
+            before=MARCH + timedelta(minutes=minutes),
+            keep=keep,
+        )
+
+
+def test_a_scored_message_comes_back_as_it_was(engine):
+    """With its vector, names and time; another is not there."""
+    profile = new_profile(engine)
+    put(engine, profile, row(1))
+    with reading(engine) as connection:
+        found = scored.get(connection, profile.id, digest(1))
+        missing = scored.get(connection, profile.id, digest(2))
+
+    assert row(1) == found
+    assert missing is None
+
+
+def test_scoring_a_message_again_renews_it(engine):
+    """The newest features and time count, in one batch too."""
+    profile = new_profile(engine)
+    put(engine, profile, row(1))
+    put(engine, profile, row(1, minutes=1), row(1, minutes=2, words=["other"]))
+    with reading(engine) as connection:
+        found = scored.get(connection, profile.id, digest(1))
+
+    assert row(1, minutes=2, words=["other"]) == found
+
+
+def test_nothing_to_remember_is_nothing_to_do(engine):
+    """An empty batch is fine."""
+    profile = new_profile(engine)
+    put(engine, profile)
+
+    assert [] == left(engine, profile, [])
+
+
+def test_what_is_too_old_goes(engine):
+    """The boundary itself stays."""
+    profile = new_profile(engine)
+    put(engine, profile, *(row(m, minutes=m) for m in range(5)))
+
+    assert 2 == expire(engine, profile, minutes=2, keep=100)
+    assert [2, 3, 4] == left(engine, profile, range(5))
+
+
+def test_what_is_too_much_goes(engine):
+    """The newest stay, exactly as many as are to be kept."""
+    profile = new_profile(engine)
+    put(engine, profile, *(row(m, minutes=m) for m in range(5)))
+
+    assert 3 == expire(engine, profile, minutes=0, keep=2)
+    assert [3, 4] == left(engine, profile, range(5))
+    assert 0 == expire(engine, profile, minutes=0, keep=2)
+    assert 2 == expire(engine, profile, minutes=0, keep=0)
+
+
+def test_messages_of_one_moment_are_bounded_too(engine):
+    """A batch has one time; still exactly as many stay as are to be kept."""
+    profile = new_profile(engine)
+    put(engine, profile, *(row(m) for m in range(10)))
+
+    assert 6 == expire(engine, profile, minutes=0, keep=4)
+    assert 4 == len(left(engine, profile, range(10)))
+
+
+def test_profiles_do_not_expire_each_other(engine):
+    """Each has its own bounds."""
+    one, other = new_profile(engine), new_profile(engine)
+    put(engine, one, row(1))
+    put(engine, other, row(1))
+
+    assert 1 == expire(engine, one, minutes=9, keep=0)
+    assert [1] == left(engine, other, [1])
+
+
+def test_more_messages_than_fit_one_query_are_found(engine):
+    """All of 1,100."""
+    profile = new_profile(engine)
+    put(engine, profile, *(row(m) for m in range(1100)))
+
+    assert list(range(1100)) == left(engine, profile, range(1100))
+
+
+def test_names_belong_to_features(engine):
+    """One each, in the order of the ids, or the observation is refused."""
+    observation = Observation(
+        digest(1), 1, {"words": sparse({"a": 1})}, {"words": ("a", "b")}
+    )
+
+    with pytest.raises(InvalidObservation, match="'words' has 2 names for 1 features"):
+        scored.ScoredRow.of(observation, time=MARCH)
+
+
+@on_postgresql
+def test_expiry_does_not_wait_for_a_row_that_is_being_written(engine):
+    """That row is new again; the others go."""
+    profile = new_profile(engine)
+    put(engine, profile, row(1), row(2), row(3))
+    with writing(engine) as connection:
+        scored.put_many(connection, profile.id, [row(2, minutes=9)])
+
+        assert 2 == expire(engine, profile, minutes=5, keep=100)
+    assert [2] == left(engine, profile, [1, 2, 3])
+
+
+def test_workers_that_remember_the_same_messages_do_not_deadlock(engine):
+    """Whatever the order of their batches, and with expiry between them."""
+    profile = new_profile(engine)
+    barrier = Barrier(4)
+    failures = []
+
+    def run(number):
+        barrier.wait()
+        try:
+            for n in range(15):
+                batch = [row(m, minutes=n) for m in range(40)]
+                put(engine, profile, *(batch if number % 2 else reversed(batch)))
+                expire(engine, profile, minutes=n, keep=30)
+        except DatabaseUnavailable as error:
+            failures.append(error)
+
+    threads = [Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [] == failures

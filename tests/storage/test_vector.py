@@ -1,0 +1,160 @@
+"""The bytes of a message's vector."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.bayes.sparse import SparseCounts
+from app.errors import CorruptVector, InvalidObservation
+from app.storage.vector import VERSION, decode, decode_names, encode, encode_names
+
+feature_ids = st.integers(-(2**63), 2**63 - 1)
+vectors = st.one_of(
+    st.dictionaries(feature_ids, st.just(1), max_size=20),
+    st.dictionaries(feature_ids, st.integers(1, 300), max_size=20),
+    st.dictionaries(feature_ids, st.integers(1, 2**63 - 1), max_size=20),
+).map(SparseCounts.of)
+views_of_messages = st.dictionaries(st.text(max_size=20), vectors, max_size=4)
+MESSAGE = {
+    "words": SparseCounts.of({-5: 1, 7: 3, 2**62: 1}),
+    "headers": SparseCounts.of({1: 1, 2: 1}),
+}
+
+
+def signed(body):
+    """Return a vector with any body and the checksum that fits it."""
+    return struct.pack("<BI", VERSION, zlib.crc32(body)) + body
+
+
+@given(views_of_messages)
+@example({})
+@example({"words": SparseCounts.of({})})
+def test_a_vector_comes_back_as_it_was(views):
+    """Decoding undoes encoding, for all ids and counts of 64 bits."""
+    assert views == decode(encode(views))
+
+
+@given(views_of_messages)
+def test_equal_vectors_are_equal_bytes(views):
+    """The order in which views were filled in does not matter."""
+    assert encode(views) == encode(dict(reversed(views.items())))
+
+
+@pytest.mark.parametrize(
+    ("most", "width"),
+    [(1, 0), (2, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 4), (2**32, 8)],
+)
+def test_counts_take_the_narrowest_width(most, width):
+    """A count costs nothing where all are one, else as little as holds the most."""
+    x = SparseCounts.of({1: 1, 2: most})
+    head = len(encode({"words": SparseCounts.of({})}))
+
+    assert head + 2 * (8 + width) == len(encode({"words": x}))
+
+
+def test_a_decoded_vector_can_be_written_to():
+    """Its arrays are its own, not windows into the bytes that were read."""
+    x = decode(encode(MESSAGE))["words"]
+    x.counts[0] += 1
+
+    assert 2 == x.counts[0]
+    assert np.int64 == x.ids.dtype == x.counts.dtype
+
+
+def test_every_cut_is_noticed():
+    """A vector that lost its end is refused, wherever it was cut."""
+    whole = encode(MESSAGE)
+
+    for length in range(len(whole)):
+        with pytest.raises(CorruptVector):
+            decode(whole[:length])
+
+
+def test_every_flipped_bit_is_noticed():
+    """A vector with one wrong bit is refused, whichever it is."""
+    whole = encode(MESSAGE)
+
+    for bit in range(8 * len(whole)):
+        wrong = bytearray(whole)
+        wrong[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptVector):
+            decode(bytes(wrong))
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_with_a_right_checksum_are_read_or_refused(body):
+    """Decoding never fails in any other way than `CorruptVector`."""
+    try:
+        views = decode(signed(body))
+    except CorruptVector:
+        return
+
+    assert views == decode(encode(views))
+
+
+def test_a_kind_of_payload_from_the_future_is_refused():
+    """The sentence names the view and the kind."""
+    body = b"\x05words" + bytes([99]) + struct.pack("<I", 0)
+
+    with pytest.raises(CorruptVector, match="'words' is of the unknown kind 99"):
+        decode(signed(body))
+
+
+def test_a_version_from_the_future_is_refused():
+    """The sentence says which version it is and which is known."""
+    with pytest.raises(CorruptVector, match="version 9; this Postbayes reads 1"):
+        decode(b"\x09" + encode(MESSAGE)[1:])
+
+
+def test_ids_out_of_order_are_refused():
+    """A vector that is no sparse vector does not become one."""
+    body = b"\x01w\x01" + struct.pack("<Iqq", 2, 5, 5)
+
+    with pytest.raises(CorruptVector, match="strictly increasing"):
+        decode(signed(body))
+
+
+def test_a_view_that_is_there_twice_is_refused():
+    """Neither of the two is silently dropped."""
+    view = b"\x01w\x01" + struct.pack("<Iq", 1, 5)
+
+    with pytest.raises(CorruptVector, match="'w' is there twice"):
+        decode(signed(view + view))
+
+
+def test_the_name_of_a_view_is_short():
+    """A name that does not fit its length byte is refused."""
+    with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
+        encode({"w" * 256: SparseCounts.of({})})
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.lists(st.text(st.characters(exclude_categories=()))).map(tuple),
+        max_size=3,
+    )
+)
+def test_names_come_back_as_they_were(names):
+    """Any text is kept, lone surrogates and NUL too."""
+    assert names == decode_names(encode_names(names))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_names_or_refused(junk):
+    """Decoding names never fails in any other way than `CorruptVector`."""
+    with pytest.raises(CorruptVector):
+        decode_names(junk)
+
+
+@pytest.mark.parametrize("text", [b"[]", b"7", b'{"words": 7}', b"{", b"\xff"])
+def test_compressed_text_that_is_no_names_is_refused(text):
+    """What decompresses may still be something else."""
+    with pytest.raises(CorruptVector):
+        decode_names(zlib.compress(text))
