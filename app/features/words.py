@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from app.mail.message import Header, Message
 
 # Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and
-# Thunderbird at 12. Here any length from 12 to 80 measured alike (experiment
-# 0002), and longer words keep names of hosts and files whole.
+# Thunderbird at 12. Here 12 misses a little more spam, and 20 to 80 are alike
+# (experiment 0002); 40 keeps names of hosts and files whole.
 MAX_WORD_CHARS: Final = 40
 """Characters of a word that is a feature as it is."""
 
@@ -186,9 +186,9 @@ def _zone(header: Header) -> list[str]:
     return ["date:" + word.lower() for word in zone[5:7] if len(word) <= MAX_WORD_CHARS]
 
 
-# In the order of what each gains (experiment 0003). Left out: X-headers, which
-# name the list or the program that collected a corpus as often as the sender;
-# List-headers, which name the few lists that a person reads.
+# Received gains most after the subject, List-Id and the sum of all headers lose,
+# the others are alike with and without on the one corpus that has headers, and
+# are kept for mail that differs from it (experiment 0003).
 HEADERS: Final[dict[str, Callable[[Header], list[str]]]] = {
     "subject": _subject,
     "received": _received,

@@ -28,8 +28,12 @@ SUPERSETS: Final = {
 # Codecs that bytes.decode() takes and that no mail means: they are quadratic
 # (idna, punycode), warn (the escapes), or depend on the machine (mbcs, oem).
 REFUSED: Final = frozenset(
-    {"idna", "punycode", "unicode_escape", "raw-unicode-escape", "mbcs", "oem"}
+    {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "mbcs", "oem"}
 )
+
+# The detector's answers are 0.99 or more where they are right, and 0.25 to 0.75
+# where it has nothing to go by.
+_MIN_CONFIDENCE: Final = 0.8
 
 # In these, bytes below 128 are not ASCII.
 _STATEFUL: Final = ("utf-7", "utf-16", "utf-32", "iso2022", "hz", "cp037", "cp500")
@@ -55,11 +59,6 @@ def codec_name(charset: str) -> str:
     if not getattr(info, "_is_text_encoding", True) or name in REFUSED:
         return ""
     return SUPERSETS.get(name, name)
-
-
-def is_ascii_compatible(charset: str) -> bool:
-    """Return whether ASCII bytes mean themselves in the declared charset."""
-    return not codec_name(charset).startswith(_STATEFUL)
 
 
 def decode(content: bytes, charset: str) -> tuple[str, bool]:
@@ -115,8 +114,9 @@ def _strict(content: bytes, codec: str) -> str | None:
 
 def _guess(content: bytes) -> str:
     """Decode by what the detector says, or as Latin-1."""
-    found = cchardet.detect(content[:MAX_DETECTION_BYTES])["encoding"]
-    codec = codec_name(found) if found else ""
-    if not codec:
+    found = cchardet.detect(content[:MAX_DETECTION_BYTES])
+    codec = codec_name(found["encoding"] or "")
+    # Of a single accented letter the detector says UTF-8, which it cannot be.
+    if not codec or (found["confidence"] or 0) < _MIN_CONFIDENCE:
         return content.decode("latin-1")
     return content.decode(codec, "replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -19,6 +19,8 @@ from app.mail.limits import (
 )
 
 if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
     from app.mail.message import Link
 
 # Elements that break the line, or stand for something between two words: a
@@ -36,7 +38,7 @@ _FORMATTING: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _UNSHOWN: Final = re.compile(
-    r"<(script|style)\b.*?(?:</\1|\Z)", re.DOTALL | re.IGNORECASE
+    r"<(script|style)\b.*?(?:</\1[^>]*+>?|\Z)", re.DOTALL | re.IGNORECASE
 )
 _TAG: Final = re.compile(r"</?[a-z!?][^>]*+(?:>|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(
@@ -103,12 +105,16 @@ def read(source: str) -> Page:
         defects.append("html-too-complex")
         return _without_tree(source, defects)
     tree = LexborHTMLParser(_BREAK.sub(" <", source))
-    root = tree.root
-    if root is None:
-        return Page("", defects=tuple(defects))
+    # Never None: the parser makes html, head and body of nothing.
+    root = cast("LexborNode", tree.root)
     alternatives: list[str] = []
     found: list[Link] = []
+    last = 0
     for node in root.css(_POINTING):
+        # One match for each selector that fits, side by side.
+        if node.mem_id == last:
+            continue
+        last = node.mem_id
         attributes = node.attributes
         for name in ("alt", "title"):
             text = attributes.get(name)

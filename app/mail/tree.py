@@ -79,6 +79,10 @@ class Node(_Message):
         if len(self.fields) < MAX_HEADERS:
             self.fields.append((name.lower(), value))
 
+    def __len__(self) -> int:
+        """Return the number of headers: without one, a message is false."""
+        return len(self.fields)
+
     def attach(self, payload: Any) -> None:
         """Take a part from the parser."""
         payload.depth = self.depth + 1

@@ -1,0 +1,76 @@
+"""Extracting features is a pure function of the Message."""
+
+from __future__ import annotations
+
+import numpy as np
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.sparse import SparseCounts
+from app.features.extract import FEATURE_SET, extract, hashed, merged
+from app.features.identity import digest
+from app.mail.parse import parse
+
+
+def test_the_words_of_a_message_are_counted():
+    """Ids, counts and names stand side by side."""
+    observation = extract(parse(b"spam, spam and eggs"))
+    counts = dict(
+        zip(
+            observation.names["words"],
+            observation.views["words"].counts.tolist(),
+            strict=True,
+        )
+    )
+
+    assert {"spam": 2, ",": 1, "and": 1, "eggs": 1} == counts
+    assert FEATURE_SET == observation.feature_set
+
+
+def test_an_id_is_the_hash_of_the_name():
+    """The signed 64 bits of xxh3 of the name in UTF-8."""
+    counts, names = hashed(["grüße"])
+
+    assert ("grüße",) == names
+    assert xxhash.xxh3_64_intdigest("grüße".encode()) == int(
+        counts.ids.view(np.uint64)[0]
+    )
+
+
+def test_names_of_one_id_are_one_feature():
+    """Two words that someone made collide do not break the message."""
+    counts, names = merged(np.array([1, 1, 2]), np.array([3, 4, 5]), ("a", "b", "c"))
+
+    assert SparseCounts.of({1: 7, 2: 5}) == counts
+    assert ("a", "c") == names
+
+
+def test_a_message_of_nothing_has_no_features():
+    """An empty Observation is one."""
+    observation = extract(parse(b""))
+
+    assert 0 == observation.views["words"].size
+    assert () == observation.names["words"]
+
+
+def test_defects_are_passed_on():
+    """What was wrong with the message is known to who judges it."""
+    message = parse(b"Subject: a\0\n\nb")
+
+    assert ("nul-bytes",) == extract(message).defects == message.defects
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_have_an_observation(raw):
+    """Bytes in, Observation out, and always the same."""
+    message = parse(raw)
+    observation = extract(message)
+
+    assert observation == extract(message)
+    assert digest(message).hex() == observation.id
+    assert len(observation.names["words"]) == observation.views["words"].size
+    assert (
+        sorted(set(observation.views["words"].ids.tolist()))
+        == observation.views["words"].ids.tolist()
+    )

@@ -1,0 +1,106 @@
+"""Bytes become the characters they stand for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail.charset import codec_name, decode
+
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
+JAPANESE = (
+    "いろはにほへと ちりぬるを わかよたれそ つねならむ。漢字かな交じり文です。" * 3
+)
+NAMES = st.sampled_from(
+    [
+        "utf-8",
+        "us-ascii",
+        "utf-7",
+        "utf-16",
+        "hz",
+        "iso-2022-jp",
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "rot13",
+        "zlib",
+        "undefined",
+        "x-unknown",
+        "gb2312",
+        "cp1252",
+        "",
+        "a\0b",
+        "ü",
+        '"utf-8"',
+    ]
+)
+
+
+@given(st.binary(max_size=200), NAMES | st.text(max_size=10))
+def test_any_bytes_in_any_charset_are_text_that_can_be_encoded(content, charset):
+    """Decoding is total, and what comes out has no lone surrogates."""
+    text, _ = decode(content, charset)
+
+    assert text == text.encode("utf-8").decode("utf-8")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=50))
+def test_utf8_needs_no_declaration(text):
+    """What is valid UTF-8 is taken for it, unless another charset is declared."""
+    assert text == decode(text.encode(), "")[0] == decode(text.encode(), "us-ascii")[0]
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("koi8-r", RUSSIAN),
+        ("iso-8859-1", "Grüße"),
+        ("iso-2022-jp", JAPANESE),
+        ("gb2312", "镕基"),
+        ("utf-16", "hi"),
+        ("utf-7", "Grüße"),
+    ],
+)
+def test_the_declared_charset_comes_first(charset, text):
+    """Where the bytes fit, the declaration is believed."""
+    content = text.encode("gb18030" if charset == "gb2312" else charset)
+
+    assert (text, True) == decode(content, charset)
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"), [("windows-1251", RUSSIAN), ("shift_jis", JAPANESE)]
+)
+def test_without_a_declaration_the_charset_is_detected(charset, text):
+    """Neither declared nor UTF-8: the detector decides."""
+    assert (text, False) == decode(text.encode(charset), "")
+
+
+def test_latin_1_is_the_last_resort():
+    """It gives a character for any byte."""
+    assert ("é", False) == decode(b"\xe9", "")
+    assert ("\xff", False) == decode(b"\xff", "us-ascii")
+
+
+def test_a_cut_character_does_not_lose_the_rest():
+    """A message cut in the middle of a character keeps the characters before."""
+    text, as_declared = decode(RUSSIAN.encode()[:-3], "utf-8")
+
+    assert text.startswith(RUSSIAN[:-4])
+    assert not as_declared
+
+
+@pytest.mark.parametrize(
+    "name", ["rot13", "hex", "idna", "unicode_escape", "x-none", "a\0b", "ü"]
+)
+def test_names_that_are_no_charset_of_mail_are_refused(name):
+    """Codecs that are no charsets, or dangerous, are unknown."""
+    assert not codec_name(name)
+    assert ("Grüße", False) == decode("Grüße".encode(), name)
+    assert ("hello", False) == decode(b"hello", name)
+
+
+def test_lone_surrogates_of_utf_7_are_replaced():
+    """They could not be hashed."""
+    assert ("?", True) == decode(b"+2AA-", "utf-7")

@@ -1,0 +1,173 @@
+"""Headers are decoded whatever was done to them."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail.headers import decode_value, is_known, is_verdict, parameters
+from app.mail.limits import MAX_HEADER_CHARS
+
+RAW = st.text(
+    st.characters(max_codepoint=127)
+    | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF),
+    max_size=60,
+)
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            "=?utf-8?q?",
+            "=?gb2312?B?",
+            "?=",
+            "=C3",
+            "w7w",
+            "=",
+            "?",
+            " ",
+            "\n ",
+            "a",
+            "=?x-none*en?Q?",
+            "\udcff",
+        ]
+    ),
+    max_size=20,
+).map("".join)
+
+
+@given(RAW | WORDS)
+def test_any_value_is_decoded(raw):
+    """Decoding is total, and the result is one line of encodable text."""
+    value, _ = decode_value(raw)
+
+    assert " ".join(value.split()) == value
+    assert value == value.encode().decode()
+
+
+@given(
+    st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cc", "Z"]),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_encoded_words_are_read_back(text):
+    """An encoded word is what was encoded."""
+    encoded = base64.b64encode(text.encode()).decode()
+
+    assert (text, frozenset()) == decode_value(f"=?utf-8?B?{encoded}?=")
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ("plain", "plain"),
+        ("folded\n  value", "folded value"),
+        ("=?iso-8859-1?Q?Gr=FC=DFe_an?= alle", "Grüße an alle"),
+        ("a =?utf-8?q?b?= =?utf-8?q?c?= d", "a bc d"),
+        ("=?utf-8?q?a?= b =?utf-8?q?c?=", "a b c"),
+        ("=?utf-8?q?a?= =?iso-8859-1?q?=FC?=", "aü"),
+        ("=?utf-8?b?w7w=?=\n =?utf-8?b?w5/D?= =?utf-8?b?vA==?=", "üßü"),
+        ("=?utf-8*de?q?a?=", "a"),
+        ('"=?utf-8?q?quoted?="', '"quoted"'),
+    ],
+)
+def test_encoded_words_are_decoded(raw, value):
+    """RFC 2047, with characters cut in two and words within quotes."""
+    assert (value, frozenset()) == decode_value(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ("=?utf-8?q?with blanks?=", "with blanks"),
+        ("=?utf-8?q?cut off", "cut off"),
+        ("=?utf-8?b?SGVsbG8?=", "Hello"),
+        ("=?utf-8?b?SGVsbG8x1?=", "SGVsbG8x1"),
+        ("=?utf-8?x?none?=", "=?utf-8?x?none?="),
+        ("=? no word", "=? no word"),
+    ],
+)
+def test_broken_encoded_words_are_decoded_as_far_as_they_go(raw, value):
+    """Mail programs show them, so we read them, and record the defect."""
+    assert (value, frozenset({"header-encoded-word"})) == decode_value(raw)
+
+
+def test_raw_bytes_are_decoded():
+    """Bytes above 127 are tried as UTF-8, then as the charset of the body."""
+    raw = "Grüße".encode().decode("ascii", "surrogateescape")
+
+    assert ("Grüße", frozenset({"header-8bit"})) == decode_value(raw)
+
+
+def test_a_long_value_is_cut():
+    """The limit holds before anything is decoded."""
+    value, defects = decode_value("x" * (MAX_HEADER_CHARS + 1))
+
+    assert MAX_HEADER_CHARS == len(value)
+    assert {"header-too-long"} == defects
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Text/HTML; Charset=UTF-8", ("text/html", {"charset": "UTF-8"})),
+        ('a/b; name="x; y=\\"z\\""', ("a/b", {"name": 'x; y="z"'})),
+        ("a/b; name=one; name=two", ("a/b", {"name": "one"})),
+        ("a/b; name=with blanks ;x=y", ("a/b", {"name": "with blanks", "x": "y"})),
+        ('a/b; name="open', ("a/b", {"name": "open"})),
+        ("a/b; broken; =x; c=d", ("a/b", {"c": "d"})),
+        ("a/b; name==?utf-8?q?=C3=BC?=", ("a/b", {"name": "ü"})),
+        ("a/b; filename*=utf-8'en'%C3%BC.txt", ("a/b", {"filename": "ü.txt"})),
+        ("a/b; filename*=no-quotes%21", ("a/b", {"filename": "no-quotes!"})),
+        ("a/b; n*1=b; n*0*=''%41; n*2*=%43", ("a/b", {"n": "AbC"})),
+        ("", ("", {})),
+    ],
+)
+def test_parameters_are_read(value, expected):
+    """RFC 2045 and RFC 2231, and what is sent in their place."""
+    assert expected == parameters(value)
+
+
+@given(RAW)
+def test_any_parameters_are_read(value):
+    """Reading parameters is total."""
+    word, found = parameters("a/b;" + value)
+
+    assert "a/b" == word
+    assert all(text.encode() is not None for text in found.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-spam-flag",
+        "x-spam-status",
+        "x-bogosity",
+        "x-spamd-result",
+        "x-spambayes-classification",
+        "x-dspam-result",
+        "x-rspamd-server",
+        "x-postbayes-id",
+    ],
+)
+def test_verdicts_of_filters_are_known(name):
+    """Headers of other filters, and our own, are verdicts."""
+    assert is_verdict(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["subject", "x-mailer", "received", "authentication-results"]
+)
+def test_other_headers_are_no_verdicts(name):
+    """What senders and servers write is evidence."""
+    assert not is_verdict(name)
+    assert is_known(name)
+
+
+@pytest.mark.parametrize("name", ["hello", "http", "note", ""])
+def test_words_of_a_text_are_no_headers(name):
+    """A line of text may look like a header."""
+    assert not is_known(name)

@@ -1,0 +1,115 @@
+"""A page is what its reader sees."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail import html
+from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS
+
+MARKUP = st.lists(
+    st.sampled_from(
+        [
+            "<p>",
+            "<td>",
+            "<a href='x'>",
+            "</a>",
+            "<!--",
+            "-->",
+            "<script>",
+            "</script>",
+            "<b",
+            ">",
+            "&amp;",
+            "&#0;",
+            "word ",
+            "\0",
+            "<img alt=a src=b>",
+            "<title>",
+            "<svg>",
+            "<math>",
+            "<template>",
+            "<table>",
+            "<frameset>",
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+def shown(source: str) -> list[str]:
+    """Return the words that the reader sees."""
+    return html.read(source).text.split()
+
+
+@given(MARKUP | st.text(max_size=50))
+def test_any_text_is_a_page(source):
+    """Reading HTML is total."""
+    page = html.read(source)
+
+    assert page.text == page.text.encode().decode()
+
+
+@given(MARKUP)
+def test_a_page_without_a_tree_is_read_too(source):
+    """The way around the tree is total as well."""
+    page = html.read("<p>" * (MAX_HTML_TAGS + 1) + source)
+
+    assert ("html-too-complex",) == page.defects
+    assert page.text == page.text.encode().decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("V<!-- x -->iagra", ["Viagra"]),
+        ("V<b>i</b>agra", ["Viagra"]),
+        ("<td>a</td><td>b<br>c<p>d<li>e", ["a", "b", "c", "d", "e"]),
+        ("<style>p {}</style><script>x()</script>seen", ["seen"]),
+        ("<title>Offer</title><p>now", ["Offer", "now"]),
+        ("caf&eacute; &lt;b&gt;", ["café", "<b>"]),
+        ("no markup", ["no", "markup"]),
+        ("a\0b", ["ab"]),
+        ("", []),
+    ],
+)
+def test_text_is_what_the_reader_sees(source, words):
+    """Inline markup and comments do not part words, blocks do."""
+    assert words == shown(source)
+    assert words == shown("<p>" * (MAX_HTML_TAGS + 1) + source)
+
+
+def test_links_have_their_element_and_their_text():
+    """What is pointed to, by what, and what the reader sees instead."""
+    source = (
+        '<a href=" http://a.example/x\n y">Bank</a><img src="cid:1" alt="Logo" title="Our logo">'
+        '<form action="http://b.example"><table background="c.gif"><a title="only">z</a><a href="">e</a>'
+    )
+    page = html.read(source)
+
+    assert [
+        ("http://a.example/x y", "a", "Bank"),
+        ("cid:1", "img", ""),
+        ("http://b.example", "form", ""),
+        ("c.gif", "table", ""),
+    ] == [(link.url, link.element, link.text) for link in page.links]
+    assert ("Logo", "Our logo", "only") == page.alternatives
+
+
+def test_links_are_found_without_a_tree():
+    """Attributes that point somewhere are found in any page."""
+    page = html.read(
+        "<p>" * (MAX_HTML_TAGS + 1) + '<a href="http://a.example">x</a><img src=b.gif>'
+    )
+
+    assert ["http://a.example", "b.gif"] == [link.url for link in page.links]
+
+
+@pytest.mark.parametrize("prefix", ["", "<p>" * (MAX_HTML_TAGS + 1)])
+def test_links_are_bounded(prefix):
+    """No page has more links than the limit."""
+    page = html.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
+
+    assert MAX_LINKS == len(page.links)

@@ -1,0 +1,328 @@
+"""What parse makes of mail as it arrives."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail.message import Header, Message
+from app.mail.parse import parse
+
+TWO_PARTS = b"""\
+From: Ann <ann@example.org>
+Subject: Minutes
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="cut here"
+
+This is the preamble.
+--cut here
+
+The text.
+--cut here
+Content-Type: application/pdf; name="minutes.pdf"
+Content-Disposition: attachment; filename*=utf-8''minutes%20%C3%A9.pdf
+Content-Transfer-Encoding: base64
+
+JVBERi0xLjQK
+--cut here--
+"""
+
+# Pieces that mail is made of, so that random messages are not only noise.
+PIECES = st.sampled_from(
+    [
+        b"From: a@example.org\n",
+        b"From someone Mon Jan  1 00:00:00 2024\n",
+        b"Subject: =?utf-8?q?caf=C3=A9?= =?iso-2022-jp?b?GyRC?=\n",
+        b"Content-Type: multipart/mixed; boundary=b\n",
+        b'Content-Type: multipart/alternative; boundary="b"\n',
+        b"Content-Type: message/rfc822\n",
+        b"Content-Type: message/delivery-status\n",
+        b"Content-Type: multipart/digest; boundary=b\n",
+        b"Content-Type: text/html; charset=utf-7\n",
+        b"Content-Type: text/html\n",
+        b"Content-Transfer-Encoding: base64\n",
+        b"Content-Transfer-Encoding: quoted-printable\n",
+        b"Content-Transfer-Encoding: x-uuencode\n",
+        b"Content-Disposition: attachment; filename*0*=''x%; filename*1=\"y\n",
+        b"http://example.com/\n",
+        b"--b\n",
+        b"--b--\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"<a href='http://example.com'>x</a><!-- ",
+        b"begin 644 x\n#0V%T\n`\nend\n",
+        b"=\n",
+        b"\xff\xfe",
+    ]
+)
+MAIL = st.lists(st.one_of(PIECES, st.binary(max_size=40)), max_size=30).map(b"".join)
+
+
+def texts(message: Message) -> list[tuple[str, str]]:
+    """Return the texts with their places, blanks collapsed."""
+    return [(text.place, " ".join(text.content.split())) for text in message.texts]
+
+
+@given(MAIL)
+def test_any_bytes_are_a_message(raw):
+    """Parsing is total."""
+    message = parse(raw)
+
+    assert isinstance(message, Message)
+    assert sorted(set(message.defects)) == list(message.defects)
+
+
+@given(MAIL)
+def test_parsing_is_a_function_of_the_bytes(raw):
+    """The same bytes are the same Message."""
+    assert parse(raw) == parse(raw)
+
+
+def test_every_prefix_of_a_message_is_a_message():
+    """A message cut anywhere is parsed, and keeps the header read so far."""
+    for length in range(len(TWO_PARTS) + 1):
+        message = parse(TWO_PARTS[:length])
+
+        assert isinstance(message, Message)
+        if length > TWO_PARTS.index(b"Subject"):
+            assert "Ann <ann@example.org>" == message.header("from")
+
+
+def test_parts_of_a_multipart_are_found():
+    """Texts, attachments and containers come in their order."""
+    message = parse(TWO_PARTS)
+
+    assert [("plain", "The text.")] == texts(message)
+    assert ("multipart/mixed",) == message.containers
+    assert ("text/plain", "application/pdf") == tuple(
+        p.media_type for p in message.parts
+    )
+    assert ["minutes é.pdf"] == [p.filename for p in message.attachments]
+    assert 9 == message.attachments[0].size
+    assert () == message.defects
+
+
+@pytest.mark.parametrize("ending", [b"\r\n", b"\r", b"\n"])
+def test_line_ends_make_no_difference(ending):
+    """CRLF, CR and LF are the same line end."""
+    assert parse(TWO_PARTS) == parse(TWO_PARTS.replace(b"\n", ending))
+
+
+def test_a_mixture_of_line_ends_is_understood():
+    """A header may end its lines otherwise than the body."""
+    message = parse(b"Subject: a\r\nFrom: b\rTo: c\n\r\nbody\r")
+
+    assert ["a", "b", "c"] == [header.value for header in message.headers]
+    assert [("plain", "body")] == texts(message)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"From ann Mon Jan  1 10:00:00 2024\n", b">From ann Mon Jan  1 10:00:00 2024\n"],
+)
+def test_the_line_of_an_mbox_is_no_part_of_the_message(line):
+    """An mbox entry is the message after its From line."""
+    assert parse(TWO_PARTS) == parse(line + TWO_PARTS)
+
+
+def test_a_text_that_begins_with_from_is_a_text():
+    """Only a line with a time in it is that of an mbox."""
+    text = b"From my point of view this is fine.\n"
+
+    assert [("plain", text.decode().strip())] == texts(parse(text))
+
+
+def test_text_directly_below_the_header_is_the_body():
+    """A header that runs into other lines ends there, and nothing is lost."""
+    message = parse(b"Subject: meeting\nsee you at ten , room 3\nbob\n")
+
+    assert (Header("subject", "meeting"),) == message.headers
+    assert [("plain", "see you at ten , room 3 bob")] == texts(message)
+    assert ("header-without-end",) == message.defects
+
+
+def test_an_address_directly_below_the_header_is_the_body():
+    """A link looks like a header named http, and is text."""
+    message = parse(b"Subject: look\nhttp://example.com/a\nnice\n")
+
+    assert ("look",) == tuple(h.value for h in message.headers)
+    assert [("plain", "http://example.com/a nice")] == texts(message)
+    assert "http://example.com/a" == message.links[0].url
+    assert ("header-without-end",) == message.defects
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"just text\n",
+        b"Hello: I have a question\nabout it\n",
+        b"Hello: one\n\nTwo\n",
+        b"x",
+        b" x: y\nz",
+    ],
+)
+def test_text_without_a_header_is_all_body(text):
+    """What a contact form sends has no header, even if a line looks like one."""
+    message = parse(text)
+
+    assert () == message.headers
+    assert text.decode().lstrip("\n") == message.texts[0].content
+
+
+def test_nothing_is_an_empty_message():
+    """No bytes and blank lines hold nothing."""
+    assert () == parse(b"").texts
+    assert () == parse(b"\r\n\r\n").texts
+
+
+def test_a_byte_order_mark_before_the_header_is_skipped():
+    """Editors on some systems put one before the first header."""
+    assert "a" == parse(b"\xef\xbb\xbfSubject: a\n\nb").header("subject")
+
+
+def test_nul_bytes_are_a_defect_and_no_obstacle():
+    """A NUL byte hides nothing behind it."""
+    message = parse(b"Subject: a\0b\n\nc\0d")
+
+    assert "c\0d" == message.texts[0].content
+    assert ("nul-bytes",) == message.defects
+
+
+def test_the_richest_alternative_is_the_text():
+    """Of renderings of one text, the last is what the reader sees."""
+    raw = (
+        b"MIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n"
+        b"--b\nContent-Type: text/plain\n\nplain one\n"
+        b"--b\nContent-Type: text/html\n\n<b>rich</b> one\n--b--\n"
+    )
+
+    assert [("alternative", "plain one"), ("html", "rich one")] == texts(parse(raw))
+
+
+def test_an_attached_message_is_read():
+    """Subject and text of a forwarded message are texts of this one."""
+    raw = (
+        b"Subject: Fwd\nContent-Type: message/rfc822\n\n"
+        b"From: x\nSubject: =?utf-8?q?inner=21?=\n\ninner text\n"
+    )
+    message = parse(raw)
+
+    assert [("attached", "inner!"), ("plain", "inner text")] == texts(message)
+    assert ("message/rfc822",) == message.containers
+    assert "Fwd" == message.header("subject")
+
+
+def test_a_wrong_boundary_is_replaced_by_the_one_in_use():
+    """Parts are found by the first line that looks like a boundary."""
+    message = parse(TWO_PARTS.replace(b'boundary="cut here"', b'boundary="other"'))
+
+    assert [("plain", "The text.")] == texts(message)
+    assert 1 == len(message.attachments)
+    assert "multipart-without-start" in message.defects
+
+
+def test_a_multipart_without_any_boundary_is_text():
+    """What cannot be taken apart is read as it stands."""
+    message = parse(b"Content-Type: multipart/mixed\n\nsome text\n")
+
+    assert [("plain", "some text")] == texts(message)
+    assert "multipart-without-boundary" in message.defects
+
+
+def test_a_missing_last_boundary_is_a_defect():
+    """A message cut within a part keeps the part."""
+    message = parse(TWO_PARTS[: TWO_PARTS.rindex(b"--cut here--")])
+
+    assert 2 == len(message.parts)
+    assert ("multipart-without-end",) == message.defects
+
+
+def test_attached_text_is_no_text_of_the_message():
+    """A file that is offered for saving is not read to the reader."""
+    message = parse(b"Content-Disposition: attachment; filename=a.txt\n\nlog\n")
+
+    assert () == message.texts
+    assert "a.txt" == message.attachments[0].filename
+
+
+def test_binary_parts_have_no_text():
+    """Only text and broken multiparts are read."""
+    message = parse(b"Content-Type: image/gif\n\nGIF89a")
+
+    assert () == message.texts
+    assert ("image/gif",) == tuple(p.media_type for p in message.parts)
+
+
+def test_parts_of_a_digest_are_messages():
+    """RFC 2046 section 5.1.5: the default type within is message/rfc822."""
+    raw = b"Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: one\n\nfirst\n--b--\n"
+
+    assert [("attached", "one"), ("plain", "first")] == texts(parse(raw))
+
+
+def test_an_invalid_type_is_plain_text():
+    """RFC 2045 section 5.2."""
+    message = parse(b"Content-Type: text\n\nhello\n")
+
+    assert "text/plain" == message.parts[0].media_type
+
+
+def test_verdicts_of_other_filters_are_not_seen():
+    """They leak labels, so they are no part of the Message."""
+    message = parse(b"X-Spam-Status: Yes\nX-Bogosity: Ham\nSubject: a\n\nb")
+
+    assert (Header("subject", "a"),) == message.headers
+
+
+def test_raw_bytes_in_a_header_are_in_the_charset_of_the_body():
+    """Who does not encode a header uses one charset for all."""
+    subject = "Привет, как дела"
+    raw = (
+        b"Subject: "
+        + subject.encode("koi8-r")
+        + b"\nContent-Type: text/plain; charset=koi8-r\n\n"
+        + subject.encode("koi8-r")
+    )
+    message = parse(raw)
+
+    assert subject == message.header("subject") == message.texts[0].content
+    assert ("header-8bit",) == message.defects
+
+
+def test_a_wrong_charset_is_a_defect():
+    """Text is decoded by what fits, and the lie is recorded."""
+    raw = "Content-Type: text/plain; charset=us-ascii\n\nGrüße".encode()
+
+    assert "Grüße" == parse(raw).texts[0].content
+    assert ("charset-mismatch",) == parse(raw).defects
+
+
+def test_links_and_alternative_texts_of_a_page_are_kept():
+    """An HTML part yields its text, then its alt texts, and its links."""
+    raw = b'Content-Type: text/html\n\n<img src="http://example.com/i.png" alt="Buy"><p>Now'
+    message = parse(raw)
+
+    assert [("html", "Now"), ("alt", "Buy")] == texts(message)
+    assert [("http://example.com/i.png", "img")] == [
+        (k.url, k.element) for k in message.links
+    ]
+
+
+def test_broken_transfer_encoding_is_a_defect():
+    """What can be decoded is."""
+    body = base64.b64encode(b"hello there")[:-1]
+    message = parse(b"Content-Transfer-Encoding: base64\n\n" + body)
+
+    assert "hello there" == message.texts[0].content
+    assert ("base64-broken",) == message.defects
+
+
+def test_all_values_of_a_header_are_kept():
+    """A header may come several times."""
+    assert ("b", "c") == parse(b"Received: b\nReceived: c\n\n").header_values(
+        "received"
+    )

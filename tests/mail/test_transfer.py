@@ -1,0 +1,84 @@
+"""Transfer encodings are undone, broken or not."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import quopri
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail.transfer import decode
+
+ENCODINGS = st.sampled_from(
+    [
+        "",
+        "7bit",
+        "8bit",
+        "binary",
+        "base64",
+        "quoted-printable",
+        "x-uuencode",
+        "x-other",
+    ]
+)
+
+
+@given(st.binary(max_size=200), ENCODINGS)
+def test_any_bytes_are_decoded(content, encoding):
+    """Decoding is total."""
+    decoded, defect = decode(content, encoding)
+
+    assert isinstance(decoded, bytes)
+    assert isinstance(defect, str)
+
+
+@given(st.binary(max_size=300))
+def test_base64_is_read_back(content):
+    """What was encoded by the book has no defect."""
+    assert (content, "") == decode(base64.encodebytes(content), "base64")
+
+
+@given(st.binary(max_size=300).map(lambda content: content.replace(b"\r", b"")))
+def test_quoted_printable_is_read_back(content):
+    """What was encoded by the book has no defect."""
+    assert (content, "") == decode(quopri.encodestring(content), "quoted-printable")
+
+
+@given(st.binary(max_size=200))
+def test_uuencode_is_read_back(content):
+    """What was encoded by the book has no defect."""
+    lines = b"".join(
+        binascii.b2a_uu(content[i : i + 45]) for i in range(0, len(content), 45)
+    )
+
+    assert (content, "") == decode(
+        b"begin 644 a.txt\n" + lines + b"`\nend\n", "x-uuencode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "expected"),
+    [
+        (b"SGVs!bG8=", "base64", b"Hello"),
+        (b"SGVsbG8", "base64", b"Hello"),
+        (b"SGVsbG8=\nSGVsbG8=", "base64", b"HelloHello"),
+        (b"SGVsbG8gd29ybGQhX", "base64", b"Hello world!"),
+        (b"a=ZZb=C3=BC", "quoted-printable", b"a=ZZb\xc3\xbc"),
+        (b"no begin", "x-uuencode", b"no begin"),
+        (b"begin 644 x\nzz\n%:&5L;&\\\n", "uuencode", b"hello"),
+    ],
+)
+def test_what_can_be_decoded_is(content, encoding, expected):
+    """Garbage is a defect, and does not stop decoding."""
+    decoded, defect = decode(content, encoding)
+
+    assert expected == decoded
+    assert defect.endswith("-broken")
+
+
+def test_an_unknown_encoding_is_left_as_it_is():
+    """And recorded."""
+    assert (b"x", "transfer-encoding-unknown") == decode(b"x", "x-secret")
