@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.classifier.specification import LABELS, SPAM_LABELS, check_labels
+from app.classifier.specification import LABELS, SPAM_LABELS, check_labels, check_name
 from app.errors import InvalidSetting
 
 MEBIBYTE: Final = 1024 * 1024
@@ -132,4 +132,5 @@ def load_settings(**given: object) -> Settings:
         )
         raise InvalidSetting(sentences) from error
     check_labels(settings.labels, settings.spam_labels)
+    check_name(settings.profile)
     return settings

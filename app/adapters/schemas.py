@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
     from app.services.feedback import Taught
 
+PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
+"""Text of one line; PostgreSQL takes no NUL."""
+
 Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
 
 
@@ -73,7 +76,10 @@ class FeedbackIn(TextIn):
     )
     label: str | None = Field(None, description="What the message was.")
     source: str | None = Field(
-        None, max_length=64, description="Who says so; kept in the ledger."
+        None,
+        max_length=64,
+        pattern=PRINTABLE,
+        description="Who says so; kept in the ledger.",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +39,8 @@ MAX_LABELS: Final = 64
 """POPFile's users kept a dozen buckets; each label is a column in memory."""
 
 MAX_LABEL_LENGTH: Final = 32
+
+_NAME: Final = re.compile(r"[A-Za-z0-9@._+-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +180,22 @@ class Specification:
         """Which of the classes stand for unwanted mail, shape (K,)."""
         # np.isin takes five times as long, and every score asks.
         return np.array([label in self.spam_labels for label in self.labels])
+
+
+def check_name(name: str) -> None:
+    """Raise if a profile cannot have this name.
+
+    Raises
+    ------
+    InvalidSetting
+        With a sentence that says which rule it breaks.
+    """
+    if not _NAME.fullmatch(name):
+        msg = (
+            "a profile is named by 1 to 128 ASCII letters, digits and any of "
+            f"'@._+-', such as a domain or an address; got {name[:128]!r}"
+        )
+        raise InvalidSetting(msg)
 
 
 def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:

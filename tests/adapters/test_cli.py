@@ -223,6 +223,7 @@ def test_profiles_are_made_and_listed(run):
         (["feedback", "--label", "ham", "--id", "00", "file"], 65, "not both"),
         (["audit", "--profile", "nobody"], 65, "nobody"),
         (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
+        (["profiles", "--create", "a b"], 78, "named by"),
         (["evaluate", "--index", "nowhere"], 65, "nowhere"),
         (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
     ],

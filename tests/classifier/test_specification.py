@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from app.classifier.specification import Specification, VerdictRule
+from app.classifier.specification import Specification, VerdictRule, check_name
 from app.errors import InvalidSetting
 
 
@@ -45,6 +45,13 @@ def test_labels_that_make_no_filter_are_refused(labels, spam_labels, sentence):
     """The error says which rule the labels break."""
     with pytest.raises(InvalidSetting, match=sentence):
         Specification(labels=labels, spam_labels=spam_labels)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\0", "a\n"])
+def test_a_name_that_no_door_can_carry_is_refused(name):
+    """A profile's name goes into URLs, headers and tables."""
+    with pytest.raises(InvalidSetting, match="named by"):
+        check_name(name)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])

@@ -10,6 +10,7 @@ import typer
 
 from app.adapters.cli.console import OUT
 from app.bootstrap import now, open_database
+from app.classifier.specification import check_name
 from app.errors import UnknownProfile
 from app.features.extract import FEATURE_SET
 from app.settings import load_settings
@@ -33,6 +34,8 @@ def profiles(
     ] = None,
 ) -> None:
     """List the profiles, or make one. A running service notices within a second."""
+    if create is not None:
+        check_name(create)
     settings = load_settings(labels=labels, spam_labels=spam_labels)
     engine = open_database(load_settings())
     if create is not None:
@@ -71,7 +74,8 @@ def audit(
     """Prove that the count tables and the ledger agree, to the last message.
 
     The whole ledger is replayed from nothing and compared with what a start
-    of the service would load. Exits with 1 on any difference.
+    of the service would load. Exits with 1 on any difference, or where a
+    ledger row is missing or contradicts the one before.
     """
     engine = open_database(load_settings())
     with reading(engine) as connection:
@@ -87,6 +91,7 @@ def audit(
             results[row.name] = storage_audit.audit(connection, row)
     engine.dispose()
     difference = sum(result.difference for result in results.values())
+    sound = all(result.sound for result in results.values())
     if as_json:
         documents = {name: asdict(result) for name, result in results.items()}
         OUT.print(
@@ -94,6 +99,14 @@ def audit(
         )
     else:
         for name, result in results.items():
-            OUT.print(f"{name}: difference {result.difference}", markup=False)
-    if difference:
+            broken = "".join(
+                f", {number} {what}"
+                for number, what in (
+                    (result.missing_revisions, "missing revisions"),
+                    (result.broken_rows, "rows that contradict the row before"),
+                )
+                if number
+            )
+            OUT.print(f"{name}: difference {result.difference}{broken}", markup=False)
+    if not sound:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
 from app.adapters.schemas import (
+    PRINTABLE,
     ClassifyOut,
     FeedbackIn,
     FeedbackOut,
@@ -51,7 +52,12 @@ Explain = Annotated[
     Query(ge=0, le=MAX_EXPLAINED, description="How many features to explain with."),
 ]
 Source = Annotated[
-    str | None, Query(max_length=64, description="Who says so; kept in the ledger.")
+    str | None,
+    Query(
+        max_length=64,
+        pattern=PRINTABLE,
+        description="Who says so; kept in the ledger.",
+    ),
 ]
 
 
