@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-
 # Two stages: what is needed to install stays in the first one.
 FROM python:3.13-slim AS build
 

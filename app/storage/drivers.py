@@ -89,6 +89,8 @@ def postgresql_engine(
             # One round trip more per transaction, so that a server which was
             # restarted is noticed before a feedback is lost to a dead socket.
             pool_pre_ping=True,
+            # A database in SQL_ASCII would otherwise answer in bytes.
+            connect_args={"client_encoding": "utf8"},
             **options,
         )
     except (ModuleNotFoundError, NoSuchModuleError) as error:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -28,6 +31,7 @@ def includes(shown, real):
     return shown == real
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the tour needs curl")
 def test_the_tour_prints_what_the_readme_shows(service):
     """Its commands run in order, and the answer shown is the answer given."""
     service.start()

@@ -1,0 +1,96 @@
+"""The benchmarks run, on a stream small enough for a test.
+
+Their figures are not looked at: they depend on the machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+
+
+def write_stream(folder, messages):
+    """Write a stream of labelled messages, and return its index."""
+    folder.mkdir(parents=True)
+    lines = []
+    for number in range(messages):
+        label = "spam" if number % 3 == 0 else "ham"
+        word = "watches" if label == "spam" else "minutes"
+        (folder / str(number)).write_text(
+            f"From: {label}@example.org\nSubject: {word} {number}\n\nMore {word}.\n"
+        )
+        lines.append(f"{label} {number}\n")
+    index = folder / "index"
+    index.write_text("".join(lines))
+    return index
+
+
+def run(program, *arguments):
+    """Run a benchmark and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / program, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def test_accuracy_has_a_row_for_each_stream_and_a_mean_for_each_family(tmp_path):
+    """Streams that differ in a number at the end of their name are averaged."""
+    for name in ["other", "site1", "site2"]:
+        write_stream(tmp_path / name, 9)
+    rows = run("accuracy.py", str(tmp_path)).splitlines()
+
+    assert ["stream", "other", "site1", "site2", "site*"] == [
+        row.split()[0] for row in rows
+    ]
+    assert all(row.split()[1] == "9" for row in rows[1:4])
+
+
+def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
+    """A service is started, taught, asked and stopped."""
+    index = write_stream(tmp_path / "stream", 160)
+    printed = run(
+        "http_latency.py", "--index", str(index), "--learn", "50", "--requests", "110"
+    )
+
+    assert [
+        "parse and extract, no HTTP",
+        "GET /healthz",
+        "POST /classify",
+        "POST /classify?explain=10",
+        "POST /feedback, message",
+        "POST /feedback, id",
+        "postbayes learn:",
+    ] == [row[:32].strip() for row in printed.splitlines()[2:-1]] + [
+        printed.splitlines()[-1][:16]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "sentence"),
+    [
+        ("accuracy.py", ["."], "no */index in"),
+        ("http_latency.py", ["--index", "index"], "is too short to send"),
+    ],
+)
+def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
+    """Without mail to measure on, nothing is measured."""
+    index = write_stream(tmp_path / "stream", 2)
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / program, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=index.parent,
+    )
+
+    assert 2 == done.returncode
+    assert sentence in done.stderr

@@ -1,0 +1,199 @@
+"""What the files at the top of the repository promise, they keep."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app import __version__
+
+ROOT = Path(__file__).parent.parent
+REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[a-z]*/**/*.md"))]
+
+# A pinned requirement, perhaps with a marker, and its continuation.
+PINNED = re.compile(r"[a-z0-9][a-z0-9._-]*==\S+( ; [^\\]+)? \\")
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+# What a Makefile can be asked for: a name at the start of a line.
+TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
+ASKED = re.compile(r"(?:^|`|&& ) *make ([a-z][a-z-]*)", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)[^)]*\)")
+# A block of commands in a document.
+SHELL = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"\bpostbayes (?!postbayes\b|python\b)([a-z]+)\b")
+
+
+def text(name):
+    """Return the content of a file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def named(path):
+    """Return a path as the repository's own, for test ids."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_the_changelog_has_this_version():
+    """An operator finds what this version changed, and what is to come."""
+    headings = re.findall(r"^## \[(.+?)\]", text("CHANGELOG.md"), re.MULTILINE)
+
+    assert "Unreleased" == headings[0]
+    assert __version__ in headings
+
+
+def test_the_licence_is_the_one_that_is_declared():
+    """The full text stands beside the SPDX name."""
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+
+    assert "Apache-2.0" == project["license"]
+    assert re.match(r"\s+Apache License\s+Version 2\.0, January 2004", text("LICENSE"))
+    assert "END OF TERMS AND CONDITIONS" in text("LICENSE")
+
+
+def test_there_are_requirements_to_run_and_to_develop():
+    """Both environments are locked."""
+    assert ["dev.txt", "run.txt"] == [path.name for path in REQUIREMENTS]
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=named)
+def test_requirements_are_pinned_with_hashes_and_name_no_place(path):
+    """Each line is a version or a hash: no index, no host, no file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    strange = [
+        line for line in lines if not (PINNED.fullmatch(line) or HASH.fullmatch(line))
+    ]
+
+    assert [] == strange
+    assert all(
+        HASH.fullmatch(after)
+        for line, after in zip(lines, [*lines[1:], ""], strict=True)
+        if line.endswith("\\")
+    )
+
+
+def test_what_is_needed_to_run_has_one_version_everywhere():
+    """Tests run with the versions that are served."""
+    run, dev = (
+        set(re.findall(r"^(\S+==\S+)", text(f"requirements/{name}.txt"), re.MULTILINE))
+        for name in ("run", "dev")
+    )
+
+    assert run
+    assert run <= dev
+
+
+def test_every_dependency_is_locked():
+    """What pyproject.toml asks for is in the requirements."""
+    pyproject = tomllib.loads(text("pyproject.toml"))
+    project, groups = pyproject["project"], pyproject["dependency-groups"]
+    extras = [
+        each for extra in project["optional-dependencies"].values() for each in extra
+    ]
+    needed = {
+        "run": [*project["dependencies"], *extras, *groups["build"]],
+        "dev": [each for group in groups.values() for each in group],
+    }
+    for name, asked in needed.items():
+        locked = set(
+            re.findall(r"^(\S+?)==", text(f"requirements/{name}.txt"), re.MULTILINE)
+        )
+        names = {re.match(r"[A-Za-z0-9._-]+", each)[0].lower() for each in asked}
+
+        assert names
+        assert names <= locked
+
+
+def test_documents_name_only_targets_that_exist():
+    """`make x` in a document is a target of the Makefile."""
+    targets = set(TARGET.findall(text("Makefile")))
+    asked = {
+        target
+        for path in DOCUMENTS
+        for code in CODE.findall(path.read_text(encoding="utf-8"))
+        for target in ASKED.findall(code)
+    }
+
+    assert {"run", "test", "check", "accuracy", "speed", "docs", "lock"} <= targets
+    assert {"run", "test", "check"} <= asked
+    assert asked <= targets
+
+
+def test_every_target_that_makes_no_file_is_phony():
+    """A file that happens to be named `test` does not stop the tests."""
+    makefile = text("Makefile")
+    phony = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split()
+
+    assert sorted(TARGET.findall(makefile)) == sorted(phony)
+
+
+def test_documents_name_only_commands_that_exist():
+    """`postbayes x` in a document is a command of the console script."""
+    script = Path(sys.executable).with_name("postbayes")
+    printed = subprocess.run(
+        [script, "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
+    ).stdout
+    used = {
+        command
+        for path in DOCUMENTS
+        for block in SHELL.findall(path.read_text(encoding="utf-8"))
+        for line in block.splitlines()
+        if not line.lstrip().startswith(("#", "docker build", "docker compose"))
+        for command in COMMAND.findall(line)
+    }
+
+    assert used
+    assert used <= set(re.findall(r"^\W*([a-z]+)\s", printed, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_between_documents_lead_somewhere(path):
+    """A relative link names a file or folder that is there."""
+    prose = CODE.sub("", path.read_text(encoding="utf-8"))
+    broken = [
+        target for target in LINK.findall(prose) if not (path.parent / target).exists()
+    ]
+
+    assert [] == broken
+
+
+def test_the_image_gets_what_the_build_copies():
+    """What the Dockerfile copies from the context is let in by .dockerignore."""
+    allowed = re.findall(r"^!(\S+)$", text(".dockerignore"), re.MULTILINE)
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--)(.+)$", text("Dockerfile"), re.MULTILINE)
+        for source in line.split()[:-1]
+    ]
+
+    assert sorted(allowed) == sorted(copied)
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_container_is_published_on_loopback_only():
+    """Nobody else reaches a service without a password by accident."""
+    compose = text("docker-compose.yml")
+
+    assert ["- ${POSTBAYES_PUBLISH:-127.0.0.1:8025}:8025"] == [
+        line.strip()
+        for line in re.search(r"ports:\n((?:\s+- .+\n)+)", compose)[1].splitlines()
+    ]
+
+
+def test_ci_runs_what_contributors_run():
+    """CI is `make check` with PostgreSQL, and may not skip."""
+    script = text(".ci/run")
+
+    assert re.search(r"^make (--keep-going )?check\b", script, re.MULTILINE)
+    assert "export POSTBAYES_REQUIRE_POSTGRES=1" in script
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
