@@ -6,10 +6,15 @@ import os
 from itertools import count
 
 import pytest
+from hypothesis import settings
 
 from app.storage.engine import open_engine
 from app.storage.migrate import migrate
 from tests import postgres
+
+# A busy machine is not a broken law.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 _numbers = count(1)
 

@@ -37,9 +37,9 @@ class Joined:
     def sums(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of `terms` (K, N) over each message, shape (M, K)."""
         sums = np.empty((len(self.bounds) - 1, terms.shape[0]))
-        # Not np.add.reduceat: it adds from left to right, and the error of a
-        # sum of a million terms would be a thousand times that of the
-        # pairwise sum along a contiguous axis.
+        # Not np.add.reduceat: it adds from left to right, and its error grows
+        # with the number of terms; that of the pairwise sum along a contiguous
+        # axis grows with the logarithm of it.
         for m, row in enumerate(sums):
             terms[:, self.bounds[m] : self.bounds[m + 1]].sum(axis=1, out=row)
         return sums

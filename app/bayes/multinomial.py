@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
     from app.bayes.sparse import SparseCounts
 
+# 1-ROCA of words, pairs and grams together, presence: 0.159 % on the
+# SpamAssassin public corpus and 0.109 % on the mean of the Enron corpora, where
+# alpha 0.01 has 0.160 % on both.
 LIGHT = Lidstone(0.1)
-"""Pseudo-count of the text views (DESIGN: measured on two corpora)."""
+"""Pseudo-count of the text views."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     relative = np.zeros_like(log_joint)
     np.subtract(log_joint, best, out=relative, where=best > -np.inf)
     # np.logaddexp.reduce takes 0.7 µs for K = 2, scipy.special.logsumexp 39 µs
-    # (numpy 2, scipy 1.1x, one core), and scipy need not be imported.
+    # (numpy 2.4, scipy 1.17), and scipy need not be imported.
     normalised: NDArray[np.float64] = relative - np.logaddexp.reduce(
         relative, axis=-1, keepdims=True
     )
@@ -147,7 +147,8 @@ def odds_weights(
         logs = log_posterior(log_joint[side])
         q = np.exp(logs)
         weights[side] = sign * q
-        constant -= sign * math.fsum((q[q > 0] * logs[q > 0]).tolist())
+        possible = q > 0
+        constant -= sign * math.fsum((q[possible] * logs[possible]).tolist())
     return weights, constant
 
 

@@ -83,8 +83,10 @@ class LedoitWolf:
     """
 
     def fraction(self, correlation: NDArray[np.float64], *, degrees: int) -> float:
-        """Return the estimated share; 1 without a degree of freedom."""
-        if degrees < 1:
+        """Return the estimated share; 1 with less than two degrees of freedom."""
+        # The formula gives 0 for one degree: that covariance has rank one, and
+        # trusting it alone is the worst there is to do.
+        if degrees < 2:  # noqa: PLR2004
             return 1.0
         of_square = float((correlation**2).sum())
         squared = float(np.trace(correlation)) ** 2

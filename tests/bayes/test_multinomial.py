@@ -168,9 +168,40 @@ def test_a_count_of_billions_is_finite_and_right():
     x = SparseCounts.of({1: 10**9, 2: 1})
     logs = model.estimate(state)(x).tolist()
     expected = [
-        10**9 * math.log(Fraction(10**9 + 1, 10**9 + 3))
-        + math.log(Fraction(2, 10**9 + 3)),
-        10**9 * math.log(Fraction(1, 3)) + math.log(Fraction(2, 3)),
+        10**9 * math.log1p(-2 / (10**9 + 3)) + math.log(2 / (10**9 + 3)),
+        10**9 * math.log(1 / 3) + math.log(2 / 3),
     ]
 
-    assert expected == pytest.approx(logs, rel=1e-6)
+    # A probability of 1 - 2e-9 is a double to 1e-16, and 10^9 draws of it to
+    # 1e-7.
+    assert expected[0] == pytest.approx(logs[0], abs=2e-7)
+    assert expected[1] == pytest.approx(logs[1], rel=1e-14)
+
+
+def test_products_far_below_the_smallest_double_are_right():
+    """Two thousand words, against the exact product of two thousand fractions."""
+    n = 2000
+    ham = SparseCounts.of({i: 1 + i % 7 for i in range(n)})
+    spam = SparseCounts.of({i: 1 + i % 5 for i in range(0, n, 2)})
+    model = Multinomial(smoothing=Lidstone(1.0), counting="occurrences")
+    state = FeatureCounts.sum(
+        [
+            model.observe(x, label=label, n_classes=2)
+            for label, x in enumerate((ham, spam))
+        ],
+        n_classes=2,
+    )
+    products = []
+    for x in (ham, spam):
+        counts = dict(zip(x.ids.tolist(), x.counts.tolist(), strict=True))
+        top = math.prod(counts.get(i, 0) + 1 for i in range(n))
+        products.append(Fraction(top, (sum(counts.values()) + n) ** n))
+    query = SparseCounts.of(dict.fromkeys(range(n), 1))
+    exact = [math.log(p.numerator) - math.log(p.denominator) for p in products]
+    odds = products[1] / products[0]
+
+    assert 0.0 == math.exp(exact[0])
+    assert exact == pytest.approx(model.estimate(state)(query).tolist(), rel=1e-13)
+    assert math.log(odds.numerator) - math.log(odds.denominator) == pytest.approx(
+        np.diff(log_posterior(model.estimate(state)(query)))[0], rel=1e-11
+    )

@@ -29,7 +29,7 @@ def test_the_fitted_prior_is_uniform_before_the_first_message():
 
 def test_the_smoothed_prior_gives_every_class_a_chance():
     """One imagined message each: 7, 4 and 1 twelfths."""
-    prior = np.exp(SmoothedPrior(1.0).log_prior(MESSAGES))
+    prior = np.exp(SmoothedPrior().log_prior(MESSAGES))
 
     assert [7 / 12, 4 / 12, 1 / 12] == pytest.approx(prior.tolist(), rel=1e-15)
 

@@ -74,6 +74,21 @@ def test_a_feature_without_counts_leaves_no_row():
     assert ONE == ONE + other - other
 
 
+def test_a_large_state_takes_in_a_small_one():
+    """Rows are inserted, added to and removed, at both ends and between."""
+    large = FeatureCounts.of(
+        SparseCounts.of(dict.fromkeys(range(0, 100, 2), 2)), label=0, n_classes=2
+    )
+    for small in ({-1: 1}, {4: 2, 5: 1, 99: 1, 100: 3}, {0: 1}, {}):
+        delta = FeatureCounts.of(SparseCounts.of(small), label=1, n_classes=2)
+        whole = large + delta
+
+        assert FeatureCounts.sum([large, delta], n_classes=2) == whole
+        assert whole == delta + large
+        assert large == whole - delta
+        assert sorted({*range(0, 100, 2), *small}) == whole.ids.tolist()
+
+
 def test_document_frequencies_are_counted():
     """Two features in two messages and one feature in one."""
     two = FeatureCounts.of(SparseCounts.of({1: 1, 5: 1, 7: 1}), label=1, n_classes=3)

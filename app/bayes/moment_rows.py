@@ -1,0 +1,121 @@
+"""How do moment sums become rows of 64-bit integers, and rows become sums?
+
+Contract of this file: `from_rows` is linear.  The rows of many deltas may be
+added up column by column, in any order and by any database; what comes back is
+the sum of the deltas, exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from app.bayes.moments import MomentSums
+from app.bayes.words import join_words, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+class MomentRow(NamedTuple):
+    """One sum of one class, as a table holds it.
+
+    The first four are the key, the last four are sums.
+
+    Parameters
+    ----------
+    field, other : int
+        The field, and the field it is multiplied with, not smaller; the same
+        in a row of degree 1.
+    degree : int
+        1 for the sum of the field, 2 for the sum of the products.
+    label : int
+        Class index.
+    messages : int
+        Messages that have both fields.
+    low, middle, high : int
+        Words of the sum (see `app.bayes.words`).  Unit: steps to the degree.
+    """
+
+    field: int
+    other: int
+    degree: int
+    label: int
+    messages: int
+    low: int
+    middle: int
+    high: int
+
+
+def rows(state: MomentSums) -> list[MomentRow]:
+    """Return the rows of a state or of a delta; zeros are left out.
+
+    Raises
+    ------
+    InvalidObservation
+        If a sum is too large for its columns.
+
+    Examples
+    --------
+    >>> from app.bayes.measurements import Measurements
+    >>> x = Measurements(np.array([7]), np.array([-3]))
+    >>> for row in rows(MomentSums.of(x, label=1, n_classes=2)):
+    ...     tuple(row)
+    (7, 7, 1, 1, 1, -3, 0, 0)
+    (7, 7, 2, 1, 1, 9, 0, 0)
+    """
+    found = []
+    ids = state.ids.tolist()
+    for i, field in enumerate(ids):
+        for label in range(state.n_classes):
+            sums = [(1, i, state.sums[i, label])]
+            sums += [(2, j, state.products[i, j, label]) for j in range(i, len(ids))]
+            for degree, j, value in sums:
+                messages = int(state.pairs[i, j, label])
+                if messages or value:
+                    found.append(
+                        MomentRow(field, ids[j], degree, label, messages, *split(value))
+                    )
+    return found
+
+
+def from_rows(stored: Iterable[MomentRow], messages: NDArray[np.int64]) -> MomentSums:
+    """Return the state of rows; rows of equal key are added.
+
+    Parameters
+    ----------
+    stored : iterable of MomentRow
+        The rows, in any order.
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+
+    Examples
+    --------
+    >>> from app.bayes.measurements import Measurements
+    >>> x = Measurements(np.array([7, 9]), np.array([-3, 2]))
+    >>> state = MomentSums.of(x, label=1, n_classes=2)
+    >>> from_rows(rows(state), state.messages) == state
+    True
+    """
+    kept = list(stored)
+    ids = np.unique(np.array([(r.field, r.other) for r in kept], np.int64))
+    k = messages.size
+    sums = np.zeros((ids.size, k), object)
+    pairs = np.zeros((ids.size, ids.size, k), np.int64)
+    products = np.zeros((ids.size, ids.size, k), object)
+    place = {field: i for i, field in enumerate(ids.tolist())}
+    for r in kept:
+        i, j = place[r.field], place[r.other]
+        value = join_words((r.low, r.middle, r.high))
+        if r.degree == 1:
+            sums[i, r.label] += value
+            continue
+        for a, b in {(i, j), (j, i)}:
+            pairs[a, b, r.label] += r.messages
+            products[a, b, r.label] += value
+    state = MomentSums(messages, ids, sums, pairs, products)
+    # A sum leaves out the fields whose rows have cancelled.
+    return MomentSums.sum([state], n_classes=k)
