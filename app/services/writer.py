@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, PostbayesError
+from app.errors import DatabaseUnavailable
 from app.storage import ledger
 from app.storage.engine import writing
 
@@ -92,7 +92,7 @@ class Writer:
         DatabaseUnavailable
             If too much is waiting already, or the service is stopping.
         """
-        if self._stopping.is_set():
+        if self._stopping.is_set() or not self.alive:
             msg = "the service is stopping; send the feedback again in a moment"
             raise DatabaseUnavailable(msg)
         if self._jobs.qsize() > BACKLOG:
@@ -138,7 +138,7 @@ class Writer:
             return self._upkeep()
         except DatabaseUnavailable as error:
             log.warning("upkeep waits for the database: %s", error)
-        except PostbayesError:
+        except Exception:  # the thread's outermost loop: feedback must go on
             log.exception("upkeep failed; scoring and feedback go on")
         return False
 
@@ -155,7 +155,9 @@ class Writer:
                 outcomes = ledger.append(
                     connection, profile.row, [job.teaching for job in jobs]
                 )
-        except PostbayesError as error:
+        # The outermost loop of the thread: whatever went wrong is the answer of
+        # those who wait for it, and the next ones are served.
+        except Exception as error:  # noqa: BLE001
             for job in jobs:
                 job.answer.set_exception(error)
             return
@@ -164,7 +166,7 @@ class Writer:
         try:
             if not profile.apply([o.row for o in outcomes if o.row is not None]):
                 profile.follow(self._engine)
-        except PostbayesError:
+        except Exception:  # they are learned all the same
             log.exception("memory is behind the ledger; it will catch up")
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.answer.set_result(outcome)

@@ -1,0 +1,118 @@
+"""The writer thread: it answers everybody, whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.errors import DatabaseUnavailable, UnknownLabel
+from app.services import writer as module
+from app.services.classify import observe
+from app.services.live import LiveProfile
+from app.services.writer import Writer
+from app.storage import profiles
+from app.storage.engine import writing
+from app.storage.teaching import Teaching
+from tests.messages import ham, spam
+
+NOW = datetime(2026, 11, 6, tzinfo=UTC)
+PATIENCE = 30
+
+
+def teaching(raw, label):
+    """Return what somebody says about a message."""
+    seen = observe(raw)
+    return Teaching(
+        digest=seen.digest, label=label, observation=seen, source="test", time=NOW
+    )
+
+
+@pytest.fixture
+def live(engine):
+    """A profile that has learned nothing."""
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name="default",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=NOW,
+        )
+    return LiveProfile(row, Snapshot.empty(Specification()))
+
+
+def test_feedback_that_waits_shares_a_commit(engine, live):
+    """What gathers while the thread is busy is committed together, in order."""
+    gate = threading.Event()
+    writer = Writer(engine, lambda: gate.wait(PATIENCE) and False)
+    writer.start()
+    jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
+    gate.set()
+
+    outcomes = [job.result(PATIENCE) for job in jobs]
+    writer.stop()
+
+    assert list(range(1, 21)) == [outcome.row.revision for outcome in outcomes]
+    assert 20 == live.snapshot.revision
+
+
+def test_an_upkeep_that_fails_does_not_stop_feedback(engine, live):
+    """House-keeping may break; learning goes on."""
+    failures = []
+
+    def broken():
+        failures.append(1)
+        raise ZeroDivisionError
+
+    writer = Writer(engine, broken)
+    writer.start()
+    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE)
+    alive = writer.alive
+    writer.stop()
+
+    assert ("learned", True) == (outcome.kind, alive)
+    assert failures
+
+
+def test_an_error_is_the_answer_of_those_who_wait(engine, live):
+    """A teaching that the ledger refuses raises for its sender, and only then."""
+    writer = Writer(engine, lambda: False)
+    writer.start()
+    with pytest.raises(UnknownLabel):
+        writer.submit(live, teaching(ham(1), "junk")).result(PATIENCE)
+    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE)
+    writer.stop()
+
+    assert "learned" == outcome.kind
+
+
+def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
+    """What was submitted before the stop is answered; after it, refused."""
+    writer = Writer(engine, lambda: False)
+    writer.start()
+    jobs = [writer.submit(live, teaching(ham(n), "ham")) for n in range(5)]
+    writer.stop()
+
+    assert ["learned"] * 5 == [job.result(0).kind for job in jobs]
+    with pytest.raises(DatabaseUnavailable, match="stopping"):
+        writer.submit(live, teaching(ham(9), "ham"))
+
+
+def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
+    """A disk that cannot keep up is said, before memory fills."""
+    monkeypatch.setattr(module, "BACKLOG", 2)
+    gate = threading.Event()
+    writer = Writer(engine, lambda: gate.wait(PATIENCE) and False)
+    writer.start()
+    waiting = [teaching(ham(n), "ham") for n in range(20)]
+
+    with pytest.raises(DatabaseUnavailable, match="waiting"):
+        list(map(partial(writer.submit, live), waiting))
+    gate.set()
+    writer.stop()
