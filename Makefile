@@ -45,8 +45,9 @@ imports: $(VENV)/.dev
 spelling: $(VENV)/.dev
 	$(bin)/codespell
 
-docs: $(VENV)/.dev spelling  ## test what the documents promise
-	$(bin)/python -m pytest tests/test_repository.py --no-header
+docs: $(VENV)/.dev spelling  ## write the reference anew, and test what the documents promise
+	$(bin)/python scripts/reference
+	$(bin)/python -m pytest tests/test_repository.py tests/test_docs.py --no-header
 
 accuracy: $(VENV)/.run  ## evaluate on CORPORA=folder (one folder with an `index` per stream)
 	$(bin)/python benchmarks/accuracy.py $(or $(CORPORA),$(error say where the mail is: make accuracy CORPORA=folder))

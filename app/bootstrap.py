@@ -92,7 +92,7 @@ class Specify:
 
 
 class Application:
-    """Everything that serves, put together; start it before use.
+    """Everything that serves, put together; load it, then start it.
 
     Parameters
     ----------
@@ -102,6 +102,8 @@ class Application:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        # Thresholds that contradict each other are told before anything opens.
+        specification(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
         keeps = settings.scored_days > 0 and settings.scored_rows > 0
@@ -125,9 +127,12 @@ class Application:
             store_words=settings.store_words,
         )
 
-    def start(self) -> None:
-        """Load the profiles and start the writer."""
+    def load(self) -> None:
+        """Load the profiles: what is wrong with them shows here, before serving."""
         self.live.refresh()
+
+    def start(self) -> None:
+        """Start the writer."""
         self.writer.start()
 
     def stop(self) -> None:

@@ -18,4 +18,6 @@ def create() -> FastAPI:
     ``uvicorn --factory app.main:create`` serves it; `postbayes serve` is the
     same with the settings' host, port and log level.
     """
-    return create_app(Application(load_settings()))
+    application = Application(load_settings())
+    application.load()
+    return create_app(application)

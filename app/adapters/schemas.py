@@ -51,7 +51,7 @@ class TextIn(BaseModel):
             "Subject": self.subject,
         }
         given = {name: value for name, value in headers.items() if value is not None}
-        if not given and self.body is None and self.html is None:
+        if not "".join((*given.values(), self.body or "", self.html or "")).strip():
             return None
         return compose(given, self.body or "", self.html)
 
@@ -170,7 +170,10 @@ class FeedbackOut(BaseModel):
     outcome: Literal["learned", "unchanged", "relabelled", "forgotten"]
     label: str | None = Field(description="What the message is learned as now.")
     label_before: str | None = Field(description="What it was learned as before.")
-    revision: int = Field(description="The ledger row that holds it.")
+    revision: int = Field(
+        description="The ledger row that was written; where nothing changed, the "
+        "latest one."
+    )
     score_before: VerdictOut | None = Field(
         description="The verdict on the message before it was learned."
     )
@@ -194,8 +197,12 @@ class FeedbackOut(BaseModel):
 class ViewStateOut(BaseModel):
     """What one view has learned."""
 
-    features: int = Field(description="Distinct features seen in any class.")
-    occurrences: dict[str, int]
+    features: int = Field(
+        description="Distinct features seen in any class, or fields measured."
+    )
+    occurrences: dict[str, int] = Field(
+        description="Occurrences of features per label; empty for measurements."
+    )
 
 
 class ProfileOut(BaseModel):

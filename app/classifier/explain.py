@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from app.bayes.sparse import SparseCounts
+from app.bayes.table import FeatureTable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -76,14 +79,19 @@ def explain(
     specification = snapshot.specification
     labels = specification.labels
     view = specification.classifiers[specification.verdict.classifier].view
-    x = observation.views[view]
+    x = observation.views.get(view, SparseCounts.of({}))
     names = observation.names.get(view, ())
 
     known = np.flatnonzero(verdict.seen)
     order = np.argsort(-np.abs(verdict.contributions[known]), kind="stable")
     listed = known[order[: max(0, strongest)]]
     rest = known[order[listed.size :]]
-    counts = snapshot.tables[view].look_up(x.ids[listed], "presence")
+    table = snapshot.tables[view]
+    counts = (
+        table.look_up(x.ids[listed], "presence")
+        if isinstance(table, FeatureTable)
+        else np.zeros((listed.size, len(labels)), np.int64)
+    )
 
     def by_label(row: np.ndarray) -> dict[str, int]:
         return dict(zip(labels, row.tolist(), strict=True))

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from scipy.special import expit
 
+from app.bayes.measurements import Measurements
 from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from app.bayes.sparse import SparseCounts
     from app.classifier.snapshot import Snapshot
 
 Decision = Literal["spam", "ham", "unsure"]
+
+# A message that was seen before a view existed says nothing in that view.
+_NOTHING: Final = {False: SparseCounts.of({}), True: Measurements.of({})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,9 @@ class Verdict:
     seen: NDArray[np.bool_]
 
 
-def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
+def score(
+    snapshot: Snapshot, views: Mapping[str, SparseCounts | Measurements]
+) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
     Notes
@@ -104,7 +110,8 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
     rule = specification.verdict
     scores: dict[str, ViewScore] = {}
     for name, model in specification.classifiers.items():
-        parts = snapshot.likelihoods[name].contributions(views[model.view])
+        x = views.get(model.view, _NOTHING[model.measures])
+        parts = snapshot.likelihoods[name].contributions(x)
         joint = snapshot.log_prior + parts.constant + parts.features.sum(axis=0)
         scores[name] = ViewScore(
             event_model=model.event_model_name,

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from app.bayes.moments import MomentSums
+from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
+from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Likelihood
-    from app.bayes.sparse import SparseCounts
-    from app.bayes.statistics import FeatureCounts
-    from app.classifier.specification import Specification
+    from app.classifier.specification import EventModel, Specification
+
+Statistics = FeatureCounts | MomentSums
+"""What messages add to a view: an element of a group."""
+
+Table = FeatureTable | MomentSums
+"""The sum of a view: features in tiers, or the few sums of measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +39,7 @@ class Snapshot:
         What the profile is made of.
     revision : int
         The ledger row that was learned last; 0 before the first.
-    tables : mapping of str to FeatureTable
+    tables : mapping of str to FeatureTable or MomentSums
         The statistics of each view.
     likelihoods : mapping of str to Likelihood
         Each classifier, fitted to them.
@@ -44,8 +51,8 @@ class Snapshot:
 
     specification: Specification
     revision: int
-    tables: Mapping[str, FeatureTable]
-    likelihoods: Mapping[str, Likelihood[SparseCounts]]
+    tables: Mapping[str, Table]
+    likelihoods: Mapping[str, Likelihood[Any]]
     messages: NDArray[np.int64]
     log_prior: NDArray[np.float64]
 
@@ -58,7 +65,7 @@ class Snapshot:
     def of(
         cls,
         specification: Specification,
-        states: Mapping[str, FeatureCounts],
+        states: Mapping[str, Statistics],
         *,
         revision: int,
     ) -> Snapshot:
@@ -69,15 +76,17 @@ class Snapshot:
         InconsistentCounts
             If a stored count is negative.
         """
+        zero: dict[bool, Statistics] = {
+            False: FeatureCounts.zero(specification.n_classes),
+            True: MomentSums.zero(specification.n_classes),
+        }
         tables = {
-            view: FeatureTable.of(states[view])
-            if view in states
-            else FeatureTable.empty(specification.n_classes)
-            for view in specification.views
+            view: _table(states.get(view, zero[measures]))
+            for view, measures in specification.views.items()
         }
         return cls._fit(specification, tables, revision)
 
-    def learn(self, delta: Mapping[str, FeatureCounts], *, revision: int) -> Snapshot:
+    def learn(self, delta: Mapping[str, Statistics], *, revision: int) -> Snapshot:
         """Return the snapshot after one more ledger row.
 
         Raises
@@ -86,7 +95,7 @@ class Snapshot:
             If a count would become negative.
         """
         tables = {
-            view: table.add(delta[view]) if view in delta else table
+            view: _added(table, delta[view]) if view in delta else table
             for view, table in self.tables.items()
         }
         return self._fit(self.specification, tables, revision)
@@ -95,20 +104,45 @@ class Snapshot:
     def _fit(
         cls,
         specification: Specification,
-        tables: Mapping[str, FeatureTable],
+        tables: Mapping[str, Table],
         revision: int,
     ) -> Snapshot:
-        # Every view of a message is learned or none is, so that all views
-        # agree on the messages; the first one is asked.
-        messages = tables[specification.views[0]].messages
+        # Every view of a message is learned or none is; a view that came
+        # later has fewer messages than the view that decides.
+        deciding = specification.classifiers[specification.verdict.classifier].view
+        messages = tables[deciding].messages
         return cls(
             specification=specification,
             revision=revision,
             tables=tables,
             likelihoods={
-                name: model.event_model.estimate(tables[model.view])
+                name: _estimate(model.event_model, tables[model.view])
                 for name, model in specification.classifiers.items()
             },
             messages=messages,
             log_prior=specification.prior.log_prior(messages),
         )
+
+
+def _table(state: Statistics) -> Table:
+    """Return the state of a view as scoring wants it."""
+    if isinstance(state, FeatureCounts):
+        return FeatureTable.of(state)
+    state.require_reachable()
+    return state
+
+
+def _added(table: Table, delta: Statistics) -> Table:
+    """Return a table with what messages add to its view."""
+    if isinstance(table, FeatureTable) and isinstance(delta, FeatureCounts):
+        return table.add(delta)
+    if isinstance(table, MomentSums) and isinstance(delta, MomentSums):
+        return _table(table + delta)
+    msg = f"a view holds {type(table).__name__} and cannot learn {type(delta).__name__}"
+    raise InvalidObservation(msg)
+
+
+def _estimate(event_model: EventModel, table: Table) -> Likelihood[Any]:
+    """Return an event model fitted to a view of its kind."""
+    estimate: Callable[[Any], Likelihood[Any]] = event_model.estimate
+    return estimate(table)

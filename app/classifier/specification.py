@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.bernoulli import Bernoulli
+from app.bayes.categorical import Categorical
+from app.bayes.discriminant import Discriminant
+from app.bayes.gaussian import Gaussian
 from app.bayes.multinomial import Multinomial
 from app.bayes.prior import SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Lidstone
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.prior import Prior
+
+EventModel = Multinomial | Bernoulli | Categorical | Gaussian | Discriminant
+"""The naive Bayes family; each takes the statistics of one kind of view."""
 
 LABELS: Final = ("ham", "spam")
 """The labels of a profile unless a site wants more."""
@@ -51,12 +57,17 @@ class ViewModel:
     ----------
     view : str
         Name of the view whose features and statistics it takes.
-    event_model : Multinomial or Bernoulli
+    event_model : EventModel
         How those statistics become a likelihood.
     """
 
     view: str
-    event_model: Multinomial | Bernoulli
+    event_model: EventModel
+
+    @property
+    def measures(self) -> bool:
+        """Whether the view holds measurements, not features."""
+        return isinstance(self.event_model, Gaussian | Discriminant)
 
     @property
     def event_model_name(self) -> str:
@@ -119,6 +130,7 @@ class VerdictRule:
 
 
 def _classifiers() -> dict[str, ViewModel]:
+    """Return the shipped classifiers (experiments 0010 and 0011)."""
     smoothing = Lidstone(0.1)
     return {
         "words": ViewModel(
@@ -128,6 +140,10 @@ def _classifiers() -> dict[str, ViewModel]:
         "words_bernoulli": ViewModel(
             view="words", event_model=Bernoulli(smoothing=smoothing)
         ),
+        "structure": ViewModel(
+            view="structure", event_model=Categorical(smoothing=Lidstone(0.5))
+        ),
+        "measurements": ViewModel(view="measurements", event_model=Gaussian()),
     }
 
 
@@ -171,9 +187,9 @@ class Specification:
         return len(self.labels)
 
     @property
-    def views(self) -> tuple[str, ...]:
-        """The views whose statistics have to be kept."""
-        return tuple(dict.fromkeys(m.view for m in self.classifiers.values()))
+    def views(self) -> dict[str, bool]:
+        """The views whose statistics are kept, and which are measurements."""
+        return {model.view: model.measures for model in self.classifiers.values()}
 
     @property
     def spam_mask(self) -> NDArray[np.bool_]:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from app.bayes.categorical import value_id
+from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
+from app.features import measured, structure
 from app.features.identity import digest
 from app.features.observation import Observation
 from app.features.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,9 +36,11 @@ def extract(message: Message) -> Observation:
     >>> extract(parse(b"Good morning")).views["words"].size
     2
     """
-    views = {}
-    names = {}
+    views: dict[str, SparseCounts | Measurements] = {}
+    names: dict[str, tuple[str, ...]] = {}
     views["words"], names["words"] = hashed(words(message))
+    views["structure"], names["structure"] = valued(structure.structure(message))
+    views["measurements"], names["measurements"] = fixed(measured.measured(message))
     return Observation(
         digest=digest(message),
         feature_set=FEATURE_SET,
@@ -68,6 +73,47 @@ def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
     order = np.argsort(ids, kind="stable")
     counts = np.fromiter(occurrences.values(), np.int64, len(names))
     return merged(ids[order], counts[order], tuple(names[i] for i in order))
+
+
+def valued(
+    facts: Iterable[tuple[str, str]],
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return the values of fields by id, and their names in the same order.
+
+    Parameters
+    ----------
+    facts : iterable of (str, str)
+        Fields of `app.features.structure.FIELDS` and their values.
+
+    Returns
+    -------
+    counts : SparseCounts
+        By id: the field's number and 48 bits of the value's hash.
+    names : tuple of str
+        Such as ``charset=utf-8``, aligned with the ids.
+    """
+    by_id = {
+        value_id(
+            field=structure.FIELDS[field], value=xxh3_64_intdigest(value.encode())
+        ): f"{field}={value}"
+        for field, value in facts
+    }
+    ids = sorted(by_id)
+    counts = SparseCounts(np.array(ids, np.int64), np.ones(len(ids), np.int64))
+    return counts, tuple(by_id[i] for i in ids)
+
+
+def fixed(values: Mapping[str, float]) -> tuple[Measurements, tuple[str, ...]]:
+    """Return measurements in fixed point, and the fields' names in their order.
+
+    Parameters
+    ----------
+    values : mapping of str to float
+        Fields of `app.features.measured.FIELDS` and their values.
+    """
+    names = tuple(sorted(values, key=measured.FIELDS.__getitem__))
+    by_number = {measured.FIELDS[name]: values[name] for name in names}
+    return Measurements.of(by_number), names
 
 
 def merged(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from app.bayes.measurements import Measurements
+from app.bayes.sparse import SparseCounts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes.sparse import SparseCounts
+Payload = SparseCounts | Measurements
+"""What one view holds of a message; a view is of one kind for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,8 @@ class Observation:
         Identity of the message, 16 bytes (see `app.features.identity`).
     feature_set : int
         Number of the rules that the features were extracted with.
-    views : mapping of str to SparseCounts
-        The features of each view.
+    views : mapping of str to SparseCounts or Measurements
+        The features, or the measured fields, of each view.
     names : mapping of str to tuple of str
         The text of each feature, view by view, in the order of its ids.
         Empty where the text was not kept (a message taught by id on a site
@@ -33,7 +37,7 @@ class Observation:
 
     digest: bytes
     feature_set: int
-    views: Mapping[str, SparseCounts]
+    views: Mapping[str, Payload]
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: tuple[str, ...] = ()
 

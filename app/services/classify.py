@@ -54,9 +54,9 @@ def observe(raw: bytes) -> Observation:
     Raises
     ------
     EmptyMessage
-        If there is not a single byte.
+        If there is nothing but blanks.
     """
-    if not raw:
+    if not raw.strip():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
         raise EmptyMessage(msg)
     return extract(parse(raw))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from app.bayes.statistics import FeatureCounts
 from app.classifier.snapshot import Snapshot
 from app.errors import UnknownProfile
 from app.storage import ledger, profiles, state
+from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import reading
 
 if TYPE_CHECKING:
@@ -53,30 +53,20 @@ class LiveProfile:
         """
         with self._learning:
             snapshot = self.snapshot
-            revision = snapshot.revision
-            parts: dict[str, list[FeatureCounts]] = {}
+            new: list[LedgerRow] = []
             complete = True
             for row in rows:
-                if row.revision <= revision:
+                if row.revision <= snapshot.revision:
                     continue
-                if row.revision != revision + 1:
+                if row.revision != snapshot.revision + len(new) + 1:
                     complete = False
                     break
-                revision = row.revision
-                moved = row.delta(self.row.labels)
-                for view, counts in moved.items():
-                    parts.setdefault(view, []).append(counts)
-            if revision > snapshot.revision:
+                new.append(row)
+            if new:
                 # One addition for all rows: deltas are elements of a group.
-                total = {
-                    view: FeatureCounts.sum(
-                        counts, n_classes=snapshot.specification.n_classes
-                    )
-                    if len(counts) > 1
-                    else counts[0]
-                    for view, counts in parts.items()
-                }
-                self.snapshot = snapshot.learn(total, revision=revision)
+                epochs = sum_by_epoch(new, self.row.labels)
+                delta = sum_by_view(epochs.values(), n_classes=len(self.row.labels))
+                self.snapshot = snapshot.learn(delta, revision=new[-1].revision)
             return complete
 
     def follow(self, engine: Engine) -> int:

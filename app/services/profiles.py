@@ -5,16 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.bayes.moments import MomentSums
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from app.classifier.snapshot import Table
     from app.services.live import LiveProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
-    """What one view has learned: distinct features, occurrences per label."""
+    """What one view has learned.
+
+    Parameters
+    ----------
+    features : int
+        Distinct features, or fields that were measured.
+    occurrences : mapping of str to int
+        Occurrences of features per label; empty for measurements.
+    """
 
     features: int
     occurrences: Mapping[str, int]
@@ -49,14 +60,18 @@ def describe(live: LiveProfile) -> ProfileState:
         revision=snapshot.revision,
         messages=dict(zip(row.labels, snapshot.messages.tolist(), strict=True)),
         views={
-            view: ViewState(
-                features=table.vocabulary,
-                occurrences=dict(
-                    zip(row.labels, table.totals("occurrences").tolist(), strict=True)
-                ),
-            )
-            for view, table in snapshot.tables.items()
+            view: _state(table, row.labels) for view, table in snapshot.tables.items()
         },
         spam_threshold=rule.spam_threshold,
         ham_threshold=rule.ham_threshold,
+    )
+
+
+def _state(table: Table, labels: tuple[str, ...]) -> ViewState:
+    """Return what a view has learned."""
+    if isinstance(table, MomentSums):
+        return ViewState(features=table.ids.size, occurrences={})
+    totals = table.totals("occurrences").tolist()
+    return ViewState(
+        features=table.vocabulary, occurrences=dict(zip(labels, totals, strict=True))
     )

@@ -6,23 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import UnknownProfile
-from app.storage import counts, tables
-from app.storage.deltas import sum_by_epoch
+from app.storage import class_rows, counts, tables
+from app.storage.deltas import sum_by_epoch, total
 from app.storage.fold import folded_revision
 from app.storage.state import batches_after
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sqlalchemy import ColumnElement, Connection, Table
 
-    from sqlalchemy import Connection
-
+    from app.classifier.snapshot import Statistics
     from app.storage.profiles import ProfileRow
 
-Epochs = dict[int, dict[str, FeatureCounts]]
+    Epochs = dict[int, dict[str, Statistics]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,8 @@ class Audit:
     ----------
     difference : int
         Sum over all cells of ``|tables + unfolded rows - replayed ledger|``.
-        Unit: messages and occurrences.
+        Unit: messages, occurrences, and the steps and steps squared of sums of
+        measurements.
     missing_revisions : int
         Revisions that were given out and have no ledger row.
     broken_rows : int
@@ -76,6 +76,9 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         If the profile is gone.
     CorruptVector
         If a stored vector cannot be read, or was dropped.
+    InconsistentCounts
+        If the tables hold a label that the profile has not, or a view of
+        another kind than the ledger does.
     """
     revision = connection.execute(
         select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
@@ -95,7 +98,8 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         _add(held, sum_by_epoch(unfolded, profile.labels), n_classes=n_classes)
     return Audit(
         difference=_distance(held, replayed, n_classes=n_classes)
-        + _uncounted(connection, profile.id),
+        + _uncounted(connection, profile.id)
+        + _contradictory(connection, profile.id),
         missing_revisions=revision - ledger_rows,
         broken_rows=_broken_rows(connection, profile.id),
         revision=revision,
@@ -109,47 +113,84 @@ def _add(epochs: Epochs, more: Epochs, *, n_classes: int) -> None:
     for epoch, views in more.items():
         here = epochs.setdefault(epoch, {})
         for view, part in views.items():
-            here[view] = here.get(view, FeatureCounts.zero(n_classes)) + part
+            both = (here[view], part) if view in here else (part,)
+            here[view] = total(both, n_classes=n_classes)
 
 
 def _distance(one: Epochs, other: Epochs, *, n_classes: int) -> int:
     """Return the sum of the absolute differences of all cells."""
-    zero = FeatureCounts.zero(n_classes)
-    total = 0
+    distance = 0
     for epoch in one.keys() | other.keys():
-        here: Mapping[str, FeatureCounts] = one.get(epoch, {})
-        there: Mapping[str, FeatureCounts] = other.get(epoch, {})
+        here, there = one.get(epoch, {}), other.get(epoch, {})
         for view in here.keys() | there.keys():
-            left = here.get(view, zero) - there.get(view, zero)
-            total += sum(
-                int(np.abs(cells).sum())
-                for cells in (left.messages, left.occurrences, left.documents)
-            )
-    return total
+            parts = [here[view]] if view in here else []
+            parts += [-there[view]] if view in there else []
+            distance += _size(total(parts, n_classes=n_classes))
+    return distance
+
+
+def _size(left: Statistics) -> int:
+    """Return the sum of the absolute values of all cells."""
+    if isinstance(left, FeatureCounts):
+        cells = [left.messages, left.occurrences, left.documents]
+    else:
+        # A product of two fields is in the array twice and in the table once.
+        upper = np.triu_indices(left.ids.size)
+        cells = [left.messages, left.sums, left.pairs[upper], left.products[upper]]
+    return sum(int(np.abs(part).sum()) for part in cells)
 
 
 def _uncounted(connection: Connection, profile_id: int) -> int:
-    """Return the counts of features whose label has no messages at all.
+    """Return the counts that no class count of their kind leads to.
 
-    `counts.load` finds the features by the class counts, so it cannot see them.
+    `counts.load` finds rows by the class counts, so it cannot see them.
     """
-    feature, klass = tables.feature_count, tables.class_count
-    total = connection.execute(
-        select(
-            func.coalesce(func.sum(feature.c.occurrences + feature.c.messages), 0)
-        ).where(
-            feature.c.profile_id == profile_id,
-            ~select(klass.c.messages)
-            .where(
-                klass.c.profile_id == feature.c.profile_id,
-                klass.c.epoch == feature.c.epoch,
-                klass.c.view == feature.c.view,
-                klass.c.label == feature.c.label,
+    feature, moment, klass = (
+        tables.feature_count,
+        tables.moment_sum,
+        tables.class_count,
+    )
+
+    def of(table: Table, kind: str, cells: ColumnElement[int]) -> int:
+        stray = connection.execute(
+            select(func.coalesce(func.sum(cells), 0)).where(
+                table.c.profile_id == profile_id,
+                ~select(klass.c.messages)
+                .where(
+                    klass.c.profile_id == table.c.profile_id,
+                    klass.c.epoch == table.c.epoch,
+                    klass.c.view == table.c.view,
+                    klass.c.label == table.c.label,
+                    klass.c.kind == kind,
+                )
+                .exists(),
             )
-            .exists(),
-        )
+        ).scalar_one()
+        return int(stray)
+
+    return of(
+        feature, class_rows.FEATURES, feature.c.occurrences + feature.c.messages
+    ) + of(moment, class_rows.MOMENTS, moment.c.messages)
+
+
+def _contradictory(connection: Connection, profile_id: int) -> int:
+    """Return by how much the two message counts of measured fields differ.
+
+    The sum of a field and that of its square have one each, and a state takes
+    only the second.
+    """
+    moment = tables.moment_sum
+    signed = case((moment.c.degree == 1, moment.c.messages), else_=-moment.c.messages)
+    fields = (
+        select(func.abs(func.sum(signed)).label("gap"))
+        .where(moment.c.profile_id == profile_id, moment.c.field == moment.c.other)
+        .group_by(moment.c.epoch, moment.c.view, moment.c.label, moment.c.field)
+        .subquery()
+    )
+    gap = connection.execute(
+        select(func.coalesce(func.sum(fields.c.gap), 0))
     ).scalar_one()
-    return int(total)
+    return int(gap)
 
 
 def _broken_rows(connection: Connection, profile_id: int) -> int:

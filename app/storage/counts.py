@@ -11,19 +11,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlalchemy import delete, select, update
 
+from app.bayes.moment_rows import from_rows, rows
+from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
-from app.errors import InconsistentCounts
-from app.storage import feature_rows, tables
+from app.errors import InconsistentCounts, InvalidObservation
+from app.storage import class_rows, feature_rows, moment_rows
+from app.storage.deltas import total
 from app.storage.feature_rows import Columns, Key
-from app.storage.upsert import insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
+
+    from app.classifier.snapshot import Statistics
 
 
 def add(
@@ -32,7 +35,7 @@ def add(
     *,
     epoch: int,
     labels: Sequence[str],
-    delta: Mapping[str, FeatureCounts],
+    delta: Mapping[str, Statistics],
 ) -> None:
     """Add deltas to the counts of one epoch.
 
@@ -46,84 +49,74 @@ def add(
         Month, YYYYMM.
     labels : sequence of str
         Name of each class index.
-    delta : mapping of str to FeatureCounts
+    delta : mapping of str to FeatureCounts or MomentSums
         What to add, view by view.
 
     Raises
     ------
     InconsistentCounts
         If a count is not there to be taken from, or would become negative
-        (then the database raises and `writing` translates).
+        (then the database raises and `writing` translates), if no messages
+        have such sums, or if the view is of another kind in the tables.
     """
     for view in sorted(delta):
         part = delta[view]
+        moments = isinstance(part, MomentSums)
+        kind = class_rows.MOMENTS if moments else class_rows.FEATURES
         for index, label in enumerate(labels):
             key = Key(profile_id, epoch, view, label)
-            _add_messages(connection, key, int(part.messages[index]))
-            _add_features(
-                connection,
-                key,
-                ids=part.ids,
-                occurrences=part.occurrences[:, index],
-                documents=part.documents[:, index],
-            )
+            class_rows.add(connection, key, int(part.messages[index]), kind=kind)
+            if isinstance(part, MomentSums):
+                _add_moments(connection, key, _column(part, index))
+            else:
+                _add_features(
+                    connection,
+                    key,
+                    ids=part.ids,
+                    occurrences=part.occurrences[:, index],
+                    documents=part.documents[:, index],
+                )
 
 
 def load(
     connection: Connection, profile_id: int, labels: Sequence[str]
-) -> dict[str, FeatureCounts]:
+) -> dict[str, Statistics]:
     """Return the sum of all epochs, view by view.
+
+    A view that was learned has an entry even if none of its messages had any
+    of its features or fields: their number counts.
 
     Raises
     ------
     InconsistentCounts
-        If the tables hold a label that is not one of `labels`.
+        If the tables hold a label that is not one of `labels`, or a kind of
+        view that is unknown or not the same everywhere.
     """
-    parts: dict[str, list[FeatureCounts]] = {}
+    parts: dict[str, list[Statistics]] = {}
     for key, part in _parts(connection, profile_id, labels):
         parts.setdefault(key.view, []).append(part)
-    return {
-        view: FeatureCounts.sum(found, n_classes=len(labels))
-        for view, found in parts.items()
-    }
+    return {view: total(found, n_classes=len(labels)) for view, found in parts.items()}
 
 
 def load_by_epoch(
     connection: Connection, profile_id: int, labels: Sequence[str]
-) -> dict[int, dict[str, FeatureCounts]]:
+) -> dict[int, dict[str, Statistics]]:
     """Return the counts of each epoch, view by view.
 
     Raises
     ------
     InconsistentCounts
-        If the tables hold a label that is not one of `labels`.
+        As `load`.
     """
-    zero = FeatureCounts.zero(len(labels))
-    epochs: dict[int, dict[str, FeatureCounts]] = {}
+    parts: dict[int, dict[str, list[Statistics]]] = {}
     for key, part in _parts(connection, profile_id, labels):
-        views = epochs.setdefault(key.epoch, {})
-        views[key.view] = views.get(key.view, zero) + part
-    return epochs
-
-
-def _add_messages(connection: Connection, key: Key, n: int) -> None:
-    """Add `n` to the number of messages of one label."""
-    table = tables.class_count
-    here = [table.c[name] == value for name, value in key._asdict().items()]
-    if n > 0:
-        new = insert_into(connection, table).values(**key._asdict(), messages=n)
-        connection.execute(
-            new.on_conflict_do_update(
-                index_elements=list(table.primary_key.columns),
-                set_={"messages": table.c.messages + new.excluded.messages},
-            )
-        )
-    elif n < 0:
-        changed = connection.execute(
-            update(table).where(*here).values(messages=table.c.messages + n)
-        )
-        _require(changed.rowcount, 1, key)
-        connection.execute(delete(table).where(*here, table.c.messages == 0))
+        parts.setdefault(key.epoch, {}).setdefault(key.view, []).append(part)
+    return {
+        epoch: {
+            view: total(found, n_classes=len(labels)) for view, found in views.items()
+        }
+        for epoch, views in parts.items()
+    }
 
 
 def _add_features(
@@ -151,49 +144,67 @@ def _add_features(
     if lost.any():
         taken = columns(lost)
         changed = feature_rows.lose(connection, key, taken)
-        _require(changed, len(taken.features), key)
+        class_rows.require(changed, len(taken.features), key)
         feature_rows.sweep(connection, key, taken.features)
 
 
-def _require(changed: int, expected: int, key: Key) -> None:
-    """Raise if something was taken from rows that do not exist."""
-    if changed != expected:
+def _add_moments(connection: Connection, key: Key, part: MomentSums) -> None:
+    """Add the column of one label, a delta of one class, to its sums."""
+    if not (part.ids.size or part.messages.any()):
+        return
+    stored = moment_rows.read(connection, key, label=0)
+    # The class counts have the messages of this delta already.
+    messages = np.array([class_rows.messages_of(connection, key)])
+    after = from_rows(stored, messages - part.messages) + part
+    try:
+        after.require_reachable()
+        written = rows(after)
+    except (InconsistentCounts, InvalidObservation) as error:
         msg = (
-            f"{expected - changed} of {expected} counts of {key.view} for "
-            f"{key.label} in {key.epoch} cannot be taken back: "
-            "they are not in the tables."
+            f"The sums of {key.view} for {key.label} in {key.epoch} cannot be "
+            f"changed so: {error}."
         )
-        raise InconsistentCounts(msg)
+        raise InconsistentCounts(msg) from error
+    moment_rows.replace(connection, key, stored, written)
+
+
+def _column(part: MomentSums, index: int) -> MomentSums:
+    """Return the delta of one class alone, as if there were no other."""
+    at = [index]
+    column = MomentSums(
+        part.messages[at],
+        part.ids,
+        part.sums[:, at],
+        part.pairs[:, :, at],
+        part.products[:, :, at],
+    )
+    # A sum leaves out the fields that only other classes have.
+    return MomentSums.sum([column], n_classes=1)
 
 
 def _parts(
     connection: Connection, profile_id: int, labels: Sequence[str]
-) -> Iterator[tuple[Key, FeatureCounts]]:
+) -> Iterator[tuple[Key, Statistics]]:
     """Give the counts of each epoch, view and label, as one group element."""
-    class_count = tables.class_count
     # From the class counts, not by DISTINCT over millions of features: every
     # feature was counted with its message.  `app.storage.audit` looks for others.
-    counted = connection.execute(
-        select(class_count).where(class_count.c.profile_id == profile_id)
-    ).all()
-    for row in counted:
-        if row.label not in labels:
-            msg = (
-                f"The counts of {row.view} in {row.epoch} have the label "
-                f"{row.label!r}, but the labels of the profile are "
-                f"{', '.join(labels)}."
-            )
-            raise InconsistentCounts(msg)
+    for row in class_rows.read(connection, profile_id, labels):
         key = Key(profile_id, row.epoch, row.view, row.label)
-        rows = feature_rows.read(connection, key)
+        index = labels.index(row.label)
         one_hot = np.zeros(len(labels), np.int64)
-        one_hot[labels.index(row.label)] = 1
+        one_hot[index] = 1
+        messages = one_hot * row.messages
+        if row.kind == class_rows.MOMENTS:
+            stored = moment_rows.read(connection, key, label=index)
+            yield key, from_rows(stored, messages)
+            continue
+        read = feature_rows.read(connection, key)
         yield (
             key,
             FeatureCounts(
-                one_hot * row.messages,
-                rows[:, 0].copy(),
-                np.outer(rows[:, 1], one_hot),
-                np.outer(rows[:, 2], one_hot),
+                messages,
+                read[:, 0].copy(),
+                np.outer(read[:, 1], one_hot),
+                np.outer(read[:, 2], one_hot),
             ),
         )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
+from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
 
 
 def sum_by_epoch(
     rows: Iterable[LedgerRow], labels: Sequence[str]
-) -> dict[int, dict[str, FeatureCounts]]:
+) -> dict[int, dict[str, Statistics]]:
     """Return what the rows add to each epoch, view by view.
 
     Summed before anything is written: the rows of a batch share most of their
@@ -25,31 +28,59 @@ def sum_by_epoch(
     CorruptVector
         If a stored vector cannot be read.
     InconsistentCounts
-        If a row has a label that is not one of `labels`.
+        If a row has a label that is not one of `labels`, or a view holds
+        features in one row and measurements in another.
     """
-    parts: dict[int, dict[str, list[FeatureCounts]]] = {}
+    parts: dict[int, dict[str, list[Statistics]]] = {}
     for row in rows:
         epoch = parts.setdefault(row.epoch, {})
         for view, delta in row.delta(labels).items():
             epoch.setdefault(view, []).append(delta)
     return {
         epoch: {
-            view: FeatureCounts.sum(deltas, n_classes=len(labels))
-            for view, deltas in views.items()
+            view: total(deltas, n_classes=len(labels)) for view, deltas in views.items()
         }
         for epoch, views in parts.items()
     }
 
 
 def sum_by_view(
-    epochs: Iterable[dict[str, FeatureCounts]], *, n_classes: int
-) -> dict[str, FeatureCounts]:
-    """Return the sum of all epochs, view by view."""
-    parts: dict[str, list[FeatureCounts]] = {}
+    epochs: Iterable[Mapping[str, Statistics]], *, n_classes: int
+) -> dict[str, Statistics]:
+    """Return the sum of all epochs, view by view.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a view holds features in one epoch and measurements in another.
+    """
+    parts: dict[str, list[Statistics]] = {}
     for views in epochs:
-        for view, counts in views.items():
-            parts.setdefault(view, []).append(counts)
-    return {
-        view: FeatureCounts.sum(found, n_classes=n_classes)
-        for view, found in parts.items()
-    }
+        for view, statistics in views.items():
+            parts.setdefault(view, []).append(statistics)
+    return {view: total(found, n_classes=n_classes) for view, found in parts.items()}
+
+
+def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
+    """Return the sum of statistics of one view, at least one.
+
+    Raises
+    ------
+    InconsistentCounts
+        If they are not all of one kind.
+    """
+    kept = list(parts)
+    counts = [part for part in kept if isinstance(part, FeatureCounts)]
+    moments = [part for part in kept if isinstance(part, MomentSums)]
+    if counts and moments:
+        msg = (
+            f"A view holds features in {len(counts)} parts and measurements in "
+            f"{len(moments)}, and they have no sum."
+        )
+        raise InconsistentCounts(msg)
+    if not moments:
+        # Two states are merged faster than sorted together.
+        if len(counts) == 2:  # noqa: PLR2004
+            return counts[0] + counts[1]
+        return FeatureCounts.sum(counts, n_classes=n_classes)
+    return MomentSums.sum(moments, n_classes=n_classes)

@@ -6,6 +6,7 @@ that its connection's `BEGIN` option says.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -90,7 +91,12 @@ def postgresql_engine(
             # restarted is noticed before a feedback is lost to a dead socket.
             pool_pre_ping=True,
             # A database in SQL_ASCII would otherwise answer in bytes.
-            connect_args={"client_encoding": "utf8"},
+            connect_args={
+                "client_encoding": "utf8",
+                # A host that drops packets is given up as well; libpq takes
+                # whole seconds, and one for two.
+                "connect_timeout": max(2, math.ceil(busy_timeout)),
+            },
             **options,
         )
     except (ModuleNotFoundError, NoSuchModuleError) as error:

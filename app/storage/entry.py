@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from app.bayes.sparse import SparseCounts
-    from app.bayes.statistics import FeatureCounts
+    from app.classifier.snapshot import Statistics
+    from app.features.observation import Payload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class LedgerRow:
     scores: Mapping[str, Any] | None
 
     @property
-    def views(self) -> dict[str, SparseCounts]:
-        """The features that this row counts, decoded at each call.
+    def views(self) -> dict[str, Payload]:
+        """What this row counts of the message, decoded at each call.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class LedgerRow:
         """The text of the features, decoded at each call; empty if not kept."""
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
-    def delta(self, labels: Sequence[str]) -> dict[str, FeatureCounts]:
+    def delta(self, labels: Sequence[str]) -> dict[str, Statistics]:
         """Return what this row adds to the counts of its epoch.
 
         Parameters

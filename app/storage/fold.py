@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select, update
 
+from app.bayes.statistics import FeatureCounts
 from app.storage import counts, names, tables
 from app.storage.deltas import sum_by_epoch
 from app.storage.ledger import rows_after
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import FeatureCounts
+    from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -92,15 +93,16 @@ def _note_names(
     connection: Connection,
     profile_id: int,
     rows: Iterable[LedgerRow],
-    deltas: Iterable[dict[str, FeatureCounts]],
+    deltas: Iterable[dict[str, Statistics]],
 ) -> None:
     """Note the text of new features and drop that of features nobody has."""
     gained: dict[str, set[int]] = {}
     lost: dict[str, set[int]] = {}
     for delta in deltas:
         for view, part in delta.items():
-            more = (part.documents > 0).any(axis=1)
-            less = (part.documents < 0).any(axis=1)
+            having = part.documents if isinstance(part, FeatureCounts) else part.counts
+            more = (having > 0).any(axis=1)
+            less = (having < 0).any(axis=1)
             gained.setdefault(view, set()).update(part.ids[more].tolist())
             lost.setdefault(view, set()).update(part.ids[less & ~more].tolist())
     texts: dict[str, dict[int, str]] = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, select
 
-from app.storage import feature_rows, tables
+from app.storage import class_rows, feature_rows, moment_rows, tables
 from app.storage.feature_rows import Key
 
 if TYPE_CHECKING:
@@ -79,17 +79,20 @@ def drop_uncounted(
     # One look at the key for each epoch and label.  A subquery without them
     # would walk all counts of the profile for each feature.
     keys = [
-        Key(profile_id, row.epoch, view, row.label)
+        (
+            Key(profile_id, row.epoch, view, row.label),
+            moment_rows if row.kind == class_rows.MOMENTS else feature_rows,
+        )
         for row in connection.execute(
-            select(groups.c.epoch, groups.c.label).where(
+            select(groups.c.epoch, groups.c.label, groups.c.kind).where(
                 groups.c.profile_id == profile_id, groups.c.view == view
             )
         )
     ]
     for chunk in _chunks(features):
         left = set(chunk)
-        for key in keys:
-            left -= feature_rows.counted(connection, key, sorted(left))
+        for key, rows in keys:
+            left -= rows.counted(connection, key, sorted(left))
         if not left:
             continue
         connection.execute(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import FeatureCounts
+    from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -32,7 +32,7 @@ class StoredState:
 
     Parameters
     ----------
-    tables : dict of str to FeatureCounts
+    tables : dict of str to FeatureCounts or MomentSums
         Per view, the sum of the count tables and the unfolded ledger rows; no
         entry for a view that nothing was learned of.
     revision : int
@@ -41,7 +41,7 @@ class StoredState:
         Of the newest ledger row in the count tables.
     """
 
-    tables: dict[str, FeatureCounts]
+    tables: dict[str, Statistics]
     revision: int
     folded_revision: int
 

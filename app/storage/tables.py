@@ -135,13 +135,18 @@ class_count: Final = Table(
     Column("view", Text, primary_key=True),
     Column("label", Text, primary_key=True),
     Column("messages", BigInteger, nullable=False),
+    # Which table has the rest: "features" are in `feature_count`, "moments" in
+    # `moment_sum`.  Said here, because messages that have none of a view's
+    # features or fields leave no row there.  Last, and with a default, because
+    # a migration added it.
+    Column("kind", Text, nullable=False, server_default="features"),
     CheckConstraint("messages >= 0", name="messages"),
     sqlite_with_rowid=False,
 )
 
-# No foreign key here and in `feature_name`: it would be checked once per row,
-# a few hundred times per message.  The `fold` row, whose lock every writer of
-# these tables holds, has one.
+# No foreign key here, in `moment_sum` and in `feature_name`: it would be checked
+# once per row, a few hundred times per message.  The `fold` row, whose lock every
+# writer of these tables holds, has one.
 feature_count: Final = Table(
     "feature_count",
     metadata,
@@ -156,6 +161,33 @@ feature_count: Final = Table(
     CheckConstraint("messages >= 0", name="messages"),
     # SQLite keeps the rows in the order of the key: reading one label of one
     # view is one walk, and a row takes 36 bytes instead of 80 with an index.
+    sqlite_with_rowid=False,
+)
+
+# Sums of measurements (`app.bayes.moment_rows`): of a field over the messages of
+# a label, degree 1, and of the products of two fields, degree 2.  The sum is
+# ``low + middle * 2**32 + high * 2**64`` in steps of 2**-16 to the degree; all
+# three have its sign, so only `messages` has a bound.
+moment_sum: Final = Table(
+    "moment_sum",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("view", Text, primary_key=True),
+    Column("label", Text, primary_key=True),
+    Column("field", BigInteger, primary_key=True, autoincrement=False),
+    Column("other", BigInteger, primary_key=True, autoincrement=False),
+    Column("degree", Integer, primary_key=True, autoincrement=False),
+    Column("messages", BigInteger, nullable=False),
+    Column("low", BigInteger, nullable=False),
+    Column("middle", BigInteger, nullable=False),
+    Column("high", BigInteger, nullable=False),
+    # Not >= 0: a sum that no message has a part in has no row.
+    CheckConstraint("messages > 0", name="messages"),
+    CheckConstraint(
+        "(degree = 1 AND other = field) OR (degree = 2 AND other >= field)",
+        name="degree",
+    ),
     sqlite_with_rowid=False,
 )
 

@@ -6,14 +6,18 @@ Layout, version 1, little-endian:
     checksum   4 bytes    CRC-32 of everything after it
     views      repeated until the end, sorted by name:
         name     1 byte length, then UTF-8
-        kind     1 byte     what the payload is (see `_WIDTHS`)
-        n        4 bytes    number of features
+        kind     1 byte     what the payload is
+        n        4 bytes    number of features or of fields
         ids      n x 8      signed, strictly increasing
-        counts   n x width of the kind; absent where all counts are 1
+        values   n x width of the kind
 
-Another kind of payload (measurements, say) is another kind byte; code that does
-not know it refuses the vector and leaves it as it is.  Ids are hashes, so they
-do not compress: sorted and delta-coded they would save one byte of eight.
+    kind 1       features   no values: all counts are 1
+    kind 2 to 5  features   counts, of the width that `_WIDTHS` says
+    kind 6       fields     measurements in fixed point, signed, 8 bytes each
+
+Another kind of payload is another kind byte; code that does not know it refuses
+the vector and leaves it as it is.  Ids of features are hashes, so they do not
+compress: sorted and delta-coded they would save one byte of eight.
 
 The names of the features are kept apart, as compressed JSON, because most
 readers of a vector do not need them.
@@ -28,11 +32,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from app.features.observation import Payload
 
 VERSION: Final = 1
 
@@ -44,6 +51,8 @@ _WIDTHS: Final[dict[int, np.dtype[Any]]] = {
     4: np.dtype("<u4"),
     5: np.dtype("<i8"),
 }
+_MEASUREMENTS: Final = 6
+_STEPS: Final = np.dtype("<i8")
 _ID: Final = np.dtype("<i8")
 _HEAD: Final = struct.Struct("<BI")
 _COUNT: Final = struct.Struct("<I")
@@ -53,7 +62,7 @@ _COUNT: Final = struct.Struct("<I")
 _LEVEL: Final = 1
 
 
-def encode(views: Mapping[str, SparseCounts]) -> bytes:
+def encode(views: Mapping[str, Payload]) -> bytes:
     """Return the vector of a message as bytes.
 
     Raises
@@ -76,16 +85,14 @@ def encode(views: Mapping[str, SparseCounts]) -> bytes:
         if len(name) > 0xFF:  # noqa: PLR2004  (the length is one byte)
             msg = f"The name of a view has at most 255 bytes, got {len(name)}."
             raise InvalidObservation(msg)
-        kind = _kind(x)
+        kind, values = _payload(x)
         parts += [bytes((len(name),)), name, bytes((kind,)), _COUNT.pack(x.size)]
-        parts.append(x.ids.astype(_ID, copy=False).tobytes())
-        if kind != _ALL_ONES:
-            parts.append(x.counts.astype(_WIDTHS[kind]).tobytes())
+        parts += [x.ids.astype(_ID, copy=False).tobytes(), values]
     body = b"".join(parts)
     return _HEAD.pack(VERSION, zlib.crc32(body)) + body
 
 
-def decode(vector: bytes) -> dict[str, SparseCounts]:
+def decode(vector: bytes) -> dict[str, Payload]:
     """Return the views of an encoded vector.
 
     Raises
@@ -150,17 +157,20 @@ def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
         raise CorruptVector(msg) from error
 
 
-def _kind(x: SparseCounts) -> int:
-    """Return the kind with the narrowest counts that `x` fits in."""
+def _payload(x: Payload) -> tuple[int, bytes]:
+    """Return the kind that `x` takes, and its values; the narrowest that fits."""
+    if isinstance(x, Measurements):
+        return _MEASUREMENTS, x.values.astype(_STEPS, copy=False).tobytes()
     most = int(x.counts.max()) if x.size else 1
     if most == 1:
-        return _ALL_ONES
-    return next(kind for kind, width in _WIDTHS.items() if most <= np.iinfo(width).max)
+        return _ALL_ONES, b""
+    kind = next(kind for kind, width in _WIDTHS.items() if most <= np.iinfo(width).max)
+    return kind, x.counts.astype(_WIDTHS[kind]).tobytes()
 
 
-def _views(body: memoryview) -> dict[str, SparseCounts]:
+def _views(body: memoryview) -> dict[str, Payload]:
     """Return the views of the body of a vector."""
-    views: dict[str, SparseCounts] = {}
+    views: dict[str, Payload] = {}
     at = 0
     while at < len(body):
         view, x, at = _view(body, at)
@@ -171,7 +181,7 @@ def _views(body: memoryview) -> dict[str, SparseCounts]:
     return views
 
 
-def _view(body: memoryview, at: int) -> tuple[str, SparseCounts, int]:
+def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
     """Return one view, its name and where the next one starts."""
     length = body[at]
     at += 1
@@ -179,7 +189,7 @@ def _view(body: memoryview, at: int) -> tuple[str, SparseCounts, int]:
     at += length
     kind = body[at]
     at += 1
-    if kind != _ALL_ONES and kind not in _WIDTHS:
+    if kind not in {_ALL_ONES, _MEASUREMENTS, *_WIDTHS}:
         msg = f"view {view!r} is of the unknown kind {kind}"
         raise ValueError(msg)
     (n,) = _COUNT.unpack_from(body, at)
@@ -189,6 +199,9 @@ def _view(body: memoryview, at: int) -> tuple[str, SparseCounts, int]:
     at += n * _ID.itemsize
     if kind == _ALL_ONES:
         return view, SparseCounts(ids, np.ones(n, np.int64)), at
+    if kind == _MEASUREMENTS:
+        steps = np.frombuffer(body, _STEPS, n, at).astype(np.int64)
+        return view, Measurements(ids, steps), at + n * _STEPS.itemsize
     width = _WIDTHS[kind]
     counts = np.frombuffer(body, width, n, at).astype(np.int64)
     return view, SparseCounts(ids, counts), at + n * width.itemsize

@@ -21,8 +21,9 @@ RAW = {"content-type": "message/rfc822"}
 def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
     url = f"sqlite:///{tmp_path}/postbayes.db"
-    settings = Settings(_env_file=None, database_url=url, **settings)
-    return TestClient(create_app(Application(settings)))
+    application = Application(Settings(_env_file=None, database_url=url, **settings))
+    application.load()
+    return TestClient(create_app(application))
 
 
 @pytest.fixture
@@ -57,7 +58,9 @@ def test_a_raw_message_is_classified(client):
         1 / (1 + math.exp(-answer["log_odds"]))
     )
     assert {"ham", "spam"} == answer["log_posterior"].keys()
-    assert {"words", "words_bernoulli"} == answer["views"].keys()
+    assert {"words", "words_bernoulli", "structure", "measurements"} == (
+        answer["views"].keys()
+    )
     assert "multinomial" == answer["views"]["words"]["event_model"]
     assert ("default", 6, []) == (
         answer["profile"],
@@ -396,6 +399,7 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     application = Application(
         Settings(_env_file=None, database_url=f"sqlite:///{tmp_path}/p.db")
     )
+    application.load()
 
     async def request():
         app = create_app(application)

@@ -1,25 +1,41 @@
 """What one labelled message adds."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.measurements import LIMIT, Measurements
+from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
 from app.classifier.learn import delta
 from app.errors import InvalidObservation
 
-messages = st.dictionaries(
-    st.integers(-(2**63), 2**63 - 1), st.integers(1, 9), max_size=6
-).map(SparseCounts.of)
+ids = st.integers(-(2**63), 2**63 - 1)
+
+
+def measured(steps):
+    """Return measurements of a mapping from field to steps."""
+    fields = sorted(steps)
+    return Measurements(
+        np.array(fields, np.int64), np.array([steps[f] for f in fields], np.int64)
+    )
+
+
+messages = st.one_of(
+    st.dictionaries(ids, st.integers(1, 9), max_size=6).map(SparseCounts.of),
+    st.dictionaries(ids, st.integers(-LIMIT, LIMIT), max_size=4).map(measured),
+)
 classes = st.none() | st.integers(0, 2)
 
 
-def plain(x: SparseCounts, label: int | None) -> FeatureCounts:
+def plain(x, label):
     """Return the textbook delta of one message."""
+    kind = MomentSums if isinstance(x, Measurements) else FeatureCounts
     if label is None:
-        return FeatureCounts.zero(3)
-    return FeatureCounts.of(x, label=label, n_classes=3)
+        return kind.zero(3)
+    return kind.of(x, label=label, n_classes=3)
 
 
 @given(messages, classes, classes)
@@ -43,6 +59,16 @@ def test_moves_compose(x, first, second, third):
     assert delta({"v": x}, before=first, after=third, n_classes=3)["v"] == (
         steps[0] + steps[1]
     )
+
+
+def test_views_of_both_kinds_move_together():
+    """Features are counted and measurements summed, each as its own."""
+    views = {"words": SparseCounts.of({1: 2}), "sizes": measured({1: -LIMIT})}
+
+    moved = delta(views, before=2, after=0, n_classes=3)
+
+    assert {view: plain(x, 0) - plain(x, 2) for view, x in views.items()} == moved
+    assert LIMIT**2 == moved["sizes"].products[0, 0, 0]
 
 
 def test_a_label_out_of_range_is_refused():

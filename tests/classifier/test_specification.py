@@ -14,7 +14,9 @@ def test_a_new_profile_tells_ham_from_spam():
 
     assert ("ham", "spam") == specification.labels
     assert [False, True] == specification.spam_mask.tolist()
-    assert ("words",) == specification.views
+    assert {"words": False, "structure": False, "measurements": True} == (
+        specification.views
+    )
 
 
 def test_a_site_may_have_more_labels_on_either_side():

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
 
+import numpy as np
 import pytest
 
+from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.features.observation import Observation
 from app.storage import profiles
@@ -40,23 +42,33 @@ def sparse(words):
     return SparseCounts.of({feature(word): n for word, n in words.items()})
 
 
-def observed(message, words):
-    """Return the observation of a message with these words."""
-    by_id = sorted(words, key=feature)
-    return Observation(
-        digest=digest(message),
-        feature_set=1,
-        views={"words": sparse(words)},
-        names={"words": tuple(by_id)},
+def measured(sizes):
+    """Return the measurements of a mapping from field to steps."""
+    by_id = {feature(field): steps for field, steps in sizes.items()}
+    ids = sorted(by_id)
+    return Measurements(
+        np.array(ids, np.int64), np.array([by_id[i] for i in ids], np.int64)
     )
 
 
-def taught(message, label, words=None, *, time=MARCH, source="anna", scores=None):
+def observed(message, words, sizes=None):
+    """Return the observation of a message with these words and measurements."""
+    views = {"words": sparse(words)}
+    names = {"words": tuple(sorted(words, key=feature))}
+    if sizes is not None:
+        views["sizes"] = measured(sizes)
+        names["sizes"] = tuple(sorted(sizes, key=feature))
+    return Observation(digest=digest(message), feature_set=1, views=views, names=names)
+
+
+def taught(
+    message, label, words=None, sizes=None, *, time=MARCH, source="anna", scores=None
+):
     """Return a teaching; without words it is by id."""
     return Teaching(
         digest=digest(message),
         label=label,
-        observation=None if words is None else observed(message, words),
+        observation=None if words is None else observed(message, words, sizes),
         source=source,
         time=time,
         scores=scores,

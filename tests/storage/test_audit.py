@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import UnknownProfile
+from app.errors import InconsistentCounts, UnknownProfile
 from app.storage import tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
@@ -19,10 +19,10 @@ def profile(engine):
     teach(
         engine,
         profile,
-        taught(1, "ham", {"a": 2, "b": 1}),
+        taught(1, "ham", {"a": 2, "b": 1}, {"x": 3, "y": 0}),
         taught(2, "spam", {"b": 3}, time=APRIL),
         taught(1, "spam", time=APRIL),
-        taught(3, "ham", {"c": 1}),
+        taught(3, "ham", {"c": 1}, {"x": -2}),
     )
     with writing(engine) as connection:
         fold(connection, profile, limit=3)
@@ -77,6 +77,62 @@ def test_a_lost_row_is_found(engine, profile):
     )
 
     assert 3 == audited(engine, profile).difference
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "difference"),
+    [
+        pytest.param(("x", "x", 1), {"low": 5}, 2, id="sum"),
+        pytest.param(("x", "x", 2), {"middle": -1}, 2**32, id="square"),
+        pytest.param(("x", "y", 2), {"high": 1}, 2**64, id="product"),
+        pytest.param(("x", "y", 2), {"messages": 4}, 3, id="messages of a pair"),
+        pytest.param(("x", "x", 1), {"messages": 4}, 3, id="messages of a sum"),
+        pytest.param(("x", "x", 2), {"messages": 4}, 3 + 3, id="messages of a square"),
+    ],
+)
+def test_a_changed_sum_is_found(engine, profile, where, values, difference):
+    """By how much it is off, whichever of its cells it is."""
+    *fields, degree = where
+    pair = sorted(map(feature, fields))
+    table = tables.moment_sum
+    at = (table.c.field == pair[0], table.c.other == pair[1], table.c.degree == degree)
+    change(engine, table.update().where(*at).values(**values))
+
+    assert difference == audited(engine, profile).difference
+
+
+@pytest.mark.parametrize(("degree", "difference"), [(1, 3 + 1 + 1), (2, 9 + 3 + 1 + 1)])
+def test_a_lost_sum_is_found(engine, profile, degree, difference):
+    """Even the sum of zeros: the messages that have the field are missing."""
+    table = tables.moment_sum
+    change(engine, table.delete().where(table.c.degree == degree))
+
+    assert difference == audited(engine, profile).difference
+
+
+def test_a_changed_kind_is_an_error(engine, profile):
+    """Features and measurements have no difference."""
+    classes = tables.class_count
+    change(
+        engine,
+        classes.update().where(classes.c.view == "sizes").values(kind="features"),
+    )
+
+    with pytest.raises(InconsistentCounts, match="they have no sum"):
+        audited(engine, profile)
+
+
+def test_sums_that_nothing_leads_to_are_found(engine, profile):
+    """They are there, and no class count is."""
+    classes = tables.class_count
+    change(
+        engine,
+        classes.update().where(classes.c.view == "sizes").values(view="measures"),
+    )
+    # Replayed and not held: a message, the sum 3, its square 9 and the messages
+    # of x, y and both.  Held and not replayed: a message.  Not counted: the
+    # messages of two sums and three products.
+    assert (1 + 3 + 9 + 3) + 1 + (2 + 3) == audited(engine, profile).difference
 
 
 def test_a_lost_class_is_found(engine, profile):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from threading import Barrier, Event, Thread
 
-from app.bayes.statistics import FeatureCounts
 from app.errors import DatabaseUnavailable
 from app.storage.audit import audit
+from app.storage.deltas import sum_by_view
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.ledger import rows_after
@@ -124,6 +124,7 @@ def test_random_teaching_with_folds_between_ends_at_the_replay(engine):
                         rng.randrange(8),
                         rng.choice(["ham", "spam", None]),
                         {word: 1 for word in "abcd" if rng.random() < 0.5},
+                        {x: rng.randrange(-9, 9) for x in "xy" if rng.random() < 0.5},
                     )
                     for _ in range(3)
                 ),
@@ -144,10 +145,9 @@ def test_random_teaching_with_folds_between_ends_at_the_replay(engine):
         found = audit(connection, profile)
         state = load(connection, profile)
         rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-    replayed = FeatureCounts.sum(
-        [row.delta(profile.labels)["words"] for row in rows], n_classes=2
-    )
+    replayed = sum_by_view([row.delta(profile.labels) for row in rows], n_classes=2)
 
     assert found.sound
     assert 0 < found.ledger_rows == state.revision
-    assert replayed == state.tables["words"]
+    assert {"words", "sizes"} == replayed.keys()
+    assert replayed == state.tables

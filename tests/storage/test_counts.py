@@ -56,7 +56,7 @@ def test_counts_are_what_a_person_expects_to_read(engine, tmp_path):
     file.close()
 
     assert [(profile.id, 202603, "words", "spam", feature("money"), 3, 1)] == features
-    assert [(profile.id, 202603, "words", "spam", 1)] == classes
+    assert [(profile.id, 202603, "words", "spam", 1, "features")] == classes
 
 
 def test_a_delta_is_taken_back_to_the_last_row(engine):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
+from app.bayes.measurements import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
 from app.storage import names, tables
 from app.storage.audit import audit
@@ -28,15 +29,27 @@ from tests.storage.builders import (
     teach,
 )
 
-COUNT_TABLES = (tables.feature_count, tables.class_count, tables.feature_name)
+COUNT_TABLES = (
+    tables.feature_count,
+    tables.moment_sum,
+    tables.class_count,
+    tables.feature_name,
+)
 
-# What may happen to a few messages of a few words, in any order.
+# What may happen to a few messages of a few words and fields, in any order.
 words = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 3), max_size=4)
+steps_of_size = st.one_of(
+    st.integers(-2, 2),
+    st.sampled_from([-LIMIT, 2**31, LIMIT]),
+    st.integers(-LIMIT, LIMIT),
+)
+sizes = st.dictionaries(st.sampled_from("xyz"), steps_of_size, max_size=3)
 teachings = st.builds(
     taught,
     st.integers(0, 4),
     st.sampled_from(["ham", "spam", None]),
     st.none() | words,
+    st.none() | sizes,
     time=st.sampled_from([MARCH, APRIL]),
 )
 histories = st.lists(teachings, max_size=12)
@@ -84,8 +97,8 @@ def test_folding_changes_no_state(engine):
     teach(
         engine,
         profile,
-        taught(1, "ham", {"a": 2, "b": 1}),
-        taught(2, "spam", {"b": 3}, time=APRIL),
+        taught(1, "ham", {"a": 2, "b": 1}, {"x": 5, "y": -LIMIT}),
+        taught(2, "spam", {"b": 3}, {"y": 0}, time=APRIL),
         taught(1, "spam", time=APRIL),
         taught(2, None),
     )
@@ -104,7 +117,7 @@ def test_a_relabelled_message_stays_in_its_epoch(engine):
     teach(engine, profile, taught(1, "spam", time=APRIL))
     fold_all(engine, profile)
 
-    assert [(202603, "words", "spam", 1)] == rows_of(
+    assert [(202603, "words", "spam", 1, "features")] == rows_of(
         engine, tables.class_count, profile
     )
 
@@ -113,15 +126,19 @@ def test_a_forgotten_message_leaves_nothing(engine):
     """Not even the text of the words that only it had."""
     profile, never = new_profile(engine), new_profile(engine)
     for p in (profile, never):
-        teach(engine, p, taught(1, "ham", {"meeting": 1, "monday": 1}))
-    teach(engine, profile, taught(2, "spam", {"monday": 1, "secret": 1}))
+        teach(engine, p, taught(1, "ham", {"meeting": 1, "monday": 1}, {"size": 7}))
+    teach(
+        engine,
+        profile,
+        taught(2, "spam", {"monday": 1, "secret": 1}, {"size": 9, "skew": -3}),
+    )
     fold_all(engine, profile)
     teach(engine, profile, taught(2, None))
     fold_all(engine, profile)
     fold_all(engine, never)
 
     assert contents(engine, never) == contents(engine, profile)
-    assert {"meeting", "monday"} == {
+    assert {"meeting", "monday", "size"} == {
         row[-1] for row in rows_of(engine, tables.feature_name, profile)
     }
 
@@ -144,8 +161,8 @@ def test_folding_in_steps_or_at_once_gives_the_same_tables(engine, history, limi
     fold_all(engine, once)
     fold_all(engine, live)
 
-    assert contents(engine, once)[:2] == contents(engine, steps)[:2]
-    assert contents(engine, once)[:2] == contents(engine, live)[:2]
+    assert contents(engine, once)[:3] == contents(engine, steps)[:3]
+    assert contents(engine, once)[:3] == contents(engine, live)[:3]
     for profile in (steps, once, live):
         assert audited(engine, profile).sound
         assert_names_are_those_of_the_counts(engine, profile)
@@ -153,11 +170,15 @@ def test_folding_in_steps_or_at_once_gives_the_same_tables(engine, history, limi
 
 def assert_names_are_those_of_the_counts(engine, profile):
     """Every counted feature has its text, and no other has."""
-    counted = {row[3] for row in rows_of(engine, tables.feature_count, profile)}
-    named = {row[1]: row[2] for row in rows_of(engine, tables.feature_name, profile)}
+    counted = {
+        (row[1], row[3])
+        for table in (tables.feature_count, tables.moment_sum)
+        for row in rows_of(engine, table, profile)
+    }
+    named = {row[:2]: row[2] for row in rows_of(engine, tables.feature_name, profile)}
 
     assert counted == named.keys()
-    assert all(feature(name) == number for number, name in named.items())
+    assert all(feature(name) == number for (_, number), name in named.items())
 
 
 def test_a_fold_that_is_killed_halfway_did_nothing(engine):
@@ -204,6 +225,22 @@ def test_a_fold_that_finds_a_contradiction_stops_before_it(engine):
     assert 2 == audited(engine, profile).difference
 
 
+def test_a_fold_that_finds_impossible_sums_stops_before_it(engine):
+    """Words and measurements of the step are rolled back together."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}, {"x": 3}))
+    fold_all(engine, profile)
+    with writing(engine) as connection:
+        connection.execute(tables.moment_sum.update().values(low=4))
+    teach(engine, profile, taught(2, "ham", {"b": 1}, {"x": 3}))
+    before = contents(engine, profile)
+
+    with pytest.raises(InconsistentCounts, match="sums of sizes for ham in 202603"):
+        step(engine, profile, 9)
+    assert before == contents(engine, profile)
+    assert 1 + 5 == audited(engine, profile).difference
+
+
 def test_a_vector_that_cannot_be_read_stops_the_fold(engine):
     """It is never skipped: the tables would differ from the ledger for good."""
     profile = new_profile(engine)
@@ -217,7 +254,7 @@ def test_a_vector_that_cannot_be_read_stops_the_fold(engine):
 
     with pytest.raises(CorruptVector):
         step(engine, profile, 9)
-    assert [[], [], []] == contents(engine, profile)
+    assert [[], [], [], []] == contents(engine, profile)
 
 
 def test_two_folds_at_once_take_turns(engine):
@@ -241,7 +278,7 @@ def test_two_folds_at_once_take_turns(engine):
 
     assert 60 == sum(folded)
     assert audited(engine, profile).sound
-    assert [(202603, "words", "ham", 60)] == rows_of(
+    assert [(202603, "words", "ham", 60, "features")] == rows_of(
         engine, tables.class_count, profile
     )
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from sqlalchemy import update
 
+from app.bayes.moments import MomentSums
+from app.bayes.statistics import FeatureCounts
 from app.errors import (
     CorruptVector,
     InconsistentCounts,
@@ -16,6 +18,7 @@ from app.errors import (
 )
 from app.features.observation import Observation
 from app.storage import scored, tables
+from app.storage.deltas import sum_by_view
 from app.storage.engine import reading, writing
 from app.storage.ledger import Teaching, append, epoch_of, latest, rows_after
 from tests.storage.builders import (
@@ -168,6 +171,30 @@ def test_a_message_is_taught_by_id_after_it_was_scored(engine):
     assert {"words": sparse({"money": 2})} == known.row.views
     assert {"words": ("money",)} == known.row.names
     assert (202604, APRIL) == (known.row.epoch, known.row.time)
+
+
+def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
+    """Taught by id after it was scored, then moved and forgotten, all with one vector."""
+    profile = new_profile(engine)
+    mixed = observed(1, {"money": 2}, {"size": 7, "skew": -3})
+    with writing(engine) as connection:
+        row = scored.ScoredRow.of(mixed, time=MARCH)
+        scored.put_many(connection, profile.id, [row])
+    outcomes = [
+        *teach(engine, profile, taught(1, "spam")),
+        *teach(engine, profile, taught(1, "ham", {"other": 1}, {"size": 9})),
+        *teach(engine, profile, taught(1, None)),
+    ]
+    deltas = [outcome.row.delta(profile.labels) for outcome in outcomes]
+
+    assert ["learned", "relabelled", "forgotten"] == kinds(outcomes)
+    for outcome in outcomes:
+        assert mixed.views == outcome.row.views
+        assert mixed.names == outcome.row.names
+    assert {
+        "words": FeatureCounts.zero(2),
+        "sizes": MomentSums.zero(2),
+    } == sum_by_view(deltas, n_classes=2)
 
 
 def test_a_message_may_occur_twice_in_one_batch(engine):

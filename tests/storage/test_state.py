@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.bayes.measurements import LIMIT
+from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.errors import UnknownProfile
 from app.features.observation import Observation
@@ -19,6 +21,7 @@ from tests.storage.builders import (
     APRIL,
     digest,
     fold_all,
+    measured,
     new_profile,
     sparse,
     taught,
@@ -28,9 +31,14 @@ from tests.storage.builders import (
 LABELS = ("ham", "spam", "newsletter")
 
 words = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 3), max_size=4)
+sizes = st.dictionaries(
+    st.sampled_from("xyz"),
+    st.integers(-2, 2) | st.sampled_from([2**31, LIMIT, -LIMIT]),
+    max_size=3,
+)
 messages = st.integers(0, 4)
 acts = st.one_of(
-    st.tuples(st.just("teach"), messages, st.sampled_from(LABELS), words),
+    st.tuples(st.just("teach"), messages, st.sampled_from(LABELS), words, sizes),
     st.tuples(st.just("forget"), messages),
     st.tuples(st.just("fold"), st.integers(1, 4)),
 )
@@ -61,25 +69,24 @@ def test_the_state_is_the_sum_of_what_is_learned_now(engine, history):
     learned = {}
     for act, *arguments in history:
         if act == "teach":
-            message, label, text = arguments
-            teach(engine, profile, taught(message, label, text))
-            learned[message] = (label, learned.get(message, (label, text))[1])
+            message, label, *views = arguments
+            teach(engine, profile, taught(message, label, *views))
+            learned[message] = (label, learned.get(message, (label, views))[1])
         elif act == "forget":
             teach(engine, profile, taught(arguments[0], None))
             learned.pop(arguments[0], None)
         else:
             with writing(engine) as connection:
                 fold(connection, profile, limit=arguments[0])
-    expected = FeatureCounts.sum(
-        [
-            FeatureCounts.of(sparse(text), label=LABELS.index(label), n_classes=3)
-            for label, text in learned.values()
-        ],
-        n_classes=3,
-    )
+    expected = {"words": FeatureCounts.zero(3), "sizes": MomentSums.zero(3)}
+    for label, (text, fields) in learned.values():
+        y = LABELS.index(label)
+        expected["words"] += FeatureCounts.of(sparse(text), label=y, n_classes=3)
+        expected["sizes"] += MomentSums.of(measured(fields), label=y, n_classes=3)
+    found = loaded(engine, profile).tables
 
-    zero = FeatureCounts.zero(3)
-    assert expected == loaded(engine, profile).tables.get("words", zero)
+    for view, statistics in expected.items():
+        assert statistics == found.get(view, statistics + -statistics)
 
 
 def test_a_state_is_one_snapshot(engine):
@@ -133,6 +140,19 @@ def test_a_profile_that_is_gone_is_an_error(engine):
 
     with reading(engine) as connection, pytest.raises(UnknownProfile):
         load(connection, profile)
+
+
+def test_a_view_keeps_its_kind_from_row_to_table(engine):
+    """Messages without any measurement are no reason to take it for features."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}, {}))
+    fold_all(engine, profile)
+    teach(engine, profile, taught(2, "spam", {"a": 1}, {"x": 4}))
+    found = loaded(engine, profile).tables["sizes"]
+
+    assert MomentSums.of(measured({}), label=0, n_classes=2) == (
+        found - MomentSums.of(measured({"x": 4}), label=1, n_classes=2)
+    )
 
 
 def test_views_of_a_later_feature_set_count_their_own_messages(engine):

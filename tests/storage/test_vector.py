@@ -10,20 +10,37 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 from app.storage.vector import VERSION, decode, decode_names, encode, encode_names
 
 feature_ids = st.integers(-(2**63), 2**63 - 1)
-vectors = st.one_of(
+features = st.one_of(
     st.dictionaries(feature_ids, st.just(1), max_size=20),
     st.dictionaries(feature_ids, st.integers(1, 300), max_size=20),
     st.dictionaries(feature_ids, st.integers(1, 2**63 - 1), max_size=20),
 ).map(SparseCounts.of)
-views_of_messages = st.dictionaries(st.text(max_size=20), vectors, max_size=4)
+
+
+def measured(steps):
+    """Return measurements of a mapping from field to steps."""
+    ids = sorted(steps)
+    return Measurements(
+        np.array(ids, np.int64), np.array([steps[i] for i in ids], np.int64)
+    )
+
+
+measurements = st.dictionaries(
+    feature_ids, st.integers(-LIMIT, LIMIT), max_size=20
+).map(measured)
+views_of_messages = st.dictionaries(
+    st.text(max_size=20), features | measurements, max_size=4
+)
 MESSAGE = {
     "words": SparseCounts.of({-5: 1, 7: 3, 2**62: 1}),
     "headers": SparseCounts.of({1: 1, 2: 1}),
+    "sizes": measured({1: -3, 16: LIMIT}),
 }
 
 
@@ -35,6 +52,7 @@ def signed(body):
 @given(views_of_messages)
 @example({})
 @example({"words": SparseCounts.of({})})
+@example({"sizes": measured({})})
 def test_a_vector_comes_back_as_it_was(views):
     """Decoding undoes encoding, for all ids and counts of 64 bits."""
     assert views == decode(encode(views))
@@ -103,6 +121,28 @@ def test_a_kind_of_payload_from_the_future_is_refused():
     body = b"\x05words" + bytes([99]) + struct.pack("<I", 0)
 
     with pytest.raises(CorruptVector, match="'words' is of the unknown kind 99"):
+        decode(signed(body))
+
+
+def test_a_view_without_fields_is_still_one_of_measurements():
+    """Its kind is written down, not guessed from what it holds."""
+    views = decode(encode({"sizes": measured({}), "words": SparseCounts.of({})}))
+
+    assert [Measurements, SparseCounts] == [type(x) for x in views.values()]
+
+
+def test_the_bytes_of_measurements_stay_as_they_are():
+    """Vectors that were written by this version can be read for ever."""
+    body = b"\x05sizes\x06" + struct.pack("<Iqqqq", 2, 1, 16, -3, LIMIT)
+
+    assert signed(body) == encode({"sizes": measured({1: -3, 16: LIMIT})})
+
+
+def test_a_measurement_beyond_the_limit_is_refused():
+    """Its square would not fit into the sums."""
+    body = b"\x05sizes\x06" + struct.pack("<Iqq", 1, 1, LIMIT + 1)
+
+    with pytest.raises(CorruptVector, match="a measurement must be between"):
         decode(signed(body))
 
 

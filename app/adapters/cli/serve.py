@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Annotated, Final
 
@@ -31,6 +32,10 @@ def serve(
     # The application is made by uvicorn, from the environment.
     if database_url is not None:
         os.environ["POSTBAYES_DATABASE_URL"] = database_url
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(levelname)-8s %(name)s: %(message)s",
+    )
     uvicorn.run(
         "app.main:create",
         factory=True,

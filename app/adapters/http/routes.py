@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
@@ -67,10 +68,11 @@ Source = Annotated[
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what /docs says of the errors of a route."""
+    schema = ProblemOut.model_json_schema()
     return {
         status: {
-            "model": ProblemOut,
-            "content": {"application/problem+json": {}},
+            "description": HTTPStatus(status).phrase,
+            "content": {"application/problem+json": {"schema": schema}},
         }
         for status in statuses
     }
@@ -153,7 +155,7 @@ def feedback(
     return FeedbackOut.of(taught)
 
 
-@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 503))
+@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 422, 503))
 def forget(
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
     app: ApplicationDep,
@@ -167,8 +169,10 @@ def forget(
     )
 
 
-@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404))
-def profile(name: str, app: ApplicationDep) -> ProfileOut:
+@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
+def profile(
+    name: Annotated[str, Path(max_length=128)], app: ApplicationDep
+) -> ProfileOut:
     """Return what a profile is made of and what it has learned."""
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)
 
@@ -181,7 +185,7 @@ def healthz() -> dict[str, str]:
 
 @router.get("/readyz", tags=["operation"], responses=problems(503))
 def readyz(app: ApplicationDep) -> dict[str, str]:
-    """Tell whether both scoring and learning work: the database answers."""
+    """Tell whether the profiles are loaded and the database answers."""
     if not app.writer.alive:
         msg = "the writer thread has ended; restart the service"
         raise DatabaseUnavailable(msg)

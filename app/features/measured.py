@@ -1,0 +1,114 @@
+"""How large, how long, how loud is a message? Numbers for a Gaussian.
+
+Sizes and counts are logarithms, because they spread over orders of magnitude
+and a logarithm is nearer to a normal distribution; shares are between 0 and 1.
+
+Contract of this file: a field keeps its number for ever, because the number is
+in the tables of databases; a field that is dropped leaves a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.features.dates import read_date
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from app.mail.message import Message
+
+FIELDS: Final = {
+    "log text": 1,
+    "log blanks": 2,
+    "log word length": 3,
+    "log links": 4,
+    "log images": 5,
+    "log parts": 6,
+    "log headers": 7,
+    "log subject": 8,
+    "capitals": 9,
+    "digits": 10,
+    "log exclamations": 11,
+    "beyond ascii": 12,
+    "subject capitals": 13,
+    "log hops": 14,
+    "clock skew": 15,
+    "log bytes": 16,
+}
+"""The fields, and the number that each has in databases."""
+
+# Shares are taken of this much text: they do not change after it, and counting
+# is linear in it.
+_SAMPLE_CHARS: Final = 20_000
+_HOUR: Final = 3600
+_ASCII: Final = 128
+_CAPITALS: Final = slice(ord("A"), ord("Z") + 1)
+_DIGITS: Final = slice(ord("0"), ord("9") + 1)
+_BLANKS: Final = [ord(blank) for blank in " \t\r\n"]
+
+
+def measured(message: Message) -> dict[str, float]:
+    r"""Return the measurements that a message has.
+
+    Returns
+    -------
+    dict of str to float
+        Values of fields of `FIELDS`, all finite. Those that a message does
+        not have (the clock skew of mail without a Received header) are left
+        out.
+
+    Examples
+    --------
+    >>> from app.mail.parse import parse
+    >>> values = measured(parse(b"Subject: HI\n\nAB cd"))
+    >>> values["subject capitals"], values["capitals"]
+    (1.0, 0.5)
+    """
+    text = " ".join(t.content for t in message.texts if t.place in {"plain", "html"})
+    sample = text[:_SAMPLE_CHARS]
+    characters = _histogram(sample)
+    blanks = int(characters[_BLANKS].sum())
+    printed = len(sample) - blanks
+    subject = message.header("subject")
+    values = {
+        "log text": math.log1p(len(text)),
+        "log blanks": math.log1p(blanks),
+        "log links": math.log1p(len(message.links)),
+        "log images": math.log1p(sum(link.element == "img" for link in message.links)),
+        "log parts": math.log1p(len(message.parts)),
+        "log headers": math.log1p(len(message.headers)),
+        "log subject": math.log1p(len(subject)),
+        "log bytes": math.log1p(sum(part.size for part in message.parts)),
+    }
+    if printed:
+        values |= {
+            "log word length": math.log1p(printed / (blanks + 1)),
+            "capitals": int(characters[_CAPITALS].sum()) / printed,
+            "digits": int(characters[_DIGITS].sum()) / printed,
+            "log exclamations": math.log1p(int(characters[ord("!")])),
+            "beyond ascii": 1.0 - int(characters.sum()) / len(sample),
+        }
+    if subject:
+        capitals = int(_histogram(subject)[_CAPITALS].sum())
+        values["subject capitals"] = capitals / len(subject)
+    received = message.header_values("received")
+    if received:
+        values["log hops"] = math.log1p(len(received))
+        arrived = read_date(received[0].rpartition(";")[2])
+        written = read_date(message.header("date"))
+        if arrived and written:
+            hours = (arrived.seconds - written.seconds) / _HOUR
+            values["clock skew"] = math.copysign(math.log1p(abs(hours)), hours)
+    return values
+
+
+def _histogram(text: str) -> NDArray[np.intp]:
+    """Return how often each ASCII character occurs, shape (128,)."""
+    # One pass over bytes for all shares: a regular expression for each took
+    # four times as long.
+    ascii_bytes = np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
+    return np.bincount(ascii_bytes, minlength=_ASCII)

@@ -1,0 +1,1 @@
+"""The pages of docs/reference, written from the code that they describe."""

@@ -1,0 +1,151 @@
+"""docs/reference/commands.md: what can be said on the command line?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from app.adapters.cli.main import EXIT, cli
+from scripts.reference.markdown import block, document, paragraphs, sentences, table
+
+_TYPES: Final = {
+    str: "TEXT",
+    int: "NUMBER",
+    Path: "PATH",
+    list[Path]: "PATH...",
+}
+
+_INTRODUCTION: Final = """
+Results go to standard output, progress and complaints to standard error. A
+complaint is one line that begins with `postbayes:`. Every command takes `--help`.
+The settings come from the environment or a file: see [settings.md](settings.md).
+Commands and services may work on one database at the same time.
+"""
+
+CODES: Final = {
+    0: "Done; or `serve` was interrupted with Ctrl-C.",
+    1: "`audit` found a difference; or a defect of Postbayes, with a traceback.",
+    2: "The command line is wrong: an unknown command or option, "
+    "or a value out of range.",
+    3: "`serve` could not begin: its port is in use, or the thresholds contradict "
+    "each other.",
+    65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
+    70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
+    75: "The database, or the service at `--url`, is away. "
+    "Try again later; mail servers do (EX_TEMPFAIL).",
+    78: "A setting cannot be used (EX_CONFIG).",
+    130: "Interrupted with Ctrl-C, not `serve`. What was committed is kept.",
+    143: "`serve` was told to stop with SIGTERM: it answered what it had taken.",
+}
+"""What each exit code means."""
+
+_COMMON: Final = (2, 70, 75, 78, 130)
+EXITS: Final[dict[str, tuple[int, ...]]] = {
+    "serve": (0, 2, 3, 70, 75, 78, 143),
+    "learn": (*_COMMON, 0, 65),
+    "classify": (*_COMMON, 0, 65),
+    "feedback": (*_COMMON, 0, 65),
+    "evaluate": (0, 2, 65, 78, 130),
+    "audit": (*_COMMON, 0, 1, 65),
+    "profiles": (*_COMMON, 0, 65),
+}
+"""With which codes each command may end."""
+
+
+def page() -> str:
+    """Return the page."""
+    group: Any = typer.main.get_command(cli)
+    missing = (set(EXIT.values()) | {0, 1, 2, 130}) - CODES.keys()
+    if missing:
+        msg = f"say in CODES what the exit codes {sorted(missing)} mean"
+        raise LookupError(msg)
+    codes = table(
+        ("code", "meaning"), ((f"{code}", CODES[code]) for code in sorted(CODES))
+    )
+    top = block("text", "postbayes [--version] [--help] COMMAND ...")
+    index = table(
+        ("command", "what it does"),
+        (
+            (f"[`{name}`](#{name})", command.help.split("\n\n")[0])
+            for name, command in group.commands.items()
+        ),
+    )
+    return document(
+        "Commands",
+        sentences(_INTRODUCTION),
+        top,
+        index,
+        *(_command(name, command) for name, command in group.commands.items()),
+        f"## Exit codes\n\n{_CODES_NOTE}\n\n{codes}",
+    )
+
+
+_CODES_NOTE: Final = (
+    "The codes from 64 up are those of `sysexits.h`, which mail servers read.\n"
+    "[errors.md](errors.md) has the code of each error."
+)
+
+
+def _command(name: str, command: Any) -> str:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option"]
+    usage = ["postbayes", name]
+    usage += [_written(p) if p.required else f"[{_written(p)}]" for p in options]
+    usage += [_written(p) if p.required else f"[{_written(p)}]" for p in arguments]
+    parts = [f"## {name}", paragraphs(command.help), block("text", _wrapped(usage))]
+    if arguments:
+        meanings = [(f"`{_value(p)}`", p.help) for p in arguments]
+        parts.append(table(("argument", "meaning"), meanings))
+    rows = [
+        (f"`{_written(p)}`", _range(p.help, p.min, p.max), _default(p)) for p in options
+    ]
+    parts.append(table(("option", "meaning", "default"), rows))
+    codes = ", ".join(f"{code}" for code in sorted(EXITS[name]))
+    parts.append(f"Exit codes: {codes}; see [below](#exit-codes).")
+    return "\n\n".join(parts)
+
+
+def _written(parameter: Any) -> str:
+    """Return a parameter as one writes it."""
+    if parameter.param_type_name == "argument":
+        return _value(parameter)
+    names = "/".join(parameter.opts)
+    return names if parameter.is_flag else f"{names} {_value(parameter)}"
+
+
+def _value(parameter: Any) -> str:
+    """Return a word for the value of a parameter."""
+    if parameter.metavar:
+        return str(parameter.metavar)
+    kind = _TYPES[parameter.type_descriptor.annotation]
+    if parameter.param_type_name == "argument":
+        name = str(parameter.name).upper()
+        return f"{name}..." if kind.endswith("...") else name
+    return kind
+
+
+def _range(meaning: str, low: int | None, high: int | None) -> str:
+    if low is None:
+        return meaning
+    bounds = f"{low} or more" if high is None else f"{low} to {high}"
+    return f"{meaning} {bounds}."
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if parameter.required:
+        return "required"
+    return "" if value is None or value == "" or value is False else f"`{value}`"
+
+
+def _wrapped(words: list[str]) -> str:
+    """Return words in lines of a width that no terminal decides."""
+    lines = [words[0] + " " + words[1]]
+    for word in words[2:]:
+        if len(lines[-1]) + len(word) < 78:  # noqa: PLR2004
+            lines[-1] += " " + word
+        else:
+            lines.append("    " + word)
+    return "\n".join(lines)

@@ -1,0 +1,245 @@
+"""docs/reference/errors.md: what can go wrong, and what is to be done?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from app import errors
+from app.adapters.cli.main import EXIT
+from app.adapters.http.errors import RETRY_AFTER, STATUS, problem_type
+from scripts.reference.markdown import document, sentences, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ErrorClass = type[errors.PostbayesError]
+
+CLASSIFY: Final = "POST /classify"
+FEEDBACK: Final = "POST /feedback"
+FORGET: Final = "DELETE /feedback/{id}"
+PROFILE: Final = "GET /profiles/{name}"
+READY: Final = "GET /readyz"
+
+# All commands that open the database.
+_STORED: Final = ("serve", "learn", "classify", "feedback", "audit", "profiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a client that meets an error should know.
+
+    Parameters
+    ----------
+    todo : str
+        What to do about it, in whole sentences.
+    operations : tuple of str
+        The HTTP operations that may answer with it.
+    commands : tuple of str
+        The commands that may end with it.
+    """
+
+    todo: str
+    operations: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+ADVICE: Final[dict[ErrorClass, Advice]] = {
+    errors.InvalidInput: Advice(
+        "Say it as the sentence asks. With `--url` it is the sentence that the "
+        "service answered with.",
+        commands=("learn", "classify", "feedback"),
+    ),
+    errors.EmptyMessage: Advice(
+        "Send the message whole, headers and body. An empty file in a mail folder "
+        "needs no action: `learn` passes over it.",
+        operations=(CLASSIFY, FEEDBACK),
+        commands=("classify", "feedback"),
+    ),
+    errors.MessageTooLarge: Advice(
+        "Send raw messages as `message/rfc822`, where the first 4 MiB are looked at "
+        "and the rest may be left out. JSON has to be held whole and may have 8 MiB. "
+        "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
+        operations=(CLASSIFY, FEEDBACK),
+    ),
+    errors.SlowRequest: Advice(
+        "The whole body has to arrive within 60 seconds. Send it again.",
+        operations=(CLASSIFY, FEEDBACK),
+    ),
+    errors.MalformedRequest: Advice(
+        "The sentence names the field. Unknown fields are refused, so that a "
+        "misspelt one is noticed. The status is 422 where a query parameter is "
+        "wrong, and 400 where the body is.",
+        operations=(CLASSIFY, FEEDBACK, FORGET),
+    ),
+    errors.UnsupportedContentType: Advice(
+        "Say `Content-Type: message/rfc822` or `application/json`. "
+        "With curl, `-d` alone says that the body is a form.",
+        operations=(CLASSIFY, FEEDBACK),
+    ),
+    errors.MissingLabel: Advice(
+        "Give `?label=` or `label` in the JSON; `--label` on the command line.",
+        operations=(FEEDBACK,),
+        commands=("learn",),
+    ),
+    errors.UnknownLabel: Advice(
+        "Use one of the labels that the sentence lists. The labels of a profile are "
+        "chosen when it is made.",
+        operations=(FEEDBACK,),
+        commands=("learn", "feedback", "evaluate"),
+    ),
+    errors.InvalidObservation: Advice(
+        "No request leads here: it is a defect of Postbayes. Please report it.",
+    ),
+    errors.UnreadableSource: Advice(
+        "Look at the path and its permissions.",
+        commands=("learn", "classify", "feedback", "evaluate"),
+    ),
+    errors.MalformedIndex: Advice(
+        "Mend the line whose number the sentence has: a label, a blank and a path.",
+        commands=("learn", "evaluate"),
+    ),
+    errors.InvalidSetting: Advice(
+        "Set what the sentence names; [settings.md](settings.md) has the values.",
+        commands=(*_STORED, "evaluate"),
+    ),
+    errors.UnknownProfile: Advice(
+        "`postbayes profiles` lists those that there are; `--create` makes one, and a "
+        "running service notices it within a second.",
+        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE),
+        commands=("learn", "classify", "feedback", "audit"),
+    ),
+    errors.UnknownMessage: Advice(
+        "To teach it, send the message itself. An id is remembered for "
+        "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
+        "learning. To forget it, nothing is to be done: it is not learned.",
+        operations=(FEEDBACK, FORGET),
+        commands=("feedback",),
+    ),
+    errors.ProfileExists: Advice(
+        "Choose another name, or the labels that it has.",
+        commands=("profiles",),
+    ),
+    errors.DatabaseUnavailable: Advice(
+        f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
+        "Nothing of the request is stored, unless the sentence says that it may be; "
+        "sending a feedback twice is safe in any case. "
+        "With `--url` it is also the answer where the service is away.",
+        operations=(FEEDBACK, FORGET, READY),
+        commands=_STORED,
+    ),
+    errors.InconsistentCounts: Advice(
+        "Run `postbayes audit`, keep a copy of the database, and report it. "
+        "Somebody may have changed the tables by hand.",
+        commands=("learn", "classify", "feedback", "audit"),
+    ),
+    errors.CorruptVector: Advice(
+        "Look at the disk, and restore a backup. Please report it.",
+        operations=(FEEDBACK,),
+        commands=("learn", "classify", "feedback", "audit"),
+    ),
+    errors.DatabaseTooNew: Advice(
+        "Start the newer version again, or restore a backup from before the upgrade.",
+        commands=_STORED,
+    ),
+}
+"""Advice on each class that is raised."""
+
+_INTRODUCTION: Final = f"""
+Over HTTP every error is a problem document (RFC 9457) of the type
+`application/problem+json`: `type`, `title`, `status` and `detail`. Tell errors
+apart by `type`, a name that stays; `detail` is a sentence for people, with the
+value that offended and the way out. A 503 has a `Retry-After` of {RETRY_AFTER}
+seconds. On the command line the same sentence goes to standard error, and the exit
+code is that of `sysexits.h`.
+"""
+
+_OTHERS: Final = """
+## Other answers
+
+A path or method that does not exist gets 404 or 405, as a problem document of the
+type `about:blank`.
+
+From the 256th connection on, the answer is 503 as plain text. An unexpected failure
+is 500 as plain text: it is a defect of Postbayes, and its traceback is on standard
+error.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    classes = list(raised())
+    missing = [cls.__name__ for cls in classes if cls not in ADVICE]
+    if missing:
+        msg = f"say in ADVICE what is to be done about {', '.join(missing)}"
+        raise LookupError(msg)
+    overview = table(
+        ("problem type", "status", "exit code", "when"),
+        (
+            (
+                f"[`{problem_type(cls)}`](#{short(cls)})",
+                ", ".join(str(s.value) for s in statuses(cls)) or "none",
+                f"{exit_code(cls)}" if ADVICE[cls].commands else "none",
+                str(cls.__doc__),
+            )
+            for cls in classes
+        ),
+    )
+    others = "\n\n".join(sentences(part) for part in _OTHERS.strip().split("\n\n"))
+    return document(
+        "Errors",
+        sentences(_INTRODUCTION),
+        overview,
+        *(_section(cls) for cls in classes),
+        others,
+    )
+
+
+def raised() -> Iterator[ErrorClass]:
+    """Yield the classes that are raised, in the order of the tree."""
+    todo: list[ErrorClass] = [errors.PostbayesError]
+    while todo:
+        cls = todo.pop(0)
+        todo = [*cls.__subclasses__(), *todo]
+        # The other inner nodes of the tree only group.
+        if not cls.__subclasses__() or cls is errors.InvalidInput:
+            yield cls
+
+
+def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
+    """Return the statuses of an error, or those of it in one operation."""
+    operations = ADVICE[cls].operations
+    if not operations or (operation is not None and operation not in operations):
+        return []
+    status = next(STATUS[each] for each in cls.__mro__ if each in STATUS)
+    if cls is not errors.MalformedRequest:
+        return [status]
+    # A wrong query parameter, which the framework finds.
+    wrong = HTTPStatus.UNPROCESSABLE_ENTITY
+    return [wrong] if operation == FORGET else [status, wrong]
+
+
+def exit_code(cls: ErrorClass) -> int:
+    """Return the exit code of an error."""
+    return next(EXIT[each] for each in cls.__mro__ if each in EXIT)
+
+
+def short(cls: ErrorClass) -> str:
+    """Return the last word of the problem type."""
+    return problem_type(cls).rpartition(":")[2]
+
+
+def _section(cls: ErrorClass) -> str:
+    advice = ADVICE[cls]
+    where = [f"`{name}`" for name in advice.operations]
+    where += [f"`postbayes {name}`" for name in advice.commands]
+    lines = [
+        f"## {short(cls)}",
+        "",
+        f"`{cls.__name__}`: {cls.__doc__}",
+        sentences(advice.todo),
+    ]
+    if where:
+        lines += ["", f"Comes from {', '.join(where)}."]
+    return "\n".join(lines)

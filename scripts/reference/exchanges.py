@@ -1,0 +1,174 @@
+"""What does the service really answer? Requests on fixed messages, run in process."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.testclient import TestClient
+
+from app.adapters.http.app import create_app
+from app.bootstrap import Application
+from app.settings import Settings
+from scripts.reference.markdown import block
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+URL: Final = "http://127.0.0.1:8025"
+RAW: Final = "message/rfc822"
+JSON: Final = "application/json"
+
+# The one field of an answer that depends on the clock.
+MADE: Final = "2026-01-31T12:00:00Z"
+
+SPAM: Final = """\
+From: Lucky Draw <win@prizes.example>
+Subject: You are a winner
+
+Claim your free prize money today: http://prizes.example/claim
+"""
+
+HAM: Final = """\
+From: Ann <ann@example.org>
+Subject: Lunch on Friday
+
+Shall we meet at noon? I have the minutes of the last meeting for you.
+"""
+
+NEW: Final = """\
+From: Prize Office <office@prizes.example>
+Subject: Your free money
+
+Your prize money is waiting. Claim it today.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request; a body is a raw message, or JSON where it begins with a brace."""
+
+    method: str
+    path: str
+    body: str = ""
+
+    @property
+    def media_type(self) -> str:
+        """What the body is."""
+        return JSON if self.body.startswith("{") else RAW
+
+    def command(self) -> str:
+        """Return the request as a shell command."""
+        words = ["curl -sS"]
+        if self.method == "DELETE":
+            words.append("-X DELETE")
+        words.append(f"'{URL}{self.path}'")
+        if self.body:
+            words.append(f"-H 'Content-Type: {self.media_type}'")
+        if not self.body:
+            return " ".join(words)
+        if self.media_type == JSON:
+            return " ".join([*words, f"-d '{self.body}'"])
+        return " ".join([*words, "--data-binary @- <<'END'\n"]) + self.body + "END"
+
+
+def taught(label: str, message: str) -> Exchange:
+    """Return the request that teaches a message."""
+    return Exchange("POST", f"/feedback?label={label}", message)
+
+
+BEFORE: Final = (taught("spam", SPAM), taught("ham", HAM))
+"""What the service is taught before the examples."""
+
+_ID: Final = "7a846c218c4fcd6d25b1e88d5fde0574"
+
+EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
+    ("POST", "/classify"): (
+        Exchange("POST", "/classify?explain=2", NEW),
+        Exchange(
+            "POST",
+            "/classify?explain=0",
+            '{"from": "Bob <bob@example.org>", "subject": "Minutes", '
+            '"body": "See you at the meeting on Friday."}',
+        ),
+    ),
+    ("POST", "/feedback"): (
+        Exchange("POST", "/feedback", f'{{"id": "{_ID}", "label": "spam"}}'),
+        Exchange("POST", "/feedback?label=ham&source=ann@example.org", SPAM),
+        Exchange("POST", "/feedback?label=junk", NEW),
+    ),
+    ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
+    ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
+    ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
+    ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
+}
+"""Requests of each operation, in the order in which they are made."""
+
+
+def application(folder: Path) -> FastAPI:
+    """Return the HTTP door with default settings over a new database in a folder."""
+    defaults = {name: field.default for name, field in Settings.model_fields.items()}
+    url = f"sqlite:///{folder}/postbayes.db"
+    settings = Settings(_env_file=None, **(defaults | {"database_url": url}))
+    return create_app(Application(settings))
+
+
+def answers() -> dict[Exchange, Any]:
+    """Make all requests of a new service, and return what it answered."""
+    given: dict[Exchange, Any] = {}
+    requests = [*BEFORE, *(each for some in EXAMPLES.values() for each in some)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        TestClient(application(Path(folder))) as client,
+    ):
+        for request in requests:
+            answer = client.request(
+                request.method,
+                request.path,
+                content=request.body or None,
+                headers={"content-type": request.media_type} if request.body else None,
+            )
+            given[request] = fixed(answer.json())
+    return given
+
+
+def fixed(document: Any) -> Any:
+    """Return a document as it is shown: floats rounded, one moment for all."""
+    if isinstance(document, dict):
+        return {
+            key: MADE if key == "created_at" else fixed(value)
+            for key, value in document.items()
+        }
+    if isinstance(document, list):
+        return [fixed(value) for value in document]
+    if isinstance(document, float):
+        # No minus before a zero, and no digits that another processor rounds
+        # otherwise.
+        return round(document, 3) + 0.0
+    return document
+
+
+def shown(document: Any) -> str:
+    """Return a document in lines that can be read: small parts on one line."""
+    return block("json", _laid_out(document, indent=""))
+
+
+def _laid_out(value: Any, *, indent: str) -> str:
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent) + len(flat) <= 88:  # noqa: PLR2004
+        return flat
+    inner = indent + "  "
+    if isinstance(value, list):
+        parts = [_laid_out(each, indent=inner) for each in value]
+        first, last = "[", "]"
+    else:
+        parts = [
+            f"{json.dumps(key)}: {_laid_out(each, indent=inner)}"
+            for key, each in value.items()
+        ]
+        first, last = "{", "}"
+    lines = ",\n".join(inner + part for part in parts)
+    return f"{first}\n{lines}\n{indent}{last}"

@@ -1,0 +1,258 @@
+"""docs/reference/http.md: what can a program ask for, and what comes back?"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from scripts.reference import errors, exchanges
+from scripts.reference.exchanges import BEFORE, EXAMPLES, Exchange
+from scripts.reference.markdown import block, document, paragraphs, sentences, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_INTRODUCTION: Final = """
+The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 unless
+it is told otherwise. There is no authentication: whoever reaches the port can teach
+the filter. A running service has the same interface as an OpenAPI document at
+`/openapi.json`, and to try out at `/docs`. Field names, outcomes and problem types
+are stable; new fields may be added. Log-odds and log-posteriors are in nats: ln 9 =
+2.197 means nine to one.
+"""
+
+_BEFORE: Final = """
+The examples follow one another, on a new service that was taught these two
+messages. Numbers are rounded here to three decimals.
+"""
+
+_BODY: Final = """
+The body is the message itself, as `message/rfc822` (also `message/global`,
+`application/octet-stream`, or no type at all), or JSON as `application/json` with
+these fields. Of a raw message the first 4 MiB are looked at. It may be larger, up
+to `POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. JSON
+may have 8 MiB.
+"""
+
+MEANINGS: Final = {
+    "subject": "The subject of the form or comment.",
+    "from": "The sender, as `Name <address>` or an address.",
+    "to": "The recipient.",
+    "reply_to": "Where answers go, if not to the sender.",
+    "decision": "What the filter says: `spam`, `ham`, or `unsure` between the "
+    "thresholds and while it knows too little.",
+    "log_posterior": "Log-posterior of each label, in nats; null for -∞.",
+    "views": "The naive Bayes classifiers by themselves, by name.",
+    "event_model": "Its event model, such as `multinomial`.",
+    "kind": "The class prior, one feature, or all features that are not listed.",
+    "feature": "The text of the feature, with the place where it stood before a "
+    "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`.",
+    "view": "The view of the feature; null for the prior.",
+    "EntryOut.log_odds": "What the entry adds, in nats; positive speaks for spam.",
+    "profile": "The profile that answered.",
+    "name": "The profile's name.",
+    "FeedbackOut.id": "The id of the message.",
+    "outcome": "`learned`, `relabelled` (moved from another label), `unchanged` (it "
+    "was learned so already), or `forgotten`.",
+    "labels": "What its messages can be labelled as.",
+    "spam_labels": "Those of the labels that stand for unwanted mail.",
+    "feature_set": "The number of the rules that features are extracted by.",
+    "created_at": "When it was made, in UTC.",
+    "ProfileOut.revision": "Its newest ledger row that this process has learned.",
+    "ProfileOut.views": "What each view has learned.",
+    "occurrences": "Occurrences of features, per label.",
+    "spam_threshold": "Log-odds from which the decision is spam, in nats.",
+    "ham_threshold": "Log-odds up to which the decision is ham, in nats.",
+    "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
+    "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
+    "path.name": "The name of the profile.",
+}
+"""Meanings of fields that the OpenAPI document gives none."""
+
+_DESCRIPTIONS: Final = {
+    "/healthz": "For a supervisor that restarts what is stuck: it asks nobody else.",
+    "/readyz": "For a load balancer. The database is read, not written: one that is "
+    "locked or full still answers.",
+}
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the service."""
+    with tempfile.TemporaryDirectory() as folder:
+        app = exchanges.application(Path(folder))
+        app.state.application.engine.dispose()
+        return app.openapi()
+
+
+def page() -> str:
+    """Return the page."""
+    api = openapi()
+    answers = exchanges.answers()
+    schemas = api["components"]["schemas"]
+    operations = [
+        (method.upper(), path, operation)
+        for path, methods in api["paths"].items()
+        for method, operation in methods.items()
+    ]
+    overview = table(
+        ("operation", "what it does"),
+        (
+            (
+                f"[`{method} {path}`](#{_anchor(method, path)})",
+                operation["description"].split("\n")[0],
+            )
+            for method, path, operation in operations
+        ),
+    )
+    before = block("sh", "\necho\n".join(each.command() for each in BEFORE))
+    return document(
+        "HTTP",
+        sentences(_INTRODUCTION),
+        overview,
+        f"{sentences(_BEFORE)}\n\n{before}",
+        *(
+            _operation(method, path, operation, schemas, answers)
+            for method, path, operation in operations
+        ),
+    )
+
+
+def _anchor(method: str, path: str) -> str:
+    kept = (c for c in f"{method} {path}".lower() if c.isalnum() or c in " -_")
+    return "".join(kept).replace(" ", "-")
+
+
+def _operation(
+    method: str,
+    path: str,
+    operation: dict[str, Any],
+    schemas: dict[str, Any],
+    answers: Mapping[Exchange, Any],
+) -> str:
+    parts = [f"## {method} {path}", paragraphs(operation["description"])]
+    if path in _DESCRIPTIONS:
+        parts.append(sentences(_DESCRIPTIONS[path]))
+    rows = [_parameter(each) for each in operation.get("parameters", ())]
+    if rows:
+        parts.append(table(("parameter", "in", "type", "default", "meaning"), rows))
+    if "requestBody" in operation:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
+        parts += [sentences(_BODY), fields]
+    for exchange in EXAMPLES[method, path]:
+        parts.append(block("sh", exchange.command()))
+        parts.append(exchanges.shown(answers[exchange]))
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
+    parts += ["The answer has these fields.", fields]
+    parts.append(table(("status", "problem type"), _statuses(f"{method} {path}")))
+    return "\n\n".join(parts)
+
+
+def _parameter(parameter: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    name, schema = parameter["name"], parameter["schema"]
+    default = schema.get("default")
+    meaning = parameter.get("description") or MEANINGS[f"path.{name}"]
+    return (
+        f"`{name}`",
+        parameter["in"],
+        _type(schema).removesuffix(" or null"),
+        "required"
+        if parameter["required"]
+        else ""
+        if default is None
+        else f"{default}",
+        meaning,
+    )
+
+
+def _statuses(operation: str) -> Iterator[tuple[str, str]]:
+    """Yield the statuses of an operation with their problem types."""
+    yield "200", "none: it is done"
+    found: dict[int, list[str]] = {}
+    for cls in errors.raised():
+        for status in errors.statuses(cls, operation):
+            link = f"[{errors.short(cls)}](errors.md#{errors.short(cls)})"
+            found.setdefault(status.value, []).append(link)
+    for number in sorted(found):
+        yield f"{number}", ", ".join(found[number])
+
+
+def _fields(
+    schema: dict[str, Any], schemas: dict[str, Any], prefix: str, owner: str | None
+) -> Iterator[tuple[str, str, str]]:
+    """Yield name, type and meaning of each field, with those inside it."""
+    if "$ref" in schema:
+        owner = schema["$ref"].rpartition("/")[2]
+        schema = schemas[owner]
+    if "properties" not in schema:
+        # An object of any keys, which two operations have: their `status`.
+        yield f"`{prefix}status`", "text", MEANINGS["status"]
+        return
+    for name, field in schema["properties"].items():
+        yield f"`{prefix}{name}`", _type(field), meaning(owner, name, field)
+        inner, mark = _inside(field)
+        if inner is not None:
+            yield from _fields(inner, schemas, f"{prefix}{name}{mark}.", None)
+
+
+def meaning(owner: str | None, name: str, field: dict[str, Any]) -> str:
+    """Return what a field means.
+
+    Raises
+    ------
+    LookupError
+        If neither the code nor this file says it.
+    """
+    given = field.get("description") or MEANINGS.get(f"{owner}.{name}")
+    given = given or MEANINGS.get(name)
+    if given is None:
+        msg = f"say in the schema what the field {name!r} of {owner} means"
+        raise LookupError(msg)
+    return str(given)
+
+
+def _inside(field: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Return the schema of the documents in a field, and how to write the step."""
+    if "$ref" in field:
+        return field, ""
+    for each in field.get("anyOf", ()):
+        if "$ref" in each:
+            return each, ""
+    if "$ref" in field.get("items", ()):
+        return field["items"], "[]"
+    values = field.get("additionalProperties")
+    if isinstance(values, dict) and "$ref" in values:
+        return values, ".*"
+    return None, ""
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """Return the type of a field in words."""
+    if "anyOf" in schema:
+        kinds = [each for each in schema["anyOf"] if each.get("type") != "null"]
+        word = " or ".join(_type(each) for each in kinds)
+        return word if len(kinds) == len(schema["anyOf"]) else f"{word} or null"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    word = _WORDS[schema.get("format") or schema.get("type", "object")]
+    values = schema.get("items") or schema.get("additionalProperties")
+    if values:
+        word = f"{word} of {_type(values)}"
+    if "maximum" in schema:
+        word = f"{word} from {schema['minimum']} to {schema['maximum']}"
+    if "maxLength" in schema:
+        word = f"{word} of {schema['maxLength']} characters at most"
+    return word
+
+
+_WORDS: Final = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "object",
+    "date-time": "time",
+}

@@ -1,0 +1,15 @@
+"""Which pages does the reference have?"""
+
+from __future__ import annotations
+
+from scripts.reference import commands, errors, http, settings
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its file name in `docs/reference`."""
+    return {
+        "settings.md": settings.page(),
+        "commands.md": commands.page(),
+        "http.md": http.page(),
+        "errors.md": errors.page(),
+    }

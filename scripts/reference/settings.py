@@ -1,0 +1,103 @@
+"""docs/reference/settings.md: what can an operator set?"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from app.classifier.specification import VerdictRule
+from app.settings import Settings
+from scripts.reference.markdown import block, document, sentences, table
+
+PREFIX: Final = "POSTBAYES_"
+
+_INTRODUCTION: Final = """
+Every setting is an environment variable, or a line of a file: `postbayes.env` in
+the working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command
+line wins over the environment, and the environment over the file. A value that
+cannot be used stops the command with one sentence and exit code 78. Unknown names
+are ignored, so look at the spelling. A running service reads its settings when it
+starts, and not again.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    properties = Settings.model_json_schema()["properties"]
+    overview = table(
+        ("variable", "type", "default"),
+        (
+            (
+                f"[`{variable(name)}`](#{variable(name).lower()})",
+                kind(p),
+                default(name, p),
+            )
+            for name, p in properties.items()
+        ),
+    )
+    example = block(
+        "sh",
+        "# postbayes.env\n"
+        "POSTBAYES_DATABASE_URL=sqlite:////var/lib/postbayes/postbayes.db\n"
+        "POSTBAYES_PORT=8025",
+    )
+    parts = [
+        f"## {variable(name)}\n\n{sentences(p['description'])}\n\n"
+        f"Type: {kind(p)}.\nDefault: {default(name, p)}."
+        for name, p in properties.items()
+    ]
+    file = (
+        "## POSTBAYES_SETTINGS_FILE\n\n"
+        "A file of settings, read in place of `postbayes.env`.\n"
+        "It must exist.\n"
+        "It is the one variable that cannot stand in a file.\n\n"
+        "Type: path.\nDefault: not set."
+    )
+    return document(
+        "Settings", sentences(_INTRODUCTION), example, overview, *parts, file
+    )
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """Return in words which values a setting takes."""
+    if "anyOf" in schema:
+        (only,) = (each for each in schema["anyOf"] if each["type"] != "null")
+        return kind(only)
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    name = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "`true` or `false`",
+        "array": "words, separated by commas",
+    }[schema["type"]]
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{name} from {low:g} to {high:g}"
+    if low is not None:
+        return f"{name}, {low:g} or more"
+    if "exclusiveMinimum" in schema:
+        return f"{name}, more than {schema['exclusiveMinimum']:g}"
+    return name
+
+
+def default(name: str, schema: dict[str, Any]) -> str:
+    """Return the default of a setting as one would write it."""
+    value = schema["default"]
+    shipped = getattr(VerdictRule(), name, None)
+    if value is None and shipped is not None:
+        return f"not set, which is {shipped:.4g}"
+    if value is None:
+        return "not set"
+    if isinstance(value, list | tuple):
+        return f"`{','.join(value)}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    return f"`{value}`"

@@ -1,0 +1,468 @@
+"""The documents say what the code does: nothing is left out, and all of it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import typer
+
+from app import errors
+from app.adapters.cli.main import cli
+from app.adapters.http.errors import problem_type
+from app.settings import Settings
+from scripts.reference import commands as command_pages
+from scripts.reference import errors as error_pages
+from scripts.reference import exchanges
+from scripts.reference import http as http_pages
+from scripts.reference.pages import pages
+from tests.end_to_end.conftest import Service
+from tests.messages import ham, spam
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+# Written for this test's rules; the others have rules and tests of their own.
+PROSE = [
+    DOCS / name
+    for name in ("README", "operating", "connecting", "design", "glossary")
+    for name in [f"{name}.md"]
+] + sorted((DOCS / "reference").glob("*.md"))
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s]*)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+TERM = re.compile(r"^\*\*(.+?)\*\*: ", re.MULTILINE)
+TWO_SENTENCES = re.compile(r"[a-z)`]\. [A-Z]")
+GROUP = typer.main.get_command(cli)
+
+
+def named(path):
+    """Return a path as the repository's own, for test ids."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def text(path):
+    """Return the text of a document."""
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(path, language):
+    """Return the blocks of code of one language in a document."""
+    return [body for name, body in BLOCK.findall(text(path)) if name == language]
+
+
+def anchors(path):
+    """Return what the headings of a document can be linked by."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in HEADING.findall(BLOCK.sub("", text(path)))
+    }
+
+
+@pytest.fixture(scope="module")
+def written():
+    """The pages of the reference, as the code would have them now."""
+    return pages()
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A running service that has learned ten messages, on SQLite."""
+    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    try:
+        service.start()
+        for n in range(5):
+            service.teach(ham(n), "ham")
+            service.teach(spam(n), "spam")
+        yield service
+    finally:
+        service.client.close()
+        service.kill()
+
+
+def shell(service, script, **options):
+    """Run a script of a document against a service, and return what it printed."""
+    service.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", directed(service, script)],
+        env=service.environment,
+        cwd=service.folder,
+        capture_output=True,
+        check=False,
+        **options,
+    )
+    assert 0 == done.returncode, done.stderr.decode()
+    return done.stdout
+
+
+def directed(service, code):
+    """Return code of a document with the address of a service in it."""
+    return code.replace("127.0.0.1:8025", f"127.0.0.1:{service.port}")
+
+
+@pytest.mark.parametrize("name", ["settings", "commands", "http", "errors"])
+def test_the_reference_is_what_the_code_says(written, name):
+    """A stale page fails here: run `python scripts/reference`."""
+    assert written[f"{name}.md"] == text(DOCS / "reference" / f"{name}.md")
+
+
+def test_every_page_of_the_reference_is_written(written):
+    """No page stays behind that no code stands for."""
+    assert sorted(written) == sorted(p.name for p in (DOCS / "reference").iterdir())
+
+
+def test_every_setting_is_documented():
+    """Each field of the settings has a section, and a meaning."""
+    page = text(DOCS / "reference" / "settings.md")
+    variables = [f"POSTBAYES_{name.upper()}" for name in Settings.model_fields]
+
+    assert variables
+    assert [] == [v for v in variables if f"\n## {v}\n" not in page]
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_every_command_and_option_is_documented():
+    """Each command has a section with all its options, a help and exit codes."""
+    page = text(DOCS / "reference" / "commands.md")
+    sections = dict(
+        part.split("\n", 1) for part in page.split("\n## ")[1:] if "\n" in part
+    )
+
+    assert GROUP.commands.keys() == command_pages.EXITS.keys()
+    for name, command in GROUP.commands.items():
+        options = [p for p in command.params if p.param_type_name == "option"]
+
+        assert command.help
+        assert [] == [o for o in options if f"`{o.opts[0]}" not in sections[name]]
+        assert all(parameter.help for parameter in command.params)
+
+
+def test_every_operation_is_documented_with_an_example():
+    """Each path and method of the OpenAPI document has a section and a request."""
+    page = text(DOCS / "reference" / "http.md")
+    operations = {
+        (method.upper(), path)
+        for path, methods in http_pages.openapi()["paths"].items()
+        for method in methods
+    }
+
+    assert operations == exchanges.EXAMPLES.keys()
+    assert [] == [o for o in operations if f"\n## {' '.join(o)}\n" not in page]
+
+
+def test_statuses_are_those_that_the_interface_declares():
+    """The reference and the OpenAPI document agree; a defect's 500 is in one only."""
+    for path, methods in http_pages.openapi()["paths"].items():
+        for method, operation in methods.items():
+            name = f"{method.upper()} {path}"
+            documented = {
+                status.value
+                for cls in error_pages.raised()
+                for status in error_pages.statuses(cls, name)
+            }
+            # The framework adds a 422 wherever there is a parameter.
+            declared = {int(status) for status in operation["responses"]} - {200}
+
+            assert documented - {500} <= declared, name
+            assert declared - documented <= {422}, name
+
+
+def test_every_error_is_documented():
+    """Each class at the end of the tree has a section and its problem type."""
+    page = text(DOCS / "reference" / "errors.md")
+    classes = [
+        cls
+        for cls in vars(errors).values()
+        if isinstance(cls, type)
+        and issubclass(cls, errors.PostbayesError)
+        and not cls.__subclasses__()
+    ]
+
+    assert classes
+    assert [] == [c for c in classes if f"\n`{c.__name__}`: " not in page]
+    assert [] == [c for c in classes if f"`{problem_type(c)}`" not in page]
+
+
+def test_the_examples_of_the_reference_are_what_a_server_answers(tmp_path):
+    """Its requests, run by curl in their order, get the answers that it shows."""
+    fresh = Service(f"sqlite:///{tmp_path}/fresh.db", tmp_path)
+    page = DOCS / "reference" / "http.md"
+    before, *requests = blocks(page, "sh")
+    shown = [json.loads(answer) for answer in blocks(page, "json")]
+    try:
+        fresh.start()
+        shell(fresh, before)
+        given = [json.loads(shell(fresh, request)) for request in requests]
+    finally:
+        fresh.client.close()
+        fresh.kill()
+
+    assert len(requests) >= len(exchanges.EXAMPLES)
+    assert shown == [exchanges.fixed(answer) for answer in given]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_links_lead_to_a_page_and_a_heading(path):
+    """A relative link names a file that is there, and a heading in it."""
+    for link in LINK.findall(BLOCK.sub("", text(path))):
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", PROSE, ids=named)
+def test_a_line_of_prose_is_one_sentence(path):
+    """Differences show the sentence that changed; tables and code are as they are."""
+    prose = [
+        line
+        for line in BLOCK.sub("", text(path)).splitlines()
+        if not line.startswith("|")
+    ]
+
+    assert prose
+    assert [] == [line for line in prose if TWO_SENTENCES.search(line)]
+
+
+def test_every_page_is_in_the_index():
+    """A reader finds each page of docs/ from docs/README.md."""
+    index = text(DOCS / "README.md")
+    first = [p for p in PAGES if p.parent.name not in {"experiments", "decisions"}]
+
+    assert [] == [
+        p for p in first if p.name != "README.md" and f"{p.name})" not in index
+    ]
+
+
+def test_python_in_the_documents_runs(service):
+    """Each block is a program; mathematics.md is a doctest and has its own test."""
+    ran = 0
+    for path in PAGES:
+        if path.name == "mathematics.md":
+            continue
+        for code in blocks(path, "python"):
+            exec(compile(directed(service, code), named(path), "exec"), {})  # noqa: S102
+            ran += 1
+
+    assert ran
+    assert 11 == service.client.get("/profiles/default").json()["revision"]
+
+
+def folded(service):
+    """Stop the service once all of its ledger is in the counts."""
+    with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
+        count = "SELECT min(folded_revision = revision) FROM fold, profile"
+        while database.execute(count).fetchone() != (1,):
+            service.client.get("/readyz").raise_for_status()
+    service.stop()
+
+
+def test_sql_in_the_documents_runs(service):
+    """Each query finds something in a database that the service filled."""
+    service.teach(spam(2), "ham")
+    folded(service)
+    queries = [
+        query for query in blocks(DOCS / "operating.md", "sql") if "SELECT" in query
+    ]
+
+    assert len(queries) > 5
+    with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
+        assert all(database.execute(query).fetchall() for query in queries)
+
+
+def test_the_text_of_words_can_be_dropped(service):
+    """After the statements that say so, no word is stored and all counts hold."""
+    folded(service)
+    (statements,) = (
+        query for query in blocks(DOCS / "operating.md", "sql") if "UPDATE" in query
+    )
+    with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
+        database.executescript(statements)
+    service.environment["POSTBAYES_STORE_WORDS"] = "false"
+    service.start()
+    answer = service.classify(spam(3))
+    service.client.delete(f"/feedback/{answer['id']}").raise_for_status()
+
+    assert "spam" == answer["decision"]
+    assert service.audit()[0] == 0
+    for path in service.folder.glob("postbayes.db*"):
+        assert b"subject:" not in path.read_bytes()
+
+
+def test_a_backup_of_a_running_service_is_whole(service, tmp_path):
+    """SQLite's own backup has all that was answered, and passes the audit."""
+    with (
+        closing(sqlite3.connect(service.folder / "postbayes.db")) as database,
+        closing(sqlite3.connect(tmp_path / "copy.db")) as copy,
+    ):
+        database.backup(copy)
+    service.environment["POSTBAYES_DATABASE_URL"] = f"sqlite:///{tmp_path}/copy.db"
+    code, audit = service.audit()
+
+    assert (0, 0) == (code, audit["difference"])
+    assert 10 == audit["profiles"]["default"]["ledger_rows"]
+
+
+@pytest.fixture
+def scripts(service):
+    """The scripts of docs/connecting.md as files, and how to run them."""
+    for code in blocks(DOCS / "connecting.md", "sh"):
+        if code.startswith("#!"):
+            path = service.folder / re.search(r"^# ([\w-]+)", code, re.MULTILINE)[1]
+            path.write_text(code)
+            path.chmod(0o755)
+
+    def run(name, *arguments, stdin, away=False, **variables):
+        """Run a script, and return its exit code and what it printed."""
+        port = 1 if away else service.port
+        done = subprocess.run(
+            [service.folder / name, *arguments],
+            input=stdin,
+            env={
+                **service.environment,
+                "POSTBAYES_URL": f"http://127.0.0.1:{port}",
+                **variables,
+            },
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_postbayes_mark_adds_a_header_and_nothing_else(service, scripts):
+    """The message comes out byte for byte, below its verdict, with the same id."""
+    raw = spam(50).replace(b"\n", b"\r\n") + b"\xff no line end"
+
+    code, out = scripts("postbayes-mark", stdin=raw)
+
+    assert (0, b"X-Postbayes: spam\n" + raw) == (code, out)
+    assert service.classify(raw)["id"] == service.classify(out)["id"]
+    envelope = b"From bob@example.org Fri Jan 30 12:00:00 2026\n"
+    marked = envelope + b"X-Postbayes: spam\n" + raw
+    assert (0, marked) == scripts("postbayes-mark", stdin=envelope + raw)
+
+
+def test_postbayes_mark_passes_mail_on_when_the_service_is_away(scripts):
+    """No mail is lost or held back for want of a verdict."""
+    assert (0, spam(1)) == scripts("postbayes-mark", stdin=spam(1), away=True)
+
+
+def test_postbayes_postfix_gives_the_marked_message_back(service, scripts):
+    """The program gets sender, recipients and the message; its exit code is kept."""
+    sendmail = service.folder / "sendmail"
+    sendmail.write_text('#!/bin/sh\necho "$@"; cat; exit 75\n')
+    sendmail.chmod(0o755)
+
+    code, out = scripts(
+        "postbayes-postfix",
+        *("bob@example.org", "ann@example.org", "carl@example.org"),
+        stdin=spam(50),
+        MARK=str(service.folder / "postbayes-mark"),
+        SENDMAIL=str(sendmail),
+    )
+
+    words = b"-G -i -f bob@example.org -- ann@example.org carl@example.org\n"
+    assert (75, words + b"X-Postbayes: spam\n" + spam(50)) == (code, out)
+
+
+def test_postbayes_teach_teaches_or_fails(service, scripts):
+    """A feedback is in the ledger with its source, or the exit code says not."""
+    answer = (0, b"")
+
+    assert answer == scripts("postbayes-teach", "ham", "a b&c", stdin=ham(60))
+    assert 0 != scripts("postbayes-teach", "junk", stdin=ham(61))[0]
+    with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
+        last = "SELECT revision, label, source FROM ledger ORDER BY revision DESC"
+        assert (11, "ham", "a b&c") == database.execute(last).fetchone()
+
+
+def test_commands_of_the_connecting_page_run(service):
+    """Everything but the scripts is run as it stands, in its order."""
+    (service.folder / "message.eml").write_bytes(spam(70))
+    code = [b for b in blocks(DOCS / "connecting.md", "sh") if not b.startswith("#!")]
+
+    printed = shell(service, "\n".join(code)).decode()
+
+    assert '"outcome":"learned"' in printed
+    assert "unchanged: spam" in printed
+    assert '"name":"comments"' in printed
+
+
+def used():
+    """Yield the words of each `postbayes` command in the documents' shell blocks."""
+    for path in PAGES:
+        for code in blocks(path, "sh"):
+            lines = code.replace("\\\n", " ").splitlines()
+            for line in lines:
+                found = re.search(r"(?:^| )postbayes (?=[a-z]+\b)(.*)", line)
+                if found and not line.startswith(("#", "docker")):
+                    yield named(path), shlex.split(found[1], comments=True)
+
+
+def test_commands_in_the_documents_have_the_options_that_they_use():
+    """`postbayes x --y` in a document is a command and an option of it."""
+    lines = list(used())
+
+    assert len(lines) > 8
+    for where, (name, *words) in lines:
+        options = {o for p in GROUP.commands[name].params for o in p.opts}
+        given = {w.partition("=")[0] for w in words if w.startswith("--")}
+
+        assert given <= options, (where, name)
+
+
+def test_requests_in_the_documents_have_an_operation():
+    """Each address of the service in a document is an operation of it."""
+    patterns = [
+        re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
+        for path in [*http_pages.openapi()["paths"], "/docs", "/openapi.json"]
+    ]
+    paths = {
+        path
+        for page in PAGES
+        for path in re.findall(r"127\.0\.0\.1:8025(/[\w/.-]+)", text(page))
+    }
+
+    assert paths
+    assert [] == [p for p in paths if not any(r.fullmatch(p) for r in patterns)]
+
+
+def test_the_glossary_is_sorted_and_has_the_vocabulary():
+    """One word per thing: those that the code is written in are all there."""
+    terms = TERM.findall(text(DOCS / "glossary.md"))
+    vocabulary = re.search(
+        r"\*\*One word per thing\.?\*\*:? (.+)", text(ROOT / "CONTRIBUTING.md")
+    )[1]
+    words = re.sub(r"\(.*?\)|in nats|\.", "", vocabulary).split(",")
+
+    assert sorted(terms, key=str.lower) == terms
+    assert len(words) > 15
+    assert [] == [w for w in words if w.strip().removeprefix("and ") not in terms]
+
+
+def test_each_term_of_the_glossary_is_used():
+    """A word that neither the code nor another page has is not defined either."""
+    sources = [
+        *(ROOT / "app").rglob("*.py"),
+        *(p for p in PAGES if "gloss" not in p.name),
+    ]
+    corpus = "\n".join(text(path) for path in sources).lower()
+    unused = [
+        term
+        for term in TERM.findall(text(DOCS / "glossary.md"))
+        if not re.search(rf"\b{re.escape(term)}s?\b", corpus)
+    ]
+
+    assert [] == unused
