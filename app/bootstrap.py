@@ -92,7 +92,7 @@ class Specify:
 
 
 class Application:
-    """Everything that serves, put together; load it, then start it.
+    """Everything that serves, put together and loaded; start it before it learns.
 
     Parameters
     ----------
@@ -106,6 +106,8 @@ class Application:
         specification(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
+        # What is wrong with a profile shows here, before anything is served.
+        self.live.refresh()
         keeps = settings.scored_days > 0 and settings.scored_rows > 0
         self.recent = Recent(store_words=settings.store_words) if keeps else None
         self.upkeep = Upkeep(
@@ -126,10 +128,6 @@ class Application:
             now,
             store_words=settings.store_words,
         )
-
-    def load(self) -> None:
-        """Load the profiles: what is wrong with them shows here, before serving."""
-        self.live.refresh()
 
     def start(self) -> None:
         """Start the writer."""

@@ -18,6 +18,4 @@ def create() -> FastAPI:
     ``uvicorn --factory app.main:create`` serves it; `postbayes serve` is the
     same with the settings' host, port and log level.
     """
-    application = Application(load_settings())
-    application.load()
-    return create_app(application)
+    return create_app(Application(load_settings()))

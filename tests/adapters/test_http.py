@@ -22,7 +22,6 @@ def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
     url = f"sqlite:///{tmp_path}/postbayes.db"
     application = Application(Settings(_env_file=None, database_url=url, **settings))
-    application.load()
     return TestClient(create_app(application))
 
 
@@ -399,7 +398,6 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     application = Application(
         Settings(_env_file=None, database_url=f"sqlite:///{tmp_path}/p.db")
     )
-    application.load()
 
     async def request():
         app = create_app(application)

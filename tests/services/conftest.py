@@ -14,7 +14,6 @@ from app.settings import Settings
 def running(**settings):
     """Run an application with some settings, whatever the environment says."""
     app = Application(Settings(_env_file=None, **settings))
-    app.load()
     app.start()
     try:
         yield app

@@ -177,7 +177,6 @@ def _digest(message_id: str | None) -> bytes:
 @contextmanager
 def _application() -> Iterator[Application]:
     app = Application(load_settings())
-    app.load()
     app.start()
     try:
         yield app
