@@ -12,6 +12,7 @@ PostbayesError
 │   ├── InvalidObservation
 │   ├── UnreadableSource
 │   ├── MalformedIndex
+│   ├── MalformedTable
 │   └── InvalidSetting
 ├── NotFound
 │   ├── UnknownProfile
@@ -76,6 +77,10 @@ class UnreadableSource(InvalidInput):
 
 class MalformedIndex(InvalidInput):
     """A line of a stream's index is not a label and a path."""
+
+
+class MalformedTable(InvalidInput):
+    """A table is not one, or has not the columns that it is asked for."""
 
 
 class InvalidSetting(InvalidInput):

@@ -29,8 +29,7 @@ CODES: Final = {
     1: "`audit` found a difference; or a defect of Postbayes, with a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
-    3: "`serve` could not begin: its port is in use, or the thresholds contradict "
-    "each other.",
+    3: "`serve` could not begin: its port is in use.",
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
     75: "The database, or the service at `--url`, is away. "
@@ -48,6 +47,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 78, 130),
+    "lab": (0, 2, 65, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
 }

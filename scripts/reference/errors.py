@@ -90,11 +90,17 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("learn", "feedback", "evaluate"),
     ),
     errors.InvalidObservation: Advice(
-        "No request leads here: it is a defect of Postbayes. Please report it.",
+        "Correct the option that the sentence names. No request leads here: at a "
+        "service it is a defect of Postbayes, so please report it.",
+        commands=("lab",),
     ),
     errors.UnreadableSource: Advice(
         "Look at the path and its permissions.",
-        commands=("learn", "classify", "feedback", "evaluate"),
+        commands=("learn", "classify", "feedback", "evaluate", "lab"),
+    ),
+    errors.MalformedTable: Advice(
+        "The sentence names the row, the column or the option.",
+        commands=("lab",),
     ),
     errors.MalformedIndex: Advice(
         "Mend the line whose number the sentence has: a label, a blank and a path.",

@@ -10,6 +10,7 @@ import typer
 from app import __version__, errors
 from app.adapters.cli.console import complain
 from app.adapters.cli.evaluate import evaluate
+from app.adapters.cli.lab import lab
 from app.adapters.cli.learn import learn
 from app.adapters.cli.mail import classify, feedback
 from app.adapters.cli.profiles import audit, profiles
@@ -62,7 +63,7 @@ def options(
     """Take the options that stand before the command."""
 
 
-for command in (serve, learn, classify, feedback, evaluate, audit, profiles):
+for command in (serve, learn, classify, feedback, evaluate, lab, audit, profiles):
     cli.command()(command)
 
 

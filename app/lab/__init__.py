@@ -1,0 +1,1 @@
+"""Naive Bayes on a table: fitted, shown and tried, for teaching and checking."""

@@ -1,0 +1,276 @@
+"""Which columns of a table teach what, under which event model?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from app.bayes.prior import FittedPrior
+from app.bayes.shrinkage import Shrinkage, StatedFraction
+from app.bayes.smoothing import Lidstone
+from app.errors import MalformedTable
+from app.features.words import of_text
+from app.lab.bag import Bag
+from app.lab.categories import Categories
+from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
+from app.lab.measured import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.bayes.spread import Constant
+    from app.lab.exact import ClassPrior, Rule
+    from app.lab.part import Part
+    from app.lab.table import Row, Table
+
+CLASSES_LIMIT: Final = 20
+"""Classes of a target: with more it is a measurement, or a name."""
+
+PLAIN = StatedFraction(0.0)
+"""Maximum likelihood, as in the lectures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the one who asks has chosen.
+
+    Parameters
+    ----------
+    target : str
+        The column that is to be predicted.
+    model : Model
+        What the columns are taken for.
+    columns : tuple of str or None
+        The columns that teach; None for all but the target.
+    kinds : mapping of str to Kind
+        Kinds that overrule the look of a column.
+    smoothing : Rule
+        What becomes of rare and missing counts.
+    prior : ClassPrior
+        The class prior.
+    vocabulary : str or None
+        Words of the text columns; None for those that they hold.
+    constant : {"floor", "drop"}
+        What becomes of a measurement that does not vary.
+    shrinkage : Shrinkage
+        Of the discriminant.
+    """
+
+    target: str
+    model: Model = Model.AUTO
+    columns: tuple[str, ...] | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
+    prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
+    vocabulary: str | None = None
+    constant: Constant = "floor"
+    shrinkage: Shrinkage = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A table, read as labelled examples.
+
+    Parameters
+    ----------
+    target : str
+        The column that is to be predicted.
+    classes : tuple of str
+        Its values; numbers by size, else by name.
+    kinds : mapping of str to Kind
+        The columns that teach, and what they are.
+    parts : mapping of str to Part
+        The columns by event model.
+    prior : ClassPrior
+        The class prior.
+    examples : tuple of (dict, int)
+        Views of each row with a class, and the class.
+    rows : tuple of Row
+        Those rows.
+    notes : tuple of str
+        What was left out, in sentences.
+    """
+
+    target: str
+    classes: tuple[str, ...]
+    kinds: Mapping[str, Kind]
+    parts: Mapping[str, Part]
+    prior: ClassPrior
+    examples: tuple[tuple[dict[str, Any], int], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def model(self, column: str) -> str:
+        """Return the name of the event model of a column."""
+        return next(p.model for p in self.parts.values() if column in p.columns)
+
+    def encode(self, row: Row) -> dict[str, Any]:
+        """Return the views of a row; what is not known is not in them.
+
+        Raises
+        ------
+        MalformedTable
+            If a cell is not of the kind of its column.
+        """
+        return encode(self.parts, row)
+
+
+def encode(parts: Mapping[str, Part], row: Row) -> dict[str, Any]:
+    """Return what each part knows of a row."""
+    views = {name: part.encode(row) for name, part in parts.items()}
+    return {name: x for name, x in views.items() if x is not None}
+
+
+def design(table: Table, choices: Choices) -> Design:
+    """Return how a table is read.
+
+    Raises
+    ------
+    MalformedTable
+        If a column is not there or does not fit, or the target has less than
+        two classes.
+    """
+    target = choices.target
+    classes = _classes(table, target)
+    columns = _columns(table, choices)
+    rows = tuple(row for row in table.rows if target in row.cells)
+    labelled = type(table)(table.columns, rows)
+    notes = _left_out(table, columns, target)
+    kinds = {
+        column: _kind(column, labelled, choices)
+        for column in columns
+        if labelled.known(column)
+    }
+    parts = _parts(kinds, labelled, choices)
+    examples = tuple(
+        (encode(parts, row), classes.index(row.cells[target])) for row in rows
+    )
+    return Design(target, classes, kinds, parts, choices.prior, examples, rows, notes)
+
+
+def _classes(table: Table, target: str) -> tuple[str, ...]:
+    """Return the values of the target."""
+    table.require(target)
+    found = sorted(set(table.known(target)))
+    if len(found) < 2:  # noqa: PLR2004  two are the fewest to choose from
+        has = f"one class only, {found[0]!r}" if found else "no value in any row"
+        msg = (
+            f"the target {target!r} has {has}; naive Bayes chooses between two or more"
+        )
+        raise MalformedTable(msg)
+    if len(found) > CLASSES_LIMIT:
+        msg = (
+            f"the target {target!r} has {len(found)} different values, and at most "
+            f"{CLASSES_LIMIT} are taken for classes; group them first"
+        )
+        raise MalformedTable(msg)
+    if all(is_number(name) for name in found):
+        found.sort(key=float)
+    return tuple(found)
+
+
+def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
+    """Return the columns that are to teach."""
+    chosen = choices.columns
+    if chosen is None:
+        chosen = tuple(c for c in table.columns if c != choices.target)
+    for column in (*chosen, *choices.kinds):
+        table.require(column)
+    for column in choices.kinds:
+        if column not in chosen:
+            msg = f"--as names {column!r}, which is not among the columns that teach"
+            raise MalformedTable(msg)
+    if choices.target in chosen:
+        msg = f"{choices.target!r} is the target; it cannot be a column that teaches"
+        raise MalformedTable(msg)
+    return tuple(c for c in table.columns if c in chosen)
+
+
+def _left_out(table: Table, columns: tuple[str, ...], target: str) -> tuple[str, ...]:
+    """Return what is not known, in sentences."""
+    labelled = [row for row in table.rows if target in row.cells]
+    missing = Counter(c for row in labelled for c in columns if c not in row.cells)
+    notes = []
+    unlabelled = len(table.rows) - len(labelled)
+    if unlabelled:
+        notes.append(f"{unlabelled} of the rows have no {target} and teach nothing.")
+    some = [f"{c} ({n})" for c, n in missing.items() if n < len(labelled)]
+    if some:
+        notes.append(
+            "An empty cell means not known and is left out: " + ", ".join(some) + "."
+        )
+    none = [c for c, n in missing.items() if n == len(labelled)]
+    if none:
+        notes.append("Nothing is known of: " + ", ".join(none) + ".")
+    if len(none) == len(columns):
+        notes.append("No column teaches anything, so the prior decides.")
+    return tuple(notes)
+
+
+def _kind(column: str, table: Table, choices: Choices) -> Kind:
+    """Return the kind of a column, as it was stated or as it looks."""
+    model = choices.model
+    kind = choices.kinds.get(column)
+    if kind is None:
+        return kind_of(column, table, model=model)
+    if kind not in TAKES[model]:
+        takes = " or ".join(sorted(TAKES[model]))
+        msg = f"--as {column}={kind}: the {model} model takes {takes}"
+        raise MalformedTable(msg)
+    return kind
+
+
+def _parts(
+    kinds: Mapping[str, Kind], table: Table, choices: Choices
+) -> dict[str, Part]:
+    """Return the event models, in the order of the kinds."""
+
+    def of(kind: Kind) -> list[str]:
+        return [column for column, k in kinds.items() if k is kind]
+
+    parts: dict[str, Part] = {}
+    smoothing = choices.smoothing
+    if categories := of(Kind.CATEGORY):
+        parts["categories"] = Categories.of(categories, table, smoothing=smoothing)
+    if measured := of(Kind.MEASUREMENT):
+        parts["measurements"] = Measured.of(
+            measured,
+            table,
+            model=(
+                "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
+            ),
+            constant=choices.constant,
+            shrinkage=choices.shrinkage,
+        )
+    bag: Literal["bernoulli", "multinomial"] = (
+        "bernoulli" if choices.model is Model.BERNOULLI else "multinomial"
+    )
+    texts, counts = of(Kind.TEXT), of(Kind.COUNT)
+    vocabulary = _vocabulary(choices.vocabulary, texts)
+    for column in texts:
+        parts[f"text {column}"] = Bag.of_text(
+            column, table, model=bag, vocabulary=vocabulary, smoothing=smoothing
+        )
+    # Under Bernoulli each column is by itself: what is not known of one says
+    # nothing, where in one vocabulary it would be a word that is absent.
+    together = [counts] if bag == "multinomial" and counts else [[c] for c in counts]
+    for group in together:
+        parts[f"counts {group[0]}"] = Bag.of_counts(
+            group, model=bag, smoothing=smoothing
+        )
+    return parts
+
+
+def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
+    """Return the words of a stated vocabulary, split as text is."""
+    if stated is None:
+        return None
+    words = tuple(dict.fromkeys(of_text(stated)))
+    if not words:
+        msg = f"--vocabulary {stated!r} has no word"
+        raise MalformedTable(msg)
+    if not texts:
+        msg = "--vocabulary is for columns of text, and there is none"
+        raise MalformedTable(msg)
+    return words

@@ -1,0 +1,125 @@
+"""What is a probability as a fraction, the way it is written on a board?
+
+Contract of this file: it decides nothing.  Scores, posteriors and decisions
+are those of `app.bayes`; this is the same arithmetic on rational numbers, for
+reading, and the tests compare the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Rule = Lidstone | Epsilon | NoSmoothing
+"""The smoothings that have an exact form."""
+
+ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
+"""The priors that have an exact form."""
+
+WRITTEN_CHARS: Final = 32
+"""Length up to which a fraction is written out; longer ones say nothing."""
+
+FACTORS: Final = 500
+"""Factors up to which a product is computed exactly: its digits add up."""
+
+_SMALL: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A quotient that is not reduced: ``3/6`` says more than ``1/2``.
+
+    Parameters
+    ----------
+    numerator, denominator : Fraction
+        Counts, with pseudo-counts added.
+
+    Examples
+    --------
+    >>> str(Share(Fraction(3), Fraction(6))), Share(Fraction(3), Fraction(6)).value
+    ('3/6', Fraction(1, 2))
+    """
+
+    numerator: Fraction
+    denominator: Fraction
+
+    @property
+    def value(self) -> Fraction:
+        """The number; 0 where nothing was counted."""
+        if not self.denominator:
+            return Fraction(0)
+        return self.numerator / self.denominator
+
+    def __str__(self) -> str:
+        """Return the quotient as it was counted, if whole numbers were."""
+        whole = self.numerator.denominator == self.denominator.denominator == 1
+        return f"{self.numerator}/{self.denominator}" if whole else str(self.value)
+
+
+def rational(number: float) -> Fraction:
+    """Return the fraction that a float was written as.
+
+    Examples
+    --------
+    >>> rational(1 / 3), rational(0.1), rational(1e-7)
+    (Fraction(1, 3), Fraction(1, 10), Fraction(1, 10000000))
+    """
+    near = Fraction(number).limit_denominator(_SMALL)
+    return near if float(near) == number else Fraction(repr(number))
+
+
+def share(smoothing: Rule, *, count: int, total: int, n_values: int) -> Share:
+    """Return the smoothed probability of a count.
+
+    Examples
+    --------
+    >>> str(share(Lidstone(1.0), count=2, total=3, n_values=3))
+    '3/6'
+    >>> str(share(Epsilon(0.01), count=0, total=3, n_values=3))
+    '1/100'
+    """
+    if isinstance(smoothing, Lidstone):
+        alpha = rational(smoothing.alpha)
+        return Share(count + alpha, total + alpha * n_values)
+    if isinstance(smoothing, Epsilon) and not count:
+        return Share(rational(smoothing.epsilon), Fraction(1))
+    return Share(Fraction(count), Fraction(total))
+
+
+def prior_shares(prior: ClassPrior, messages: Sequence[int]) -> tuple[Share, ...]:
+    """Return the prior of each class.
+
+    Examples
+    --------
+    >>> [str(p) for p in prior_shares(SmoothedPrior(1.0), [3, 2])]
+    ['4/7', '3/7']
+    """
+    k, n = len(messages), sum(messages)
+    if isinstance(prior, FixedPrior):
+        stated = [rational(p) for p in prior.probabilities]
+        return tuple(Share(p, Fraction(1)) for p in stated)
+    if isinstance(prior, UniformPrior):
+        return (Share(Fraction(1), Fraction(k)),) * k
+    alpha = rational(prior.alpha) if isinstance(prior, SmoothedPrior) else Fraction(0)
+    return tuple(Share(m + alpha, n + alpha * k) for m in messages)
+
+
+def written(number: Fraction | Share | None) -> str | None:
+    """Return a fraction as text, None where there is none or it is too long."""
+    text = str(number)
+    return None if number is None or len(text) > WRITTEN_CHARS else text
+
+
+def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Return the joint divided by its sum; uniform where all of it is zero."""
+    total = sum(joint)
+    if not total:
+        return (Fraction(1, len(joint)),) * len(joint)
+    return tuple(j / total for j in joint)

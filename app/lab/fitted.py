@@ -1,0 +1,253 @@
+"""What did a table teach, and what does it say of a row?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.bayes.posterior import log_posterior
+from app.bayes.product import Product
+from app.lab.exact import FACTORS, Share, posterior, prior_shares
+from app.lab.part import Learned, Term
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from app.lab.design import Design
+    from app.lab.part import State
+    from app.lab.table import Row
+
+CHUNK = 64
+"""Rows that are summed at a time: their moments are large one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a set of rows adds to the training state.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Rows of each class.
+    states : mapping of str to State
+        Statistics of each part, over the rows in which it is known.
+    """
+
+    messages: NDArray[np.int64]
+    states: Mapping[str, State]
+
+    def __sub__(self, other: Sums) -> Sums:
+        """Return the sums with those of other rows taken back, exactly."""
+        states = {name: s - other.states[name] for name, s in self.states.items()}
+        return Sums(self.messages - other.messages, states)
+
+
+def sums(design: Design, examples: Iterable[tuple[dict[str, Any], int]]) -> Sums:
+    """Return what examples teach."""
+    k = len(design.classes)
+    messages = np.zeros(k, np.int64)
+    waiting: dict[str, list[State]] = {name: [] for name in design.parts}
+    for views, label in examples:
+        messages[label] += 1
+        for name, x in views.items():
+            part, states = design.parts[name], waiting[name]
+            states.append(part.event_model.observe(x, label=label, n_classes=k))
+            if len(states) > CHUNK:
+                states[:] = [part.total(states, n_classes=k)]
+    totals = {
+        name: design.parts[name].total(states, n_classes=k)
+        for name, states in waiting.items()
+    }
+    return Sums(messages, totals)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is said of a row.
+
+    Parameters
+    ----------
+    row : Row
+        The row.
+    actual : str or None
+        Its class, if the row has it.
+    log_joint, log_posterior : ndarray of float64, shape (K,)
+        As `app.bayes` has them.  Unit: nats.
+    factors : tuple of tuple of Fraction, or None
+        Prior and likelihoods of each class, as fractions; None where they are
+        not rational, or too many.
+    terms : tuple of Term
+        The log-joint, taken apart: the prior first.
+    unseen : tuple of str
+        What training has not seen, and was left out.
+    """
+
+    row: Row
+    actual: str | None
+    log_joint: NDArray[np.float64]
+    log_posterior: NDArray[np.float64]
+    factors: tuple[tuple[Fraction, ...], ...] | None
+    terms: tuple[Term, ...]
+    unseen: tuple[str, ...]
+
+    @property
+    def joint(self) -> tuple[Fraction, ...] | None:
+        """P(class) P(row | class) exactly, where that is possible."""
+        if self.factors is None:
+            return None
+        return tuple(prod(f, start=Fraction(1)) for f in self.factors)
+
+    @property
+    def posterior(self) -> tuple[Fraction, ...] | None:
+        """P(class | row) exactly, where that is possible."""
+        joint = self.joint
+        return None if joint is None else posterior(joint)
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """The classes of the largest joint: more than one if they are tied.
+
+        Exactly, where that is possible: two products of the same fractions in
+        another order may differ by a rounding error.
+        """
+        exact = self.joint
+        values = self.log_joint.tolist() if exact is None else exact
+        return tuple(c for c, value in enumerate(values) if value == max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A fitted model of a table.
+
+    Parameters
+    ----------
+    design : Design
+        How the table is read.
+    sums : Sums
+        The training state.
+    log_prior : ndarray of float64, shape (K,)
+        Unit: nats.
+    likelihood : Product
+        The event models of the parts.
+    """
+
+    design: Design
+    sums: Sums
+    log_prior: NDArray[np.float64]
+    likelihood: Product
+
+    @property
+    def priors(self) -> tuple[Share, ...]:
+        """The class prior, exactly."""
+        return prior_shares(self.design.prior, self.sums.messages.tolist())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, in sentences."""
+        return (
+            *self.design.notes,
+            *(
+                note
+                for name, part in self.design.parts.items()
+                for note in part.notes(
+                    self.sums.states[name], self.likelihood.likelihoods[name]
+                )
+            ),
+        )
+
+    def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return ``log P(c) + log P(x | c)`` for each class.  Unit: nats."""
+        joint: NDArray[np.float64] = self.log_prior + self.likelihood(views)
+        return joint
+
+    def learned(self) -> list[Learned]:
+        """Return what was learned, as tables."""
+        return [
+            table
+            for name, part in self.design.parts.items()
+            for table in part.learned(
+                self.sums.states[name],
+                self.likelihood.likelihoods[name],
+                self.design.classes,
+            )
+        ]
+
+    def predict(self, row: Row) -> Prediction:
+        """Return what is said of a row.
+
+        Raises
+        ------
+        MalformedTable
+            If a cell is not of the kind of its column.
+        """
+        design = self.design
+        views = design.encode(row)
+        joint = self.log_joint(views)
+        terms = [Term("prior", "", self.log_prior, seen=True)]
+        unseen = []
+        for name, contributions in self.likelihood.contributions(views).items():
+            part = design.parts[name]
+            of_part = part.terms(row, views[name], contributions)
+            terms += of_part
+            unseen += [f"{t.column} {t.feature}" for t in of_part if not t.seen]
+            unseen += [f"{part.columns[0]} {word}" for word in part.strangers(row)]
+        return Prediction(
+            row,
+            row.cells.get(design.target),
+            joint,
+            log_posterior(joint),
+            self._factors(views),
+            tuple(terms),
+            tuple(unseen),
+        )
+
+    def _factors(
+        self, views: Mapping[str, Any]
+    ) -> tuple[tuple[Fraction, ...], ...] | None:
+        """Return the prior and each probability of a row, by class."""
+        k = len(self.design.classes)
+        found = [[share.value] for share in self.priors]
+        for name, x in views.items():
+            part = self.design.parts[name]
+            factors = part.factors(self.sums.states[name], x, n_classes=k)
+            if factors is None:
+                return None
+            for c in range(k):
+                found[c] += factors[c]
+        if len(found[0]) > FACTORS:
+            return None
+        return tuple(tuple(f) for f in found)
+
+
+def fit(design: Design, learned: Sums | None = None) -> Fitted:
+    """Return the model that a table teaches, or some of its rows.
+
+    Parameters
+    ----------
+    design : Design
+        How the table is read.
+    learned : Sums or None
+        What some of its rows teach; None for all of them.
+
+    Raises
+    ------
+    InvalidObservation
+        If the prior is stated for another number of classes.
+    """
+    state = sums(design, design.examples) if learned is None else learned
+    likelihoods = {
+        name: part.event_model.estimate(state.states[name])
+        for name, part in design.parts.items()
+    }
+    return Fitted(
+        design,
+        state,
+        design.prior.log_prior(state.messages),
+        Product(len(design.classes), likelihoods),
+    )

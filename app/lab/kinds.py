@@ -1,0 +1,159 @@
+"""What is a column: measurements, categories, text or counts?"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from app.errors import MalformedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.lab.table import Table
+
+# Below it, a column of names can be a column of values that are all different.
+NAMES: Final = 20
+"""Rows from which on a word that is different in each of them is a name."""
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+
+class Kind(StrEnum):
+    """What the cells of a column are."""
+
+    MEASUREMENT = "measurement"
+    CATEGORY = "category"
+    TEXT = "text"
+    COUNT = "count"
+
+
+class Model(StrEnum):
+    """What the columns of a table are taken for."""
+
+    AUTO = "auto"
+    CATEGORICAL = "categorical"
+    GAUSSIAN = "gaussian"
+    DISCRIMINANT = "discriminant"
+    BERNOULLI = "bernoulli"
+    MULTINOMIAL = "multinomial"
+    MIXED = "mixed"
+
+
+_WORDS: Final = frozenset({Kind.TEXT, Kind.COUNT})
+_ALL: Final = frozenset(Kind)
+TAKES: Final = {
+    Model.AUTO: _ALL,
+    Model.CATEGORICAL: frozenset({Kind.CATEGORY}),
+    Model.GAUSSIAN: frozenset({Kind.MEASUREMENT}),
+    Model.DISCRIMINANT: frozenset({Kind.MEASUREMENT}),
+    Model.BERNOULLI: _WORDS,
+    Model.MULTINOMIAL: _WORDS,
+    Model.MIXED: _ALL,
+}
+"""The kinds of columns that each model takes."""
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number, written with a point.
+
+    Examples
+    --------
+    >>> [is_number(cell) for cell in ("-1.5e3", ".5", "1,5", "1_000", "nan")]
+    [True, True, False, False, False]
+    """
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def is_count(cell: str) -> bool:
+    """Return whether a cell is a whole number from 0, below 10**9."""
+    return _COUNT.fullmatch(cell) is not None
+
+
+def kind_of(column: str, table: Table, *, model: Model) -> Kind:
+    """Return what a column is for a model, from the look of its cells.
+
+    Parameters
+    ----------
+    column : str
+        A column with at least one cell that is not empty.
+    table : Table
+        The table.
+    model : Model
+        What the column has to fit.
+
+    Raises
+    ------
+    MalformedTable
+        If the column is nothing that the model can take.
+
+    Notes
+    -----
+    Numbers are measurements, unless all of them are 0 and 1.  Text is where
+    most cells are different and of more than one word.  All else is
+    categories.
+    """
+    cells = table.known(column)
+    if model in {Model.GAUSSIAN, Model.DISCRIMINANT}:
+        return Kind.MEASUREMENT
+    if model in {Model.BERNOULLI, Model.MULTINOMIAL}:
+        return _words(column, cells, model)
+    kind = Kind.CATEGORY if model is Model.CATEGORICAL else _guess(column, cells)
+    if kind is Kind.CATEGORY:
+        _require_categories(column, cells, model)
+    return kind
+
+
+def _words(column: str, cells: Sequence[str], model: Model) -> Kind:
+    if all(is_count(cell) for cell in cells):
+        return Kind.COUNT
+    if all(is_number(cell) for cell in cells):
+        wrong = next(cell for cell in cells if not is_count(cell))
+        msg = (
+            f"column {column!r} holds {wrong!r}, but the {model} model takes text, or "
+            "how often a word occurs; --model mixed takes measurements"
+        )
+        raise MalformedTable(msg)
+    return Kind.TEXT
+
+
+def _guess(column: str, cells: Sequence[str]) -> Kind:
+    numbers = sum(is_number(cell) for cell in cells)
+    if numbers == len(cells):
+        return Kind.CATEGORY if set(cells) <= {"0", "1"} else Kind.MEASUREMENT
+    if 2 * numbers > len(cells):
+        wrong = next(cell for cell in cells if not is_number(cell))
+        msg = (
+            f"column {column!r} is neither: {numbers} of its {len(cells)} values are "
+            f"numbers, but {wrong!r} is none; leave the cell empty if the number is "
+            f'not known, or say --as "{column}=category"'
+        )
+        raise MalformedTable(msg)
+    return Kind.TEXT if _is_text(cells) else Kind.CATEGORY
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    longer = sum(len(cell.split()) > 1 for cell in cells)
+    return 2 * longer > len(cells) and 2 * len(set(cells)) > len(cells)
+
+
+def _require_categories(column: str, cells: Sequence[str], model: Model) -> None:
+    if all(is_number(cell) for cell in cells):
+        return
+    way_out = (
+        f'leave it out with --columns, or say --as "{column}=category" '
+        f'or --as "{column}=text"'
+    )
+    if model is Model.CATEGORICAL:
+        way_out = f'leave it out with --columns, or say --as "{column}=category"'
+    if _is_text(cells):
+        msg = f"column {column!r} holds text, not categories; {way_out}"
+        raise MalformedTable(msg)
+    if len(cells) > NAMES and len(set(cells)) == len(cells):
+        msg = (
+            f"column {column!r} is neither numbers nor categories: its {len(cells)} "
+            f"values are all different, like names; {way_out}"
+        )
+        raise MalformedTable(msg)

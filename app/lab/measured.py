@@ -1,0 +1,267 @@
+"""Columns of measurements, under a Gaussian event model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal
+
+from app.bayes.discriminant import Discriminant, DiscriminantLikelihood
+from app.bayes.gaussian import Gaussian, GaussianLikelihood
+from app.bayes.measurements import LIMIT, Measurements
+from app.bayes.moments import MomentSums
+from app.bayes.shrinkage import Shrinkage, StatedFraction
+from app.errors import MalformedTable
+from app.lab.part import Learned, Number, Term
+from app.lab.step import fraction_bits, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.bayes.likelihood import Contributions
+    from app.bayes.spread import Constant
+    from app.lab.table import Row, Table
+
+SHRUNK: Final = 1e-11
+"""Smallest share that is no rounding error; one step of the shrinkage is 1e-10."""
+
+WEAK: Final = 1e-3
+"""Correlation from which on its share can be read."""
+
+READABLE: Final = 10**6
+"""Largest denominator of a fraction that is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Measured columns.
+
+    Parameters
+    ----------
+    model : {"gaussian", "discriminant"}
+        The event model.
+    columns : tuple of str
+        Their names.
+    fraction_bits : int
+        Position of the binary point, as the largest value allows.
+    constant : {"floor", "drop"}
+        What becomes of a column that does not vary.
+    shrinkage : Shrinkage
+        Share of the uncorrelated target, for the discriminant.
+    """
+
+    model: Literal["gaussian", "discriminant"]
+    columns: tuple[str, ...]
+    fraction_bits: int
+    constant: Constant
+    shrinkage: Shrinkage
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        table: Table,
+        *,
+        model: Literal["gaussian", "discriminant"],
+        constant: Constant,
+        shrinkage: Shrinkage,
+    ) -> Measured:
+        """Return the part with a step that fits the values of a table.
+
+        Raises
+        ------
+        MalformedTable
+            If a cell is no number, or the columns' units are too far apart.
+        """
+        return cls(
+            model=model,
+            columns=tuple(columns),
+            fraction_bits=fraction_bits(columns, table),
+            constant=constant,
+            shrinkage=shrinkage,
+        )
+
+    @property
+    def event_model(self) -> Gaussian | Discriminant:
+        """The model of `app.bayes`."""
+        if self.model == "gaussian":
+            return Gaussian(fraction_bits=self.fraction_bits, constant=self.constant)
+        return Discriminant(
+            fraction_bits=self.fraction_bits,
+            constant=self.constant,
+            shrinkage=self.shrinkage,
+        )
+
+    def encode(self, row: Row) -> Measurements | None:
+        """Return the measurements of a row in fixed point."""
+        found = {}
+        for field, column in enumerate(self.columns):
+            if column in row.cells:
+                found[field] = number(row, column)
+                if abs(found[field]) > math.ldexp(LIMIT, -self.fraction_bits):
+                    msg = (
+                        f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
+                        "a thousand times what is in the table"
+                    )
+                    raise MalformedTable(msg)
+        bits = self.fraction_bits
+        return Measurements.of(found, fraction_bits=bits) if found else None
+
+    def total(self, states: Iterable[MomentSums], *, n_classes: int) -> MomentSums:
+        """Return the sum of training states."""
+        return MomentSums.sum(states, n_classes=n_classes)
+
+    def notes(
+        self,
+        state: MomentSums,
+        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+    ) -> list[str]:
+        """Return which columns were left out, and how far the rest was shrunk."""
+        notes = []
+        kept = set(likelihood.ids.tolist())
+        dropped = [c for field, c in enumerate(self.columns) if field not in kept]
+        if dropped:
+            why = "constant in some class"
+            if self.model == "discriminant":
+                why = "not every row has it, or it varies nowhere"
+            left_out = ", ".join(dropped)
+            notes.append(f"Left out by the {self.model} model: {left_out} ({why}).")
+        if isinstance(likelihood, DiscriminantLikelihood):
+            shrunk = self._shrunk(state, likelihood)
+            if shrunk > SHRUNK:
+                why = ""
+                if self.shrinkage == StatedFraction(0.0):
+                    why = ", because the matrix is singular"
+                notes.append(f"The correlations are shrunk by {shrunk:.2g}{why}.")
+        return notes
+
+    def learned(
+        self,
+        state: MomentSums,
+        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+        classes: Sequence[str],
+    ) -> list[Learned]:
+        """Return the means and variances of the classes, or the covariance."""
+        fields = likelihood.ids.tolist()
+        rows = dict(zip(state.ids.tolist(), range(state.ids.size), strict=True))
+        names = tuple(self.columns[field] for field in fields)
+        means = [
+            tuple(
+                _shown(float(value), self._mean(state, rows[field], c))
+                for c, value in enumerate(likelihood.means[i])
+            )
+            for i, field in enumerate(fields)
+        ]
+        if isinstance(likelihood, DiscriminantLikelihood):
+            used = likelihood.covariance
+            covariance = [
+                tuple(
+                    _shown(
+                        float(used[i, j]),
+                        self._pooled(state, rows[f], rows[g]),
+                        scale=math.sqrt(used[i, i] * used[j, j]),
+                    )
+                    for j, g in enumerate(fields)
+                )
+                for i, f in enumerate(fields)
+            ]
+            return [
+                Learned(
+                    "mean of each class",
+                    tuple(classes),
+                    tuple(zip(names, means, strict=True)),
+                ),
+                Learned(
+                    "covariance, shared by the classes",
+                    names,
+                    tuple(zip(names, covariance, strict=True)),
+                ),
+            ]
+        tables = []
+        for i, field in enumerate(fields):
+            variances = tuple(
+                _shown(float(value), self._variance(state, rows[field], c))
+                for c, value in enumerate(likelihood.variances[i])
+            )
+            lines = (("mean", means[i]), ("variance", variances))
+            title = f"p({names[i]} | class), normal"
+            tables.append(Learned(title, tuple(classes), lines))
+        return tables
+
+    def terms(
+        self, row: Row, x: Measurements, contributions: Contributions
+    ) -> list[Term]:
+        """Return what each measurement adds, and what every row gets."""
+        terms = []
+        if self.model == "discriminant":
+            term = Term("(all)", "density at the mean", contributions.constant, True)
+            terms.append(term)
+        for field, nats, seen in zip(
+            x.ids.tolist(), contributions.features, contributions.seen, strict=True
+        ):
+            column = self.columns[field]
+            terms.append(Term(column, row.cells[column], nats, bool(seen)))
+        return terms
+
+    def strangers(self, row: Row) -> list[str]:
+        """Return nothing: a number is never new."""
+        del row
+        return []
+
+    def factors(self, state: MomentSums, x: Measurements, *, n_classes: int) -> None:
+        """Return nothing: densities are not rational."""
+        del state, x, n_classes
+
+    def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
+        n = int(state.counts[row, c])
+        return Fraction(state.sums[row, c], n * 2**self.fraction_bits) if n else None
+
+    def _variance(self, state: MomentSums, row: int, c: int) -> Fraction | None:
+        n = int(state.counts[row, c])
+        if not n:
+            return None
+        spread = n * state.squares[row, c] - state.sums[row, c] ** 2
+        return Fraction(spread, n**2 * 4**self.fraction_bits)
+
+    def _shrunk(self, state: MomentSums, likelihood: DiscriminantLikelihood) -> float:
+        """Return the share that was taken from the correlations."""
+        rows = state.ids.searchsorted(likelihood.ids).tolist()
+        covariance = likelihood.covariance
+        pairs = [
+            (abs(self._pooled(state, row, column)), i, j)
+            for i, row in enumerate(rows)
+            for j, column in enumerate(rows[:i])
+        ]
+        found = [
+            (float(exact) / scale, abs(float(covariance[i, j])) / scale)
+            for exact, i, j in pairs
+            for scale in [math.sqrt(covariance[i, i] * covariance[j, j])]
+        ]
+        # By the strongest correlation: of a weak one, rounding leaves nothing.
+        before, after = max(found, default=(0.0, 0.0))
+        return 1 - after / before if before > WEAK else 0.0
+
+    def _pooled(self, state: MomentSums, row: int, column: int) -> Fraction:
+        n_rows = int(state.messages.sum())
+        scatter = Fraction(0)
+        for c, n in enumerate(state.messages.tolist()):
+            if n:
+                crossed = state.sums[row, c] * state.sums[column, c]
+                scatter += state.products[row, column, c] - Fraction(crossed, n)
+        pooled: Fraction = scatter / (n_rows * 4**self.fraction_bits)
+        return pooled
+
+
+def _shown(value: float, exact: Fraction | None, *, scale: float = 0.0) -> Number:
+    """Return a number with its fraction, if that is what the model uses.
+
+    A difference of 1e-12 of `scale` is a rounding error.
+    """
+    if exact is None:
+        return Number(value, note="from all classes")
+    if not math.isclose(value, exact, rel_tol=1e-9, abs_tol=1e-12 * scale):
+        return Number(value, note=f"instead of {float(exact):.4g}")
+    if exact.denominator > READABLE:
+        return Number(value)
+    return Number(value, str(exact))

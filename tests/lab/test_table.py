@@ -1,0 +1,61 @@
+"""What a CSV file is read as."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.errors import MalformedTable
+from app.lab.table import listed, read_table, read_text
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(delimiter):
+    """Whatever stands most often in the header."""
+    table = read_text(f"a{delimiter} b\n1{delimiter}2 3\n")
+
+    assert ("a", "b") == table.columns
+    assert {"a": "1", "b": "2 3"} == table.rows[0].cells
+
+
+def test_a_table_of_one_column_is_a_table():
+    """No delimiter is needed; empty lines are no rows."""
+    table = read_text("\nclass\nham\n\nspam\n")
+
+    assert ["ham", "spam"] == table.known("class")
+
+
+def test_quoted_cells_hold_delimiters_and_quotes():
+    """As RFC 4180 has it."""
+    (row,) = read_text('a,b\n"1, 2","say ""hi"""\n').rows
+
+    assert {"a": "1, 2", "b": 'say "hi"'} == row.cells
+
+
+def test_what_a_spreadsheet_saves_is_read(tmp_path):
+    """A byte order mark and line ends of another system are not data."""
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"\xef\xbb\xbfa;b\r\n1;\r\n")
+    table = read_table(path)
+
+    assert ("a", "b") == table.columns
+    assert {"a": "1"} == table.rows[0].cells
+
+
+def test_names_are_listed():
+    """None is said as such."""
+    assert ("'a', 'b'", "none") == (listed(("a", "b")), listed(()))
+
+
+@example("a;b\n1;2\n")
+@given(st.text(max_size=60) | st.text('ab,;"\n\r', max_size=60))
+def test_any_text_is_a_table_or_refused(text):
+    """Nothing but the one error, whatever is in the file."""
+    try:
+        table = read_text(text)
+    except MalformedTable:
+        return
+
+    assert table.rows
+    assert all(row.cells.keys() <= set(table.columns) for row in table.rows)
