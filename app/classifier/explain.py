@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from app.classifier.score import Verdict
     from app.classifier.snapshot import Snapshot
     from app.features.observation import Observation
@@ -27,7 +29,7 @@ class Entry:
         Text of the feature; ``"#"`` and its id in hex where the text is not
         kept; the kind in brackets for the other two.
     view : str or None
-        View of the feature; None for the prior.
+        View of the feature; None for the prior and the rest.
     log_odds : float
         What it adds. Unit: nats; positive speaks for spam.
     features : int
@@ -65,7 +67,7 @@ def explain(
         What was seen of the message.
     strongest : int
         How many features to list: those with the largest absolute
-        contribution, ties by id.
+        contribution, ties by view and id.
 
     Returns
     -------
@@ -73,20 +75,17 @@ def explain(
         The prior, the strongest features in falling order of strength, and
         the rest.
     """
-    specification = snapshot.specification
-    labels = specification.labels
-    view = specification.classifiers[specification.verdict.classifier].view
-    x = observation.views[view]
-    names = observation.names.get(view, ())
-
-    known = np.flatnonzero(verdict.seen)
-    order = np.argsort(-np.abs(verdict.contributions[known]), kind="stable")
-    listed = known[order[: max(0, strongest)]]
-    rest = known[order[listed.size :]]
-    counts = snapshot.tables[view].look_up(x.ids[listed], "presence")
-
-    def by_label(row: np.ndarray) -> dict[str, int]:
-        return dict(zip(labels, row.tolist(), strict=True))
+    labels = snapshot.specification.labels
+    views = list(verdict.contributions)
+    known = [np.flatnonzero(verdict.seen[view]) for view in views]
+    # Feature k of all views together is the one at `position[k]` of its view.
+    position = np.concatenate(known)
+    owner = np.repeat(np.arange(len(views)), [at.size for at in known])
+    value = np.concatenate(
+        [verdict.contributions[view][at] for view, at in zip(views, known, strict=True)]
+    )
+    order = np.argsort(-np.abs(value), kind="stable")
+    listed, rest = np.split(order, [max(0, strongest)])
 
     entries = [
         Entry(
@@ -95,28 +94,37 @@ def explain(
             view=None,
             log_odds=verdict.prior,
             features=0,
-            messages=by_label(snapshot.messages),
+            messages=_by_label(labels, snapshot.messages),
         )
     ]
-    entries += [
-        Entry(
-            kind="feature",
-            feature=names[i] if names else f"#{int(x.ids[i]) % 2**64:016x}",
-            view=view,
-            log_odds=float(verdict.contributions[i]),
-            features=1,
-            messages=by_label(counts[k]),
+    for k in listed.tolist():
+        view, at = views[owner[k]], int(position[k])
+        ids = observation.views[view].ids[at : at + 1]
+        names = observation.names.get(view)
+        counts = snapshot.tables[view].look_up(ids, "presence")[0]
+        entries.append(
+            Entry(
+                kind="feature",
+                feature=names[at] if names else f"#{int(ids[0]) % 2**64:016x}",
+                view=view,
+                log_odds=float(value[k]),
+                features=1,
+                messages=_by_label(labels, counts),
+            )
         )
-        for k, i in enumerate(listed.tolist())
-    ]
     entries.append(
         Entry(
             kind="rest",
             feature="(rest)",
-            view=view,
-            log_odds=float(verdict.contributions[rest].sum()),
+            view=None,
+            log_odds=float(value[rest].sum()),
             features=int(rest.size),
             messages={},
         )
     )
     return tuple(entries)
+
+
+def _by_label(labels: tuple[str, ...], counts: NDArray[np.int64]) -> dict[str, int]:
+    """Return counts by the label that they belong to."""
+    return dict(zip(labels, counts.tolist(), strict=True))

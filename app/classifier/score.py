@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.likelihood import Contributions
     from app.bayes.sparse import SparseCounts
     from app.classifier.snapshot import Snapshot
 
@@ -63,13 +63,14 @@ class Verdict:
     views : mapping of str to ViewScore
         What each classifier says by itself.
     prior : float
-        What the class prior adds to `log_odds`. Unit: nats.
-    contributions : ndarray of float64, shape (n,)
-        What each feature adds to `log_odds`, in the order of the features of
-        the deciding classifier's view; they and `prior` sum to `log_odds`.
+        What the class prior adds to `log_odds`, and with it what the event
+        models add for every message alike. Unit: nats.
+    contributions : mapping of str to ndarray of float64, shape (n,)
+        View by view, what each feature adds to `log_odds`, in the order of the
+        view's features; all of them and `prior` sum to `log_odds`.
         Unit: nats.
-    seen : ndarray of bool, shape (n,)
-        Which of the features have been seen before.
+    seen : mapping of str to ndarray of bool, shape (n,)
+        View by view, which of the features have been seen before.
     """
 
     decision: Decision
@@ -79,8 +80,8 @@ class Verdict:
     log_posterior: NDArray[np.float64]
     views: Mapping[str, ViewScore]
     prior: float
-    contributions: NDArray[np.float64]
-    seen: NDArray[np.bool_]
+    contributions: Mapping[str, NDArray[np.float64]]
+    seen: Mapping[str, NDArray[np.bool_]]
 
 
 def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
@@ -88,10 +89,11 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
 
     Notes
     -----
-    With :math:`f_{ic}` the log-likelihood of feature *i* in class *c* and
-    *n* the number of features of the message, the verdict's joint is
+    With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
+    classifier of term *t*, :math:`w_t` the term's weight and :math:`g_t(n)` its
+    normaliser for the *n* features of the message, the verdict's joint is
 
-    .. math:: J_c = \log \pi_c + \frac{s}{\sqrt n} \sum_i f_{ic}
+    .. math:: J_c = \log \pi_c + \sum_t w_t \, g_t(n) \sum_i f_{tic}
 
     (`app.classifier.specification.VerdictRule` says why).  The log-odds of a
     set of classes against the rest is a difference of two log-sum-exps, which
@@ -103,6 +105,7 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
     spam = specification.spam_mask
     rule = specification.verdict
     scores: dict[str, ViewScore] = {}
+    said: dict[str, Contributions] = {}
     for name, model in specification.classifiers.items():
         parts = snapshot.likelihoods[name].contributions(views[model.view])
         joint = snapshot.log_prior + parts.constant + parts.features.sum(axis=0)
@@ -112,16 +115,26 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
             log_odds=log_odds(joint, spam),
             features=int(np.count_nonzero(parts.seen)),
         )
-        if name == rule.classifier:
-            deciding = parts
+        said[name] = parts
 
-    log_prior = rule.prior.log_prior(snapshot.messages)
-    evidence = deciding.features * (rule.scale / math.sqrt(max(1, deciding.seen.size)))
-    joint = log_prior + evidence.sum(axis=0)
-    weights, constant = odds_weights(joint, spam)
-    contributions = evidence @ weights
-    prior = float(log_prior @ weights + constant)
-    total = prior + float(contributions.sum())
+    joint = rule.prior.log_prior(snapshot.messages)
+    constant = joint.copy()
+    evidence: dict[str, NDArray[np.float64]] = {}
+    seen: dict[str, NDArray[np.bool_]] = {}
+    for term in rule.terms:
+        parts = said[term.classifier]
+        view = specification.classifiers[term.classifier].view
+        factor = term.weight * term.normaliser.factor(parts.seen.size)
+        added = parts.features * factor
+        constant += parts.constant * factor
+        joint = joint + parts.constant * factor + added.sum(axis=0)
+        # Two terms may take one view in two ways: one entry for each feature.
+        evidence[view] = evidence[view] + added if view in evidence else added
+        seen[view] = seen[view] | parts.seen if view in seen else parts.seen
+    weights, offset = odds_weights(joint, spam)
+    contributions = {view: added @ weights for view, added in evidence.items()}
+    prior = float(constant @ weights + offset)
+    total = prior + sum(float(of_view.sum()) for of_view in contributions.values())
     return Verdict(
         decision=_decide(snapshot, total),
         label=int(np.argmax(joint)),
@@ -131,7 +144,7 @@ def score(snapshot: Snapshot, views: Mapping[str, SparseCounts]) -> Verdict:
         views=scores,
         prior=prior,
         contributions=contributions,
-        seen=deciding.seen,
+        seen=seen,
     )
 
 
