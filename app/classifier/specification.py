@@ -157,9 +157,9 @@ class Term:
 # 1-ROCA in per cent, lam at the threshold ln 9):
 #
 #     sum of the four views'    spamassassin          enron, mean of six
-#     sum / root of n           0.142   lam 1.61      0.085   lam 1.07
-#     mean                      0.104       1.48      0.201       1.93
-#     mean with 20 more         0.101       1.41      0.064       1.11
+#     sum / root of n           0.163   lam 1.51      0.087   lam 1.10
+#     mean                      0.101       1.38      0.206       1.94
+#     mean with 20 more         0.101       1.35      0.064       1.02
 #
 # A mean alone takes a message of five features for as well known as one of
 # 500. From 10 to 50 more are alike, and so are weights from 3 to 5. Look again
