@@ -14,6 +14,7 @@ from app.features.headers import header_words
 from app.features.identity import digest
 from app.features.observation import Observation
 from app.features.pairs import pairs
+from app.features.tricks import of_words
 from app.features.words import marked_words, sequences
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Until the first release it stays 1: no profile is older than it.
 
 
 def extract(message: Message) -> Observation:
-    """Return the features of a message.
+    r"""Return the features of a message.
 
     Notes
     -----
@@ -38,13 +39,13 @@ def extract(message: Message) -> Observation:
     Examples
     --------
     >>> from app.mail.parse import parse
-    >>> views = extract(parse(b"Good morning")).views
+    >>> views = extract(parse(b"Subject: Lunch\n\nGood morning")).views
     >>> {name: x.size for name, x in views.items()}
-    {'words': 2, 'headers': 0, 'pairs': 1, 'grams': 11}
+    {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 16}
     """
     read = sequences(message)
     occurrences = Counter(chain.from_iterable(read))
-    occurrences.update(marked_words(message))
+    occurrences.update(of_words(occurrences) + marked_words(message))
     texts = list(occurrences)
     ids = ids_of(texts)
     counts = np.fromiter(occurrences.values(), np.int64, len(texts))

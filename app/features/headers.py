@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from app.features.addresses import address_words
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ def header_words(message: Message) -> list[str]:
     --------
     >>> from app.mail.parse import parse
     >>> header_words(parse(b"Subject: Lunch\nFrom: bob@example.com\n\nAt noon?\n"))
-    ['subject:lunch', 'from:bob', 'from:example.com']
+    ['subject:lunch', 'from:bob', 'from:example.com', 'from:shape:a']
     """
     found: list[str] = []
     for header in message.headers:
         rule = HEADERS.get(header.name)
         if rule is not None:
             found += rule(header)
+    found += address_words(message)
+    found += ["defect:" + defect for defect in message.defects]
     return found
 
 

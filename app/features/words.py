@@ -8,12 +8,18 @@ looks like a tagged one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from app.features.tokens import of_name, of_text
+from app.features import links, tricks
+from app.features.files import file_words
+from app.features.tokens import of_text
 
 if TYPE_CHECKING:
     from app.mail.message import Message
+
+
+# Texts that are not read where they stand.
+_APART: Final = frozenset({"alt", "hidden"})
 
 
 def sequences(message: Message) -> list[list[str]]:
@@ -29,7 +35,9 @@ def sequences(message: Message) -> list[list[str]]:
     [['lunch'], ['at', 'noon', '?']]
     """
     found = [of_text(message.header("subject"))]
-    found += [of_text(text.content) for text in message.texts if text.place != "alt"]
+    found += [
+        of_text(text.content) for text in message.texts if text.place not in _APART
+    ]
     return found
 
 
@@ -37,8 +45,13 @@ def marked_words(message: Message) -> list[str]:
     """Return the words that do not stand in the text itself, tagged by place."""
     found: list[str] = []
     for text in message.texts:
-        if text.place == "alt":
-            found += ["alt:" + word for word in of_text(text.content)]
+        if text.place in _APART:
+            tag = text.place + ":"
+            found += [tag + word for word in of_text(text.content)]
+        else:
+            found += tricks.of_text(text.content)
+    found += tricks.of_text(message.header("subject"))
     for link in message.links:
-        found += ["link:" + word for word in of_name(link.url)]
+        found += links.of_link(link)
+    found += file_words(message)
     return found

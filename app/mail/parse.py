@@ -10,8 +10,14 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.mail import charset, headers, html, links, transfer
-from app.mail.limits import MAX_BYTES, MAX_LINES, MAX_LINKS, MAX_TEXT_CHARS
+from app.mail import charset, files, headers, html, links, transfer
+from app.mail.limits import (
+    MAX_BYTES,
+    MAX_LINES,
+    MAX_LINKS,
+    MAX_PARTS,
+    MAX_TEXT_CHARS,
+)
 from app.mail.message import Header, Link, Message, Part, Place, Text
 from app.mail.tree import Node, build
 
@@ -119,6 +125,10 @@ class _Reader:
         if defect:
             self.defects.add(defect)
         media_type = node.media_type
+        # A multipart without parts: its boundary is missing or wrong.
+        shown = media_type.startswith(("text/", "multipart/"))
+        shown = shown and node.disposition != "attachment"
+        kind = "" if shown else files.kind(content)
         part = Part(
             media_type=media_type,
             charset=node.charset,
@@ -128,12 +138,14 @@ class _Reader:
             size=len(content),
             depth=node.depth,
             fingerprint=_fingerprint(content),
+            kind=kind,
+            members=self.list_members(content) if kind == "zip" else (),
         )
         self.parts.append(part)
-        # A multipart without parts: its boundary is missing or wrong.
-        shown = media_type.startswith(("text/", "multipart/"))
-        if not shown or part.disposition == "attachment":
+        if not shown:
             return
+        if b"begin " in content:
+            content = self.take_uuencoded(content, node.depth)
         text, as_declared = charset.decode(content, node.charset)
         if not as_declared:
             self.defects.add("charset-mismatch")
@@ -143,12 +155,43 @@ class _Reader:
         else:
             self.add_links(links.in_text(self.add_text(place or "plain", text)))
 
+    def list_members(self, content: bytes) -> tuple[str, ...]:
+        """Return the names in an archive."""
+        names, defect = files.members(content)
+        if defect:
+            self.defects.add(defect)
+        return names
+
+    def take_uuencoded(self, content: bytes, depth: int) -> bytes:
+        """Return a text without the files that are uuencoded in it."""
+        content, found, defect = transfer.without_uuencoded(content)
+        if defect:
+            self.defects.add(defect)
+        for filename, file in found[: max(0, MAX_PARTS - len(self.parts))]:
+            kind = files.kind(file)
+            self.parts.append(
+                Part(
+                    media_type="application/octet-stream",
+                    charset="",
+                    encoding="x-uuencode",
+                    disposition="",
+                    filename=headers.decode_value(filename)[0],
+                    size=len(file),
+                    depth=depth,
+                    fingerprint=_fingerprint(file),
+                    kind=kind,
+                    members=self.list_members(file) if kind == "zip" else (),
+                )
+            )
+        return content
+
     def _add_page(self, page: html.Page, place: Place) -> None:
         """Keep what an HTML part shows."""
         self.defects.update(page.defects)
         self.add_text(place, page.text)
         for text in page.alternatives:
             self.add_text("alt", text)
+        self.add_text("hidden", page.hidden)
         self.add_links(page.links)
 
 
