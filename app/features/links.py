@@ -22,7 +22,8 @@ _AUTHORITY: Final = re.compile(
 )
 _PORT: Final = re.compile(r":\d{0,10}\Z", re.ASCII)
 # Dotted, decimal, octal and hexadecimal addresses (WHATWG URL, 3.5).
-_NUMERIC: Final = re.compile(r"(?:(?:0x[0-9a-f]{0,20}|\d{1,20})\.?){1,4}\Z", re.ASCII)
+_NUMBER: Final = r"(?:0x[0-9a-f]{0,20}+|\d{1,20}+)"
+_NUMERIC: Final = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}\.?\Z", re.ASCII)
 _DOTTED: Final = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}\Z", re.ASCII)
 # Letters and digits that nobody has to escape.
 _ESCAPED: Final = re.compile(r"%(?:3[0-9]|[46][1-9a-f]|[57][0-9a])", re.IGNORECASE)
