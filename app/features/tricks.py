@@ -33,7 +33,8 @@ _SPACED: Final = re.compile(
     r"(?<![^\W_])(?:[^\W\d_][ .*-]{1,2}){3,30}[^\W\d_](?![^\W_])"
 )
 _MARKS: Final = re.compile(r"[ .*-]+")
-_CONSONANTS: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
+# The one word of five consonants that every mail has is "https".
+_CONSONANTS: Final = re.compile(r"(?!https)[bcdfghjklmnpqrstvwxz]{5}")
 _MAX_FOUND: Final = 100
 
 

@@ -38,6 +38,7 @@ def test_what_is_done_to_words_is_seen(text, expected):
     [
         ("hello", []),
         ("strength", []),
+        ("https", []),
         ("xkqzv", ["random:1"]),
         ("a1xkqzvfptq", ["random:2"]),
         ("x" * 40, ["random:8"]),
