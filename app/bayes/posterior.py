@@ -51,19 +51,21 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     return normalised
 
 
-def log_odds(log_joint: NDArray[np.float64], spam: NDArray[np.bool_]) -> float:
+def log_odds(
+    log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """Return the log-odds that a message is in one of the `spam` classes.
 
     Parameters
     ----------
-    log_joint : ndarray of float64, shape (K,)
+    log_joint : ndarray of float64, shape (..., K)
         Log-joint or log-posterior of each class.  Unit: nats.
     spam : ndarray of bool, shape (K,)
         The classes that stand on the one side; all others stand on the other.
 
     Returns
     -------
-    float
+    ndarray of float64, shape (...)
         ``log P(spam classes | x) - log P(other classes | x)``.  Unit: nats.
         Where every class is impossible, the log-odds of the uniform
         distribution over the classes.
@@ -76,14 +78,15 @@ def log_odds(log_joint: NDArray[np.float64], spam: NDArray[np.bool_]) -> float:
     Examples
     --------
     >>> spam = np.array([False, True, True])
-    >>> round(log_odds(np.log([0.25, 0.25, 0.5]), spam), 12)
+    >>> round(float(log_odds(np.log([0.25, 0.25, 0.5]), spam)), 12)
     1.098612288668
     """
     _require_two_sides(spam)
     relative = log_posterior(log_joint)
-    return float(
-        np.logaddexp.reduce(relative[spam]) - np.logaddexp.reduce(relative[~spam])
-    )
+    odds: NDArray[np.float64] = np.logaddexp.reduce(
+        relative[..., spam], axis=-1
+    ) - np.logaddexp.reduce(relative[..., ~spam], axis=-1)
+    return odds
 
 
 def odds_weights(

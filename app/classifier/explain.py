@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from app.classifier.score import Verdict
     from app.classifier.snapshot import Snapshot
@@ -30,7 +31,7 @@ class Entry:
         Text of the feature; ``"#"`` and its id in hex where the text is not
         kept; the kind in brackets for the other two.
     view : str or None
-        View of the feature; None for the prior.
+        View of the feature; None for the prior and the rest.
     log_odds : float
         What it adds. Unit: nats; positive speaks for spam.
     features : int
@@ -38,7 +39,7 @@ class Entry:
     messages : mapping of str to int
         For a feature, in how many learned messages of each label it was; for
         the prior, how many messages of each label were learned; empty for
-        the rest.
+        measurements and for the rest.
     """
 
     kind: Literal["prior", "feature", "rest"]
@@ -68,7 +69,7 @@ def explain(
         What was seen of the message.
     strongest : int
         How many features to list: those with the largest absolute
-        contribution, ties by id.
+        contribution, ties by view and id.
 
     Returns
     -------
@@ -76,25 +77,17 @@ def explain(
         The prior, the strongest features in falling order of strength, and
         the rest.
     """
-    specification = snapshot.specification
-    labels = specification.labels
-    view = specification.classifiers[specification.verdict.classifier].view
-    x = observation.views.get(view, SparseCounts.of({}))
-    names = observation.names.get(view, ())
-
-    known = np.flatnonzero(verdict.seen)
-    order = np.argsort(-np.abs(verdict.contributions[known]), kind="stable")
-    listed = known[order[: max(0, strongest)]]
-    rest = known[order[listed.size :]]
-    table = snapshot.tables[view]
-    counts = (
-        table.look_up(x.ids[listed], "presence")
-        if isinstance(table, FeatureTable)
-        else np.zeros((listed.size, len(labels)), np.int64)
+    labels = snapshot.specification.labels
+    views = list(verdict.contributions)
+    known = [np.flatnonzero(verdict.seen[view]) for view in views]
+    # Feature k of all views together is the one at `position[k]` of its view.
+    position = np.concatenate(known)
+    owner = np.repeat(np.arange(len(views)), [at.size for at in known])
+    value = np.concatenate(
+        [verdict.contributions[view][at] for view, at in zip(views, known, strict=True)]
     )
-
-    def by_label(row: np.ndarray) -> dict[str, int]:
-        return dict(zip(labels, row.tolist(), strict=True))
+    order = np.argsort(-np.abs(value), kind="stable")
+    listed, rest = np.split(order, [max(0, strongest)])
 
     entries = [
         Entry(
@@ -103,28 +96,59 @@ def explain(
             view=None,
             log_odds=verdict.prior,
             features=0,
-            messages=by_label(snapshot.messages),
+            messages=_by_label(labels, snapshot.messages),
         )
     ]
-    entries += [
-        Entry(
-            kind="feature",
-            feature=names[i] if names else f"#{int(x.ids[i]) % 2**64:016x}",
-            view=view,
-            log_odds=float(verdict.contributions[i]),
-            features=1,
-            messages=by_label(counts[k]),
+    counts = _counts(snapshot, observation, views, owner[listed], position[listed])
+    for k, messages in zip(listed.tolist(), counts, strict=True):
+        view, at = views[owner[k]], int(position[k])
+        names = observation.names.get(view)
+        entries.append(
+            Entry(
+                kind="feature",
+                feature=names[at]
+                if names
+                else f"#{int(observation.views[view].ids[at]) % 2**64:016x}",
+                view=view,
+                log_odds=float(value[k]),
+                features=1,
+                messages=messages,
+            )
         )
-        for k, i in enumerate(listed.tolist())
-    ]
     entries.append(
         Entry(
             kind="rest",
             feature="(rest)",
-            view=view,
-            log_odds=float(verdict.contributions[rest].sum()),
+            view=None,
+            log_odds=float(value[rest].sum()),
             features=int(rest.size),
             messages={},
         )
     )
     return tuple(entries)
+
+
+def _counts(
+    snapshot: Snapshot,
+    observation: Observation,
+    views: list[str],
+    owner: NDArray[np.intp],
+    position: NDArray[np.intp],
+) -> list[Mapping[str, int]]:
+    """Return in how many messages of each label each listed feature was."""
+    labels = snapshot.specification.labels
+    found: list[Mapping[str, int]] = [{}] * owner.size
+    for number, view in enumerate(views):
+        table = snapshot.tables[view]
+        rows = np.flatnonzero(owner == number)
+        if rows.size and isinstance(table, FeatureTable):
+            ids = observation.views[view].ids[position[rows]]
+            looked_up = table.look_up(ids, "presence")
+            for row, counts in zip(rows.tolist(), looked_up, strict=True):
+                found[row] = _by_label(labels, counts)
+    return found
+
+
+def _by_label(labels: tuple[str, ...], counts: NDArray[np.int64]) -> dict[str, int]:
+    """Return counts by the label that they belong to."""
+    return dict(zip(labels, counts.tolist(), strict=True))

@@ -109,8 +109,8 @@ class Snapshot:
     ) -> Snapshot:
         # Every view of a message is learned or none is; a view that came
         # later has fewer messages than the view that decides.
-        deciding = specification.classifiers[specification.verdict.classifier].view
-        messages = tables[deciding].messages
+        deciding = specification.verdict.terms[0].classifier
+        messages = tables[specification.classifiers[deciding].view].messages
         return cls(
             specification=specification,
             revision=revision,

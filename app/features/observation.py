@@ -46,6 +46,15 @@ class Observation:
         """The digest as people and programs pass it on: 32 hex digits."""
         return self.digest.hex()
 
+    def browsable(self) -> Observation:
+        """Return the observation with the names that are kept for people.
+
+        Those of pairs are not: they are two words that are named themselves,
+        and would more than double what is kept of a message.
+        """
+        names = {view: kept for view, kept in self.names.items() if view != "pairs"}
+        return replace(self, names=names)
+
     def nameless(self) -> Observation:
         """Return the observation without the text of its features."""
         return replace(self, names={})

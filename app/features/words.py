@@ -1,209 +1,57 @@
-"""Which words are in a message, and where do they stand?
+"""Which words does a message show its reader?
 
-A word of the text is a feature by itself (``money``); any other is tagged by
-its place (``subject:money``, ``from:bob``, ``link:example.com``).  A word never
-holds a colon next to a letter, so no word looks like a tagged one.
-
-Contract of this file: every expression is linear in its input.  Repeats stand
-side by side only where what they match is disjoint, or are possessive.
+A word of the text is a feature by itself (``money``); one that stands in for
+an image or points elsewhere is tagged by its place (``alt:money``,
+``link:example.com``).  A word never holds a colon next to a letter, so no word
+looks like a tagged one.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import TYPE_CHECKING, Final
 
+from app.features import links, tricks
+from app.features.files import file_words
+from app.features.tokens import of_text
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from app.mail.message import Header, Message
-
-# Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and
-# Thunderbird at 12. Here 12 misses a little more spam, and 20 to 80 are alike
-# (experiment 0002); 40 keeps names of hosts and files whole.
-MAX_WORD_CHARS: Final = 40
-"""Characters of a word that is a feature as it is."""
-
-_LONG_PREFIX: Final = 4
-_PIECE_CHARS: Final = 2_000
-
-_UNSPACED: Final = (
-    "\u0e00-\u0eff"  # Thai, Lao
-    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
-    "\u3041-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
-    "\uac00-\ud7af"  # Hangul
-    "\U00020000-\U0003ffff"  # Han, supplementary planes
-)
-# Vowels and points that stand inside words; \w takes them for punctuation.
-_MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
-_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-
-# Punctuation that says something as a part of a word ("$100", "free!!!",
-# "don't", "opt-out") belongs to it; a run of any other is a word of its own;
-# a dot inside keeps hosts, versions and prices whole (experiment 0002).
-_ASCII_LETTER: Final = r"[a-z0-9_$!%'-]++"
-_ANY_LETTER: Final = rf"(?:[^\W{_UNSPACED}{_MARKS}]++|[$!%'{_MARKS}-]++)++"
-_RUN: Final = rf"[{_UNSPACED}]++"
-_ASCII_WORD: Final = re.compile(rf"{_ASCII_LETTER}(?:\.{_ASCII_LETTER})*+")
-_ANY_WORD: Final = re.compile(rf"{_RUN}|{_ANY_LETTER}(?:\.{_ANY_LETTER})*+")
-_ASCII_TOKEN: Final = re.compile(
-    rf"{_ASCII_LETTER}(?:\.{_ASCII_LETTER})*+|[^a-z0-9_\s]++"
-)
-_ANY_TOKEN: Final = re.compile(rf"{_RUN}|{_ANY_LETTER}(?:\.{_ANY_LETTER})*+|[^\w\s]++")
-_INNER: Final = frozenset("_$!%'-")
-_UNSPACED_START: Final = re.compile(rf"[{_UNSPACED}]")
-_IP_PREFIX: Final = re.compile(
-    r"(?<![\d.])(\d{1,5}\.\d{1,5}\.\d{1,5})\.\d{1,5}(?![\d.])", re.ASCII
-)
+    from app.mail.message import Message
 
 
-def words(message: Message) -> list[str]:
-    r"""Return the words of a message, tagged by their place, with repeats.
+# Texts that are not read where they stand.
+_APART: Final = frozenset({"alt", "hidden"})
+
+
+def sequences(message: Message) -> list[list[str]]:
+    r"""Return what is read, word by word: the subject, then each text.
+
+    The subject is read with the text, and its words are words of the text too,
+    beside those that its header has (experiment 0020).
 
     Examples
     --------
     >>> from app.mail.parse import parse
-    >>> words(parse(b"Subject: Lunch\nFrom: bob@example.com\n\nAt noon?\n"))
-    ['subject:lunch', 'lunch', 'from:bob', 'from:example.com', 'at', 'noon', '?']
+    >>> sequences(parse(b"Subject: Lunch\n\nAt noon?\n"))
+    [['lunch'], ['at', 'noon', '?']]
     """
-    found: list[str] = []
-    for header in message.headers:
-        rule = HEADERS.get(header.name)
-        if rule is not None:
-            found += rule(header)
-    for text in message.texts:
-        if text.place == "alt":
-            found += ["alt:" + word for word in of_text(text.content)]
-        else:
-            found += of_text(text.content)
-    for link in message.links:
-        found += ["link:" + word for word in of_name(link.url)]
-    return found
-
-
-def of_text(text: str) -> list[str]:
-    """Split what people read: words, runs of punctuation, parts of dotted words.
-
-    Examples
-    --------
-    >>> of_text("FREE!!! See www.example.com")
-    ['free!!!', 'see', 'www.example.com', 'www', 'example', 'com']
-    """
-    found = _split(text, _ASCII_TOKEN, _ANY_TOKEN)
-    dotted = [word for word in found if "." in word and word[-1] != "."]
-    for word in dotted:
-        # A run of punctuation may hold dots too.
-        if word[0] in _INNER or word[0].isalnum():
-            found += word.split(".")
-    return _bounded(found)
-
-
-def of_name(text: str) -> list[str]:
-    """Split what programs read: addresses, hosts, versions; dotted words whole.
-
-    Examples
-    --------
-    >>> of_name("Bob <bob@mail.example.com>")
-    ['bob', 'bob', 'mail.example.com']
-    """
-    return _bounded(_split(text, _ASCII_WORD, _ANY_WORD))
-
-
-def _split(text: str, in_ascii: re.Pattern[str], in_any: re.Pattern[str]) -> list[str]:
-    """Fold case and compatibility forms, then find the words."""
-    if text.isascii():
-        return in_ascii.findall(text.lower())
-    folded = _normalized(_INVISIBLE.sub("", text)).casefold()
-    found: list[str] = []
-    for word in in_any.findall(folded):
-        if _UNSPACED_START.match(word):
-            found += _bigrams(word)
-        else:
-            found.append(word)
-    return found
-
-
-def _normalized(text: str) -> str:
-    """Return the compatibility form NFKC, in time linear in the text."""
-    # In pieces, because normalising is quadratic in a run of combining marks:
-    # 200,000 of them after one letter take 21 s, in pieces 0.2 s. A mark that
-    # begins a piece stays apart from its letter; such a run is no word anyway.
-    pieces = range(0, len(text), _PIECE_CHARS)
-    return "".join(
-        unicodedata.normalize("NFKC", text[i : i + _PIECE_CHARS]) for i in pieces
-    )
-
-
-def _bigrams(run: str) -> list[str]:
-    """Return the pairs of characters of a run without blanks.
-
-    Pairs stand in for words where finding words takes a dictionary: most Han
-    words have two characters.
-    """
-    if len(run) == 1:
-        return [run]
-    return [run[i : i + 2] for i in range(len(run) - 1)]
-
-
-def _bounded(found: list[str]) -> list[str]:
-    """Return the words with what is too long for a word made short."""
-    return [
-        word if len(word) <= MAX_WORD_CHARS else "long:" + word[:_LONG_PREFIX]
-        for word in found
+    found = [of_text(message.header("subject"))]
+    found += [
+        of_text(text.content) for text in message.texts if text.place not in _APART
     ]
+    return found
 
 
-def _subject(header: Header) -> list[str]:
-    """Return the words of the subject, as such and as words of the text.
-
-    Both, because the tagged word is the sharper and the plain one the better
-    known (experiment 0004).
-    """
-    found = of_text(header.value)
-    return ["subject:" + word for word in found] + found
-
-
-def _names(header: Header) -> list[str]:
-    """Return the words of a header that names people, programs or types."""
-    tag = header.name + ":"
-    return [tag + word for word in of_name(header.value)]
-
-
-def _received(header: Header) -> list[str]:
-    """Return hosts, programs and networks of one hop, without its date."""
-    # The date behind the semicolon only tells when the mail was collected.
-    hop = header.value.rpartition(";")[0] or header.value
-    found = of_name(hop)
-    found += _IP_PREFIX.findall(hop)
-    return ["received:" + word for word in found]
-
-
-def _zone(header: Header) -> list[str]:
-    """Return the time zone: the rest of the date does not come again."""
-    zone = header.value.split(" ")
-    return ["date:" + word.lower() for word in zone[5:7] if len(word) <= MAX_WORD_CHARS]
-
-
-# Received gains most after the subject, List-Id and the sum of all headers lose,
-# the others are alike with and without on the one corpus that has headers, and
-# are kept for mail that differs from it (experiment 0003).
-HEADERS: Final[dict[str, Callable[[Header], list[str]]]] = {
-    "subject": _subject,
-    "received": _received,
-    "from": _names,
-    "to": _names,
-    "cc": _names,
-    "reply-to": _names,
-    "sender": _names,
-    "return-path": _names,
-    "message-id": _names,
-    "in-reply-to": _names,
-    "date": _zone,
-    "content-type": _names,
-    "x-mailer": _names,
-    "user-agent": _names,
-    "organization": _names,
-}
-"""The headers whose words are features, and how each is split."""
+def marked_words(message: Message) -> list[str]:
+    """Return the words that do not stand in the text itself, tagged by place."""
+    found: list[str] = []
+    for text in message.texts:
+        if text.place in _APART:
+            tag = text.place + ":"
+            found += [tag + word for word in of_text(text.content)]
+        else:
+            found += tricks.of_text(text.content)
+    found += tricks.of_text(message.header("subject"))
+    for link in message.links:
+        found += links.of_link(link)
+    found += file_words(message)
+    return found

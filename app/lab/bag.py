@@ -13,7 +13,7 @@ from app.bayes.multinomial import Multinomial
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
 from app.errors import MalformedTable
-from app.features.words import of_text
+from app.features.tokens import of_text
 from app.lab.exact import FACTORS, Rule, Share, share, written
 from app.lab.kinds import is_count
 from app.lab.part import Learned, Number, Term

@@ -10,7 +10,7 @@ from app.bayes.prior import FittedPrior
 from app.bayes.shrinkage import Shrinkage, StatedFraction
 from app.bayes.smoothing import Lidstone
 from app.errors import MalformedTable
-from app.features.words import of_text
+from app.features.tokens import of_text
 from app.lab.bag import Bag
 from app.lab.categories import Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from selectolax.lexbor import LexborHTMLParser
 
-from app.mail import links
+from app.mail import hidden, links
 from app.mail.limits import (
     MAX_HTML_CHARS,
     MAX_HTML_FORMATTING,
@@ -37,6 +37,8 @@ _FORMATTING: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# V<!-- x -->iagra: one word to the reader.
+_COMMENT_IN_WORD: Final = re.compile(r"[a-zA-Z]<!--[^<>]{0,200}-->[a-zA-Z]")
 _UNSHOWN: Final = re.compile(
     r"<(script|style)\b.*?(?:</\1[^>]*+>?|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -50,6 +52,7 @@ _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
+_LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 
 
@@ -61,15 +64,18 @@ class Page:
     ----------
     text : str
         What the reader sees, title first.
+    hidden : str
+        Text that is there and that no reader sees.
     alternatives : tuple of str
         ``alt`` and ``title`` texts of the elements.
     links : tuple of Link
         In the order of the elements.
     defects : tuple of str
-        Limits that were hit.
+        Limits that were hit, and what is done to hide text.
     """
 
     text: str
+    hidden: str = ""
     alternatives: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     defects: tuple[str, ...] = ()
@@ -101,12 +107,30 @@ def read(source: str) -> Page:
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
+    if "-->" in source and _COMMENT_IN_WORD.search(source):
+        defects.append("html-comment-in-word")
     if _is_costly(source):
         defects.append("html-too-complex")
         return _without_tree(source, defects)
     tree = LexborHTMLParser(_BREAK.sub(" <", source))
     # Never None: the parser makes html, head and body of nothing.
     root = cast("LexborNode", tree.root)
+    alternatives, found = _references(root)
+    tree.strip_tags(_UNSHOWN_ELEMENTS)
+    unseen = hidden.take(root)
+    if unseen.strip():
+        defects.append("html-hidden-text")
+    return Page(
+        root.text(separator=""),
+        unseen,
+        tuple(alternatives),
+        tuple(found),
+        tuple(defects),
+    )
+
+
+def _references(root: LexborNode) -> tuple[list[str], list[Link]]:
+    """Return the texts that stand in for elements, and what they point to."""
     alternatives: list[str] = []
     found: list[Link] = []
     last = 0
@@ -124,11 +148,18 @@ def read(source: str) -> Page:
             url = attributes.get(name)
             if url and len(found) < MAX_LINKS:
                 shown = node.text(separator="").strip() if node.tag == "a" else ""
+                if node.tag == "img":
+                    shown = _size(attributes)
                 found.append(links.of(url, node.tag or "", shown))
-    tree.strip_tags(_UNSHOWN_ELEMENTS)
-    return Page(
-        root.text(separator=""), tuple(alternatives), tuple(found), tuple(defects)
-    )
+    return alternatives, found
+
+
+def _size(attributes: dict[str, str | None]) -> str:
+    """Return the declared size of an image, or "" if it has none."""
+    width, height = attributes.get("width"), attributes.get("height")
+    if not (width and height and _LENGTH.match(width) and _LENGTH.match(height)):
+        return ""
+    return f"{width}x{height}"
 
 
 def _is_costly(source: str) -> bool:

@@ -91,6 +91,25 @@ Open formatting elements (font, b, a ...) are opened again in each block after
 them, so this product bounds the number of nodes that the tree can have.
 """
 
+MAX_HIDDEN: Final = 200
+"""Elements of an HTML part that are taken out as hidden."""
+
+MAX_ANCESTORS: Final = 30
+"""Elements above a text that are asked for the colour behind it."""
+
+MAX_MEMBERS: Final = 200
+"""Names of an archive that are listed.
+
+Precedent: ClamAV's MaxFiles of 10,000, to be unpacked; here names alone, and
+an archive by mail has a handful.
+"""
+
+MAX_MEMBER_NAME_BYTES: Final = 200
+"""Bytes of a name in an archive."""
+
+MAX_UUENCODED: Final = 100
+"""Uuencoded files of one text that are taken out of it."""
+
 MAX_LINKS: Final = 1_000
 """Links of one message that are kept."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Place = Literal["plain", "html", "alternative", "alt", "attached"]
+Place = Literal["plain", "html", "alternative", "alt", "attached", "hidden"]
 """Where a text stood.
 
 ``plain`` and ``html`` are what the reader sees as the body; ``alternative`` is
 the other rendering of a body that comes in several; ``alt`` are the texts that
 stand in for images and links; ``attached`` is the subject of a message that is
-attached to this one.
+attached to this one; ``hidden`` is HTML text that no reader sees.
 """
 
 TEXT_PLACES: Final[tuple[Place, ...]] = (
@@ -20,6 +20,7 @@ TEXT_PLACES: Final[tuple[Place, ...]] = (
     "alternative",
     "alt",
     "attached",
+    "hidden",
 )
 
 
@@ -59,7 +60,8 @@ class Link:
         The HTML element that holds it (``a``, ``img`` ...), or ``text`` where
         the address stands in the text itself.
     text : str
-        What the reader sees in its place; empty for images.
+        What the reader sees in its place; for an image its declared size, as
+        ``1x1``, empty if it has none.
     """
 
     url: str
@@ -91,6 +93,11 @@ class Part:
     fingerprint : bytes
         Hash of the decoded content with line ends normalised, 16 bytes: the
         same before and after a mail server changes the transfer encoding.
+    kind : str
+        What the first bytes of a file say it is (see `app.mail.files.MAGIC`);
+        empty if they say nothing, and for text.
+    members : tuple of str
+        Names of the files in it, if it is a zip archive.
     """
 
     media_type: str
@@ -101,6 +108,8 @@ class Part:
     size: int
     depth: int
     fingerprint: bytes
+    kind: str = ""
+    members: tuple[str, ...] = ()
 
     @property
     def is_attachment(self) -> bool:

@@ -10,8 +10,14 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.mail import charset, headers, html, links, transfer
-from app.mail.limits import MAX_BYTES, MAX_LINES, MAX_LINKS, MAX_TEXT_CHARS
+from app.mail import charset, files, headers, html, links, transfer
+from app.mail.limits import (
+    MAX_BYTES,
+    MAX_LINES,
+    MAX_LINKS,
+    MAX_PARTS,
+    MAX_TEXT_CHARS,
+)
 from app.mail.message import Header, Link, Message, Part, Place, Text
 from app.mail.tree import Node, build
 
@@ -19,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FINGERPRINT_BYTES: Final = 16
+# Programs that take LF for CRLF once too often write CR CR LF. It is one line's
+# end however often a part is encoded and decoded (experiment 0024).
+_DOUBLED: Final = re.compile(rb"(?<!\r)\r++\n")
 # The line that an mbox puts before each message; a sentence that begins with
 # "From" has no time in it.
 _MBOX_LINE: Final = re.compile(rb"\A>?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
@@ -78,8 +87,7 @@ class _Reader:
         if len(raw) > MAX_BYTES:
             raw = raw[:MAX_BYTES]
             self.defects.add("message-too-large")
-        if b"\r" in raw:
-            raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        raw = _with_lf(raw)
         if raw.count(b"\n") > MAX_LINES:
             raw = b"\n".join(raw.split(b"\n", MAX_LINES)[:MAX_LINES])
             self.defects.add("too-many-lines")
@@ -119,6 +127,10 @@ class _Reader:
         if defect:
             self.defects.add(defect)
         media_type = node.media_type
+        # A multipart without parts: its boundary is missing or wrong.
+        shown = media_type.startswith(("text/", "multipart/"))
+        shown = shown and node.disposition != "attachment"
+        kind = "" if shown else files.kind(content)
         part = Part(
             media_type=media_type,
             charset=node.charset,
@@ -128,12 +140,14 @@ class _Reader:
             size=len(content),
             depth=node.depth,
             fingerprint=_fingerprint(content),
+            kind=kind,
+            members=self.list_members(content) if kind == "zip" else (),
         )
         self.parts.append(part)
-        # A multipart without parts: its boundary is missing or wrong.
-        shown = media_type.startswith(("text/", "multipart/"))
-        if not shown or part.disposition == "attachment":
+        if not shown:
             return
+        if b"begin " in content:
+            content = self.take_uuencoded(content, node.depth)
         text, as_declared = charset.decode(content, node.charset)
         if not as_declared:
             self.defects.add("charset-mismatch")
@@ -143,12 +157,43 @@ class _Reader:
         else:
             self.add_links(links.in_text(self.add_text(place or "plain", text)))
 
+    def list_members(self, content: bytes) -> tuple[str, ...]:
+        """Return the names in an archive."""
+        names, defect = files.members(content)
+        if defect:
+            self.defects.add(defect)
+        return names
+
+    def take_uuencoded(self, content: bytes, depth: int) -> bytes:
+        """Return a text without the files that are uuencoded in it."""
+        content, found, defect = transfer.without_uuencoded(content)
+        if defect:
+            self.defects.add(defect)
+        for filename, file in found[: max(0, MAX_PARTS - len(self.parts))]:
+            kind = files.kind(file)
+            self.parts.append(
+                Part(
+                    media_type="application/octet-stream",
+                    charset="",
+                    encoding="x-uuencode",
+                    disposition="",
+                    filename=headers.decode_value(filename)[0],
+                    size=len(file),
+                    depth=depth,
+                    fingerprint=_fingerprint(file),
+                    kind=kind,
+                    members=self.list_members(file) if kind == "zip" else (),
+                )
+            )
+        return content
+
     def _add_page(self, page: html.Page, place: Place) -> None:
         """Keep what an HTML part shows."""
         self.defects.update(page.defects)
         self.add_text(place, page.text)
         for text in page.alternatives:
             self.add_text("alt", text)
+        self.add_text("hidden", page.hidden)
         self.add_links(page.links)
 
 
@@ -175,6 +220,13 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
 
 def _fingerprint(content: bytes) -> bytes:
     """Hash content such that a transfer encoding's leeway makes no difference."""
-    if b"\r" in content:
-        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return blake2b(content.rstrip(), digest_size=_FINGERPRINT_BYTES).digest()
+    return blake2b(_with_lf(content).rstrip(), digest_size=_FINGERPRINT_BYTES).digest()
+
+
+def _with_lf(content: bytes) -> bytes:
+    """Return content with the line ends LF."""
+    if b"\r" not in content:
+        return content
+    if b"\r\r\n" in content:
+        content = _DOUBLED.sub(b"\n", content)
+    return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -6,6 +6,8 @@ import re
 from binascii import Error, a2b_base64, a2b_qp, a2b_uu
 from typing import Final
 
+from app.mail.limits import MAX_UUENCODED
+
 _NOT_BASE64: Final = bytes(
     set(range(256))
     - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
@@ -91,3 +93,46 @@ def _uuencode(content: bytes) -> tuple[bytes, str]:
         except Error:
             defect = "uuencode-broken"
     return b"".join(pieces), defect
+
+
+# A file in the midst of a text, as mail had them before MIME: its first line
+# tells how many bytes it stands for, and "M" is the length of a full one.
+_UU_BLOCK: Final = re.compile(
+    rb"^begin [0-7]{3,4} ([^\n]{1,255})\n"
+    rb"((?:[!-`][ -`]{1,85}\n)++)(?:[ `]?\n)?(end\n?)?",
+    re.MULTILINE,
+)
+
+
+def without_uuencoded(content: bytes) -> tuple[bytes, list[tuple[str, bytes]], str]:
+    r"""Take the uuencoded files out of a text.
+
+    Returns
+    -------
+    content : bytes
+        The text without them.
+    files : list of (str, bytes)
+        Name, with bytes above 127 as surrogate escapes, and content of each.
+    defect : str
+        What was wrong, or "".
+
+    Examples
+    --------
+    >>> mail = b"See:\nbegin 644 a.txt\n#0V%T\n`\nend\nBye\n"
+    >>> text, files, _ = without_uuencoded(mail)
+    >>> text, files
+    (b'See:\nBye\n', [('a.txt', b'Cat')])
+    """
+    found: list[tuple[str, bytes]] = []
+    defect = ""
+
+    def take(block: re.Match[bytes]) -> bytes:
+        nonlocal defect
+        file, broken = _uuencode(block[0])
+        if broken or not block[3]:
+            defect = "uuencode-broken"
+        found.append((block[1].decode("ascii", "surrogateescape"), file))
+        return b""
+
+    content = _UU_BLOCK.sub(take, content, count=MAX_UUENCODED)
+    return content, found, defect

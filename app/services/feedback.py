@@ -166,7 +166,7 @@ class Feedback:
             Teaching(
                 digest=observation.digest,
                 label=label,
-                observation=observation
+                observation=observation.browsable()
                 if self._store_words
                 else observation.nameless(),
                 source=source,

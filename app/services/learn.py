@@ -110,7 +110,9 @@ class Learn:
         return Teaching(
             digest=observation.digest,
             label=label,
-            observation=observation if self._store_words else observation.nameless(),
+            observation=observation.browsable()
+            if self._store_words
+            else observation.nameless(),
             source=self._source,
             time=self._clock(),
             scores=scores_for_ledger(score(self._profile.snapshot, observation.views)),

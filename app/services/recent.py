@@ -49,8 +49,9 @@ class Recent:
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Remember one message that a profile has scored."""
-        if not self._store_words:
-            observation = observation.nameless()
+        observation = (
+            observation.browsable() if self._store_words else observation.nameless()
+        )
         key = (profile_id, observation.digest)
         with self._lock:
             # Removed first, so that a message that is scored again is the newest.

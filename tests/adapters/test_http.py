@@ -57,9 +57,15 @@ def test_a_raw_message_is_classified(client):
         1 / (1 + math.exp(-answer["log_odds"]))
     )
     assert {"ham", "spam"} == answer["log_posterior"].keys()
-    assert {"words", "words_bernoulli", "structure", "measurements"} == (
-        answer["views"].keys()
-    )
+    assert [
+        "words",
+        "headers",
+        "pairs",
+        "grams",
+        "words_bernoulli",
+        "structure",
+        "measurements",
+    ] == list(answer["views"])
     assert "multinomial" == answer["views"]["words"]["event_model"]
     assert ("default", 6, []) == (
         answer["profile"],

@@ -7,23 +7,60 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.bernoulli import Bernoulli
+from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import explain
 from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification, VerdictRule
+from app.classifier.specification import (
+    Root,
+    ShrunkenMean,
+    Specification,
+    Term,
+    VerdictRule,
+    ViewModel,
+)
 from app.features.observation import Observation
 
+WORDS = {"words": ViewModel(view="words", event_model=Multinomial())}
+BY_WORDS = VerdictRule(terms=(Term(classifier="words", normaliser=Root()),))
+TWO = Specification(classifiers=WORDS, verdict=BY_WORDS)
 THREE = Specification(
-    labels=("ham", "spam", "phishing"), spam_labels=("spam", "phishing")
+    labels=("ham", "spam", "phishing"),
+    spam_labels=("spam", "phishing"),
+    classifiers=WORDS,
+    verdict=BY_WORDS,
 )
-TWO = Specification()
+# Words in two ways and by two event models, and a second view.
+MANY = Specification(
+    labels=("ham", "spam", "phishing"),
+    spam_labels=("spam", "phishing"),
+    classifiers={
+        "words": WORDS["words"],
+        "bernoulli": ViewModel(view="words", event_model=Bernoulli()),
+        "pairs": ViewModel(view="pairs", event_model=Multinomial()),
+    },
+    verdict=VerdictRule(
+        terms=(
+            Term(classifier="words", normaliser=Root(), weight=0.5),
+            Term(classifier="words", normaliser=ShrunkenMean(3.0), weight=2.0),
+            Term(classifier="bernoulli", normaliser=ShrunkenMean(9.0), weight=-0.25),
+            Term(classifier="pairs"),
+        )
+    ),
+)
 
 messages = st.dictionaries(st.integers(0, 12), st.integers(1, 9), max_size=8).map(
     SparseCounts.of
 )
+
+
+def viewed(x):
+    """Return the same features in two views, the second without the first."""
+    return {"words": x, "pairs": SparseCounts(x.ids[1:], x.counts[1:])}
 
 
 def taught(specification, history):
@@ -31,7 +68,7 @@ def taught(specification, history):
     snapshot = Snapshot.empty(specification)
     for revision, (x, label) in enumerate(history, 1):
         moved = delta(
-            {"words": x},
+            viewed(x),
             before=None,
             after=label % specification.n_classes,
             n_classes=specification.n_classes,
@@ -41,11 +78,11 @@ def taught(specification, history):
 
 
 def observation(x, names=()):
-    """Return an observation of one view."""
-    return Observation(bytes(16), 1, {"words": x}, {"words": names} if names else {})
+    """Return an observation; only words may have names."""
+    return Observation(bytes(16), 1, viewed(x), {"words": names} if names else {})
 
 
-specifications = st.sampled_from([TWO, THREE])
+specifications = st.sampled_from([TWO, THREE, MANY])
 histories = st.lists(st.tuples(messages, st.integers(0, 5)), max_size=8)
 
 
@@ -53,20 +90,22 @@ histories = st.lists(st.tuples(messages, st.integers(0, 5)), max_size=8)
 def test_the_explanation_adds_up_to_the_log_odds(specification, history, x, strongest):
     """Prior, listed features and rest sum to the log-odds, for every K."""
     snapshot = taught(specification, history)
-    verdict = score(snapshot, {"words": x})
+    verdict = score(snapshot, viewed(x))
 
     entries = explain(verdict, snapshot, observation(x), strongest=strongest)
 
     assert math.isclose(
         verdict.log_odds, math.fsum(e.log_odds for e in entries), abs_tol=1e-9
     )
-    assert int(verdict.seen.sum()) == sum(e.features for e in entries)
+    assert sum(int(seen.sum()) for seen in verdict.seen.values()) == sum(
+        e.features for e in entries
+    )
 
 
 @given(specifications, histories, messages)
 def test_log_odds_and_posterior_are_one_statement(specification, history, x):
     """The log-odds are those of the log-posterior, which sums to one."""
-    verdict = score(taught(specification, history), {"words": x})
+    verdict = score(taught(specification, history), viewed(x))
 
     assert math.isclose(1.0, np.exp(verdict.log_posterior).sum(), abs_tol=1e-9)
     assert math.isclose(
@@ -115,7 +154,12 @@ def test_what_was_only_in_spam_speaks_for_spam(feature, decision):
 
 def test_between_the_thresholds_lies_unsure():
     """A message whose log-odds reach neither threshold is unsure."""
-    unsure = Specification(verdict=VerdictRule(spam_threshold=1e6, ham_threshold=-1e6))
+    unsure = Specification(
+        classifiers=WORDS,
+        verdict=VerdictRule(
+            terms=BY_WORDS.terms, spam_threshold=1e6, ham_threshold=-1e6
+        ),
+    )
     history = [(SparseCounts.of({1: 1}), 1), (SparseCounts.of({2: 1}), 0)]
 
     verdict = score(taught(unsure, history), {"words": SparseCounts.of({1: 1})})
@@ -144,6 +188,51 @@ def test_the_strongest_features_come_first_with_their_counts():
     assert ("three", {"ham": 1, "spam": 1}) == (second.feature, second.messages)
     assert abs(first.log_odds) > abs(second.log_odds)
     assert (0, 0.0) == (rest.features, rest.log_odds)
+
+
+def test_features_are_listed_with_their_view():
+    """The strongest of all views come first, and the rest is of all views."""
+    history = [
+        (SparseCounts.of({0: 1, 1: 1}), 1),
+        (SparseCounts.of({0: 1, 1: 1}), 1),
+        (SparseCounts.of({2: 1, 3: 1}), 0),
+    ]
+    snapshot = taught(MANY, history)
+    x = SparseCounts.of({0: 1, 1: 1})
+
+    _, *listed, rest = explain(
+        score(snapshot, viewed(x)),
+        snapshot,
+        observation(x, ("zero", "one")),
+        strongest=9,
+    )
+
+    assert {("words", "zero"), ("words", "one"), ("pairs", "#0000000000000001")} == {
+        (entry.view, entry.feature) for entry in listed
+    }
+    assert (None, 0) == (rest.view, rest.features)
+
+
+def test_a_verdict_is_the_weighted_sum_of_its_terms():
+    """Each view's sum times its weight and normaliser, for two classes."""
+    rule = VerdictRule(
+        terms=(
+            Term(classifier="words", normaliser=ShrunkenMean(2.0), weight=3.0),
+            Term(classifier="pairs", normaliser=Root(), weight=0.5),
+        )
+    )
+    specification = Specification(classifiers=MANY.classifiers, verdict=rule)
+    history = [
+        (SparseCounts.of({1: 1, 2: 1}), 1),
+        (SparseCounts.of({2: 1, 3: 1, 4: 1}), 0),
+    ]
+    snapshot = taught(specification, history)
+    views = viewed(SparseCounts.of({1: 1, 2: 1, 4: 1, 9: 1}))
+    words, pairs = (snapshot.likelihoods[name](views[name]) for name in views)
+
+    expected = 3.0 * (words[1] - words[0]) / 6 + 0.5 * (pairs[1] - pairs[0]) / 3**0.5
+
+    assert math.isclose(expected, score(snapshot, views).log_odds, abs_tol=1e-12)
 
 
 def test_a_feature_without_text_is_shown_by_its_id():

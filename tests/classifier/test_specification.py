@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from app.classifier.specification import Specification, VerdictRule, check_name
+from app.classifier.specification import (
+    Root,
+    ShrunkenMean,
+    Specification,
+    Term,
+    VerdictRule,
+    check_name,
+)
 from app.errors import InvalidSetting
 
 
@@ -14,9 +21,10 @@ def test_a_new_profile_tells_ham_from_spam():
 
     assert ("ham", "spam") == specification.labels
     assert [False, True] == specification.spam_mask.tolist()
-    assert {"words": False, "structure": False, "measurements": True} == (
+    assert ["words", "headers", "pairs", "grams", "structure", "measurements"] == list(
         specification.views
     )
+    assert specification.views["measurements"]
 
 
 def test_a_site_may_have_more_labels_on_either_side():
@@ -56,11 +64,36 @@ def test_a_name_that_no_door_can_carry_is_refused(name):
         check_name(name)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
-def test_a_scale_must_be_positive_and_finite(scale):
-    """A scale that is no weight is refused with its value."""
-    with pytest.raises(InvalidSetting, match="scale"):
-        VerdictRule(scale=scale)
+@pytest.mark.parametrize("weight", [math.nan, math.inf])
+def test_a_weight_must_be_finite(weight):
+    """A weight that is no number is refused with its value."""
+    with pytest.raises(InvalidSetting, match="weight"):
+        Term(classifier="words", weight=weight)
+
+
+@pytest.mark.parametrize("strength", [0.0, -1.0, math.nan, math.inf])
+def test_a_strength_must_be_positive_and_finite(strength):
+    """A mean over no features has no value."""
+    with pytest.raises(InvalidSetting, match="strength"):
+        ShrunkenMean(strength)
+
+
+def test_normalisers_are_defined_for_a_message_of_nothing():
+    """No features is a length like any other."""
+    assert 0.05 == ShrunkenMean(20.0).factor(0)
+    assert 1.0 == Root().factor(0)
+
+
+def test_a_verdict_without_a_term_is_refused():
+    """Something has to decide."""
+    with pytest.raises(InvalidSetting, match="at least one term"):
+        VerdictRule(terms=())
+
+
+def test_a_verdict_on_a_classifier_that_is_not_there_is_refused():
+    """The error names it."""
+    with pytest.raises(InvalidSetting, match="'smell'"):
+        Specification(verdict=VerdictRule(terms=(Term(classifier="smell"),)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
-from app.features.extract import FEATURE_SET, extract, hashed, merged
+from app.features.extract import FEATURE_SET, extract
+from app.features.hashing import hashed, merged
 from app.features.identity import digest
 from app.mail.parse import parse
 
@@ -50,8 +51,18 @@ def test_a_message_of_nothing_has_no_features():
     """An empty Observation is one."""
     observation = extract(parse(b""))
 
-    assert 0 == observation.views["words"].size
-    assert () == observation.names["words"]
+    texts = ["words", "headers", "pairs", "grams"]
+    assert [*texts, "structure", "measurements"] == list(observation.views)
+    assert [0, 0, 0, 0] == [observation.views[view].size for view in texts]
+    assert [(), (), ()] == [observation.names[view] for view in texts[:3]]
+
+
+def test_words_of_headers_are_no_words_of_the_text():
+    """Of all headers, only the subject is read with the text."""
+    names = extract(parse(b"Subject: big\nFrom: ann\n\nhello")).names
+
+    assert {"big", "hello"} == set(names["words"])
+    assert {"subject:big", "from:ann"} == set(names["headers"])
 
 
 def test_defects_are_passed_on():
@@ -69,8 +80,7 @@ def test_any_bytes_have_an_observation(raw):
 
     assert observation == extract(message)
     assert digest(message).hex() == observation.id
-    assert len(observation.names["words"]) == observation.views["words"].size
-    assert (
-        sorted(set(observation.views["words"].ids.tolist()))
-        == observation.views["words"].ids.tolist()
-    )
+    for view, names in observation.names.items():
+        assert len(names) == observation.views[view].size
+    for x in observation.views.values():
+        assert sorted(set(x.ids.tolist())) == x.ids.tolist()

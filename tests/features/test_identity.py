@@ -42,6 +42,11 @@ CHANGED = {
     + TYPE
     + b"Content-Transfer-Encoding: base64\n\n"
     + base64.encodebytes(BODY.replace(b"\n", b"\r\n")),
+    "line ends doubled": SENT.replace(b"\n", b"\r\r\n"),
+    "base64 of line ends doubled": HEAD
+    + TYPE
+    + b"Content-Transfer-Encoding: base64\n\n"
+    + base64.encodebytes(BODY.replace(b"\n", b"\r\r\n")),
     "blank lines at the end": SENT + b"\n\n",
     "encoded subject": SENT.replace(
         b"Gr\xc3\xbc\xc3\x9fe", b"=?utf-8?q?Gr=C3=BC=C3=9Fe?="

@@ -13,3 +13,14 @@ def test_an_observation_without_names_is_otherwise_the_same():
     assert {} == observation.nameless().names
     assert observation.views == observation.nameless().views
     assert observation.id == observation.nameless().id
+
+
+def test_what_is_kept_for_people_leaves_out_the_names_of_pairs():
+    """A pair's name is two words that have names themselves."""
+    observation = extract(parse(b"Subject: big lunch\n\nsmall talk"))
+
+    kept = observation.browsable()
+
+    assert "pairs" in observation.names
+    assert observation.names.keys() - {"pairs"} == kept.names.keys()
+    assert observation.views == kept.views

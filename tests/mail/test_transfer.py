@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.transfer import decode
+from app.mail.limits import MAX_UUENCODED
+from app.mail.transfer import decode, without_uuencoded
 
 ENCODINGS = st.sampled_from(
     [
@@ -82,3 +83,32 @@ def test_what_can_be_decoded_is(content, encoding, expected):
 def test_an_unknown_encoding_is_left_as_it_is():
     """And recorded."""
     assert (b"x", "transfer-encoding-unknown") == decode(b"x", "x-secret")
+
+
+BLOCK = b"begin 644 a.txt\n#0V%T\n`\nend\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "files", "defect"),
+    [
+        (b"a\n" + BLOCK + b"b\n", b"a\nb\n", [("a.txt", b"Cat")], ""),
+        (BLOCK * 2, b"", [("a.txt", b"Cat")] * 2, ""),
+        (BLOCK[:-4], b"", [("a.txt", b"Cat")], "uuencode-broken"),
+        (b"begin 644 a\nnot a line of it, lower case\n", None, [], ""),
+        (b"We begin 644 a\n#0V%T\n", None, [], ""),
+        (b"begin 644 a.txt\n", None, [], ""),
+    ],
+)
+def test_uuencoded_files_are_taken_out_of_a_text(content, text, files, defect):
+    """A text that only looks like one stays a text."""
+    expected = content if text is None else text
+
+    assert (expected, files, defect) == without_uuencoded(content)
+
+
+def test_uuencoded_files_of_one_text_are_bounded():
+    """What is beyond the limit stays text."""
+    text, files, _ = without_uuencoded(BLOCK * (MAX_UUENCODED + 1))
+
+    assert MAX_UUENCODED == len(files)
+    assert BLOCK == text

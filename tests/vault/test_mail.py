@@ -24,5 +24,5 @@ def test_what_once_broke_is_read(path):
     observation = extract(message)
 
     assert "hello" in observation.names["words"]
-    assert "" not in observation.names["words"]
+    assert all("" not in names for names in observation.names.values())
     assert all(text.content.encode() for text in message.texts)

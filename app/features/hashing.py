@@ -1,0 +1,126 @@
+"""Which number stands for a feature?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from app.bayes.categorical import value_id
+from app.bayes.measurements import Measurements
+from app.bayes.sparse import SparseCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the ids of features, shape (n,), in the order of their names.
+
+    The id is the 64 bits of xxh3 of the UTF-8 name, as a signed integer.
+
+    Examples
+    --------
+    >>> ids_of(["money", "now"]).tolist()
+    [5881276789356335354, 8117650502234117504]
+    """
+    ids = [xxh3_64_intdigest(name.encode()) for name in names]
+    return np.array(ids, np.uint64).view(np.int64)
+
+
+def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return the counts of features by id, and their names in the same order.
+
+    Parameters
+    ----------
+    features : iterable of str
+        Names of the features that occur, with repeats.
+
+    Returns
+    -------
+    counts : SparseCounts
+        By id.
+    names : tuple of str
+        Aligned with the ids.
+    """
+    occurrences = Counter(features)
+    names = list(occurrences)
+    counts = np.fromiter(occurrences.values(), np.int64, len(names))
+    return sorted_by_id(ids_of(names), counts, names)
+
+
+def valued(
+    facts: Iterable[tuple[str, str]], fields: Mapping[str, int]
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return the values of fields by id, and their names in the same order.
+
+    Parameters
+    ----------
+    facts : iterable of (str, str)
+        Fields and their values, each field at most once.
+    fields : mapping of str to int
+        The number of each field.
+
+    Returns
+    -------
+    counts : SparseCounts
+        By id: the field's number and 48 bits of the value's hash.
+    names : tuple of str
+        Such as ``charset=utf-8``, aligned with the ids.
+    """
+    by_id = {
+        value_id(
+            field=fields[field], value=xxh3_64_intdigest(value.encode())
+        ): f"{field}={value}"
+        for field, value in facts
+    }
+    ids = sorted(by_id)
+    counts = SparseCounts(np.array(ids, np.int64), np.ones(len(ids), np.int64))
+    return counts, tuple(by_id[i] for i in ids)
+
+
+def fixed(
+    values: Mapping[str, float], fields: Mapping[str, int]
+) -> tuple[Measurements, tuple[str, ...]]:
+    """Return measurements in fixed point, and the fields' names in their order.
+
+    Parameters
+    ----------
+    values : mapping of str to float
+        Fields and their values.
+    fields : mapping of str to int
+        The number of each field.
+    """
+    names = tuple(sorted(values, key=fields.__getitem__))
+    return Measurements.of({fields[name]: values[name] for name in names}), names
+
+
+def sorted_by_id(
+    ids: NDArray[np.int64], counts: NDArray[np.int64], names: Sequence[str]
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return features in any order as a vector and its names."""
+    order = np.argsort(ids)
+    return merged(ids[order], counts[order], tuple([names[i] for i in order.tolist()]))
+
+
+def merged(
+    ids: NDArray[np.int64], counts: NDArray[np.int64], names: tuple[str, ...]
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return features whose ids are sorted as a vector, equal ids made one.
+
+    By chance no message has two names of one id, but the hash is not a
+    cryptographic one: whoever wants to can find two such words and send them.
+    """
+    first = np.ones(ids.size, np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    if first.all():
+        return SparseCounts(ids, counts), names
+    starts = np.flatnonzero(first)
+    return (
+        SparseCounts(ids[starts], np.add.reduceat(counts, starts)),
+        tuple(names[i] for i in starts),
+    )

@@ -1,0 +1,86 @@
+"""What is done to a text so that a person reads it and a filter does not?
+
+The words themselves are read as the person reads them (`app.features.tokens`
+drops what is invisible and folds compatibility forms); here the trick itself
+becomes a feature, as mail that plays it has a reason to.
+
+Contract of this file: every expression is linear in its input.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Soft hyphens, zero-width characters and the byte order mark.
+_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+# Unicode Technical Report 36, section 2.7: text that runs against its order.
+_BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# Cyrillic and Greek letters that stand beside Latin ones in one word:
+# Unicode Technical Standard 39, section 5.1, "mixed-script confusables".
+_MIXED: Final = re.compile("[a-zA-Z][\u0370-\u04ff]|[\u0370-\u04ff][a-zA-Z]")
+# Confusables that NFKC leaves apart: the Cyrillic and Greek letters that look
+# like Latin ones (Unicode Technical Standard 39, confusables.txt).
+_LOOKALIKES: Final = str.maketrans(
+    "аеорсухіјѕһԁԛԝкмтвн" + "αορντκυιχ", "aeopcyxijshdqwkmtbh" + "aopvtkuix"
+)
+# A letter and one or two blanks or marks, again and again: never a digit, as
+# tables and telephone numbers look so.
+_SPACED: Final = re.compile(
+    r"(?<![^\W_])(?:[^\W\d_][ .*-]{1,2}){3,30}[^\W\d_](?![^\W_])"
+)
+_MARKS: Final = re.compile(r"[ .*-]+")
+# The one word of five consonants that every mail has is "https".
+_CONSONANTS: Final = re.compile(r"(?!https)[bcdfghjklmnpqrstvwxz]{5}")
+_MAX_FOUND: Final = 100
+
+
+def of_text(text: str) -> list[str]:
+    """Return the tricks that a text plays, and the words behind them.
+
+    Examples
+    --------
+    >>> of_text("buy V i a g r a now")
+    ['trick:spaced', 'viagra']
+    >>> of_text("vi\u200bagra and p\u0430ypal")
+    ['trick:invisible', 'trick:mixed', 'paypal']
+    """
+    found: list[str] = []
+    if not text.isascii():
+        if _INVISIBLE.search(text):
+            found.append("trick:invisible")
+        if _BIDI.search(text):
+            found.append("trick:bidi")
+        if _MIXED.search(text):
+            found += ["trick:mixed", *_latin(text)]
+    for number, spaced in enumerate(_SPACED.finditer(text)):
+        if number == _MAX_FOUND:
+            break
+        found += ["trick:spaced", _MARKS.sub("", spaced[0]).lower()]
+    return found
+
+
+def of_words(words: Iterable[str]) -> list[str]:
+    """Return the shapes of words that no language has.
+
+    Five consonants in a row make a word a random string, or a German one; its
+    length in steps of four is what comes again (experiment 0023).
+
+    Examples
+    --------
+    >>> of_words(["hello", "xkqzvfpt"])
+    ['random:2']
+    """
+    return [
+        f"random:{min(len(word) // 4, 8)}" for word in words if _CONSONANTS.search(word)
+    ]
+
+
+def _latin(text: str) -> list[str]:
+    """Return the words of mixed scripts as they look."""
+    words = (word for word in text.split() if len(word) <= _MAX_FOUND)
+    mixed = [word for word in words if _MIXED.search(word)][:_MAX_FOUND]
+    return [word.lower().translate(_LOOKALIKES).strip(".,;:!?()\"'") for word in mixed]

@@ -1,0 +1,133 @@
+"""How long does each stage from bytes to views take?
+
+    python benchmarks/speed/stages.py --index PATH/TO/INDEX
+
+One process, one core.  The stages take turns message by message, so that what
+else the machine does falls on all of them alike; the first messages warm up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from email import message_from_bytes, policy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from app.features.extract import extract
+from app.features.grams import grams
+from app.features.headers import header_words
+from app.features.identity import digest
+from app.features.words import marked_words, sequences
+from app.mail.parse import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from email.message import EmailMessage
+
+WARM_UP: Final = 100
+
+# Those that take bytes, then those that take what `parse` returns.
+OF_BYTES: Final[dict[str, Callable[[bytes], object]]] = {}
+OF_MESSAGE: Final[dict[str, Callable[[Any], object]]] = {
+    "  extract: digest": digest,
+    "  extract: words of texts and links": lambda m: (sequences(m), marked_words(m)),
+    "  extract: words of headers": header_words,
+    "  extract: grams": grams,
+    "extract, four views": extract,
+}
+
+
+def of_bytes(name: str) -> Callable[[Any], Any]:
+    """Note a stage under its name."""
+
+    def note(stage: Callable[[bytes], object]) -> Callable[[bytes], object]:
+        OF_BYTES[name] = stage
+        return stage
+
+    return note
+
+
+@of_bytes("standard library, default policy: parse")
+def stdlib(raw: bytes) -> EmailMessage:
+    """Build the tree; headers and bodies are not decoded."""
+    return message_from_bytes(raw, policy=policy.default)
+
+
+@of_bytes("the same, and decode headers and texts")
+def stdlib_decoded(raw: bytes) -> int:
+    """Decode what the views are made of; HTML stays HTML."""
+    message = stdlib(raw)
+    length = 0
+    for part in message.walk():
+        # The library fails on some of the headers and charsets of real mail.
+        try:
+            length += sum(len(value) for value in part.values())
+            if part.get_content_maintype() == "text":
+                length += len(part.get_content())
+        except (LookupError, ValueError, AttributeError, TypeError):
+            continue
+    return length
+
+
+@of_bytes("parse: bytes to Message")
+def _parse(raw: bytes) -> object:
+    return parse(raw)
+
+
+@of_bytes("all: bytes to views")
+def _all(raw: bytes) -> object:
+    return extract(parse(raw))
+
+
+def messages(index: Path) -> Iterator[bytes]:
+    """Yield the messages of an index, in order."""
+    for line in index.read_text().splitlines():
+        yield (index.parent / line.split(maxsplit=1)[1]).read_bytes()
+
+
+def measure(raws: list[bytes]) -> dict[str, list[float]]:
+    """Return the seconds that each stage took for each message."""
+    seconds: dict[str, list[float]] = {name: [] for name in (*OF_BYTES, *OF_MESSAGE)}
+    clock = time.perf_counter
+    for raw in raws[:WARM_UP] + raws:
+        message = parse(raw)
+        for name, stage in OF_BYTES.items():
+            begun = clock()
+            stage(raw)
+            seconds[name].append(clock() - begun)
+        for name, of_message in OF_MESSAGE.items():
+            begun = clock()
+            of_message(message)
+            seconds[name].append(clock() - begun)
+    return {name: times[WARM_UP:] for name, times in seconds.items()}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--index", type=Path, required=True)
+    parser.add_argument("--every", type=int, default=1, help="take each n-th message")
+    given = parser.parse_args()
+    raws = list(messages(given.index))[:: given.every]
+    seconds = measure(raws)
+    stdlib_median = statistics.median(seconds[next(iter(OF_BYTES))])
+    print(
+        f"{len(raws)} messages, {sum(map(len, raws)) / len(raws):,.0f} bytes on average"
+    )
+    print(f"{'':44}{'median':>9}{'mean':>9}{'p99':>9}{'a second':>10}{'ratio':>7}")
+    for name, times in seconds.items():
+        times.sort()
+        median = statistics.median(times)
+        mean = statistics.mean(times)
+        p99 = times[len(times) * 99 // 100]
+        print(
+            f"{name:44}{median * 1e3:9.3f}{mean * 1e3:9.3f}{p99 * 1e3:9.3f}"
+            f"{1 / mean:10,.0f}{median / stdlib_median:7.2f}"
+        )
+    print("Times in ms; ratio: median over that of the first line.")
+
+
+if __name__ == "__main__":
+    main()

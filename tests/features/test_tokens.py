@@ -1,0 +1,85 @@
+"""Words are found in any script."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.features import tokens as module
+from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Money, NOW!!!", ["money", ",", "now!!!"]),
+        ("don't opt-out 100% $50", ["don't", "opt-out", "100%", "$50"]),
+        ("a.b.c ends. 3.14", ["a.b.c", "ends", ".", "3.14", "a", "b", "c", "3", "14"]),
+        (":-) >.< ...", [":-)", ">.<", "..."]),
+        ("Straße STRASSE", ["strasse", "strasse"]),
+        ("\uff26\uff32\uff25\uff25", ["free"]),
+        ("vi\u200bagra vi\u00adagra", ["viagra", "viagra"]),
+        ("Größe.Maß", ["grösse.mass", "grösse", "mass"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("مَرحبا", ["مَرحبا"]),
+        ("", []),
+    ],
+)
+def test_text_is_split_into_words(text, expected):
+    """Case and width are folded; punctuation in and around words is kept."""
+    assert expected == of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("日本語", ["日本", "本語"]),
+        ("字", ["字"]),
+        ("ภาษา", ["ภา", "าษ", "ษา"]),
+        ("무료", ["무료"]),
+        ("buy漢字now", ["buy", "漢字", "now"]),
+        ("カタカナ", ["カタ", "タカ", "カナ"]),
+    ],
+)
+def test_scripts_without_blanks_are_split_into_pairs(text, expected):
+    """CJK and Thai runs are pairs of characters."""
+    assert expected == of_text(text) == of_name(text)
+
+
+def test_long_words_are_bounded():
+    """A word of any length is a feature of a bounded one."""
+    assert ["a" * MAX_WORD_CHARS] == of_text("a" * MAX_WORD_CHARS)
+    assert ["long:aaaa"] == of_text("a" * (MAX_WORD_CHARS + 1))
+    assert ["long:aaaa", "long:aaaa", "com"] == of_text("a" * 100 + ".com")
+
+
+def test_names_are_whole():
+    """Hosts are not taken apart, and punctuation is no feature."""
+    assert ["bob", "b.ob", "mail.example.com"] == of_name("Bob <b.ob@mail.example.com>")
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=80))
+def test_ascii_has_no_rules_of_its_own(text):
+    """The expressions for ASCII, which are faster, find what the others find."""
+    folded = text.lower()
+
+    assert module._ANY_TOKEN.findall(folded) == module._ASCII_TOKEN.findall(folded)  # noqa: SLF001
+    assert module._ANY_WORD.findall(folded) == module._ASCII_WORD.findall(folded)  # noqa: SLF001
+
+
+@given(st.text(max_size=80))
+def test_any_text_has_words(text):
+    """Splitting is total; words have no blanks, are bounded and not empty."""
+    for word in of_text(text) + of_name(text):
+        assert 1 <= len(word) <= MAX_WORD_CHARS
+        assert not re.search(r"\s", word)
+
+
+@given(st.text(max_size=80))
+def test_no_word_looks_like_a_tagged_one(text):
+    """A colon never follows a letter inside a word of the text."""
+    for word in of_text(text):
+        assert not re.match(r"[a-z-]+:", word.removeprefix("long:"))

@@ -1,0 +1,128 @@
+"""Text that no reader sees stands apart from what is read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.mail.html import read
+from app.mail.limits import MAX_HIDDEN
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<p style='display:none'>",
+        "<p style='DISPLAY : NONE !important'>",
+        "<p style='color:red;visibility:hidden'>",
+        "<p style='mso-hide:all'>",
+        "<p style='opacity:0'>",
+        "<p style='opacity: 0.00;'>",
+        "<p style='font-size:0'>",
+        "<p style='font-size:1px'>",
+        "<p hidden>",
+        "<font color=white>",
+        "<font color='#fff'>",
+        "<font color='#fffffe'>",
+        "<font color='FDFDFD'>",
+        "<span style='color:#ffffff'>",
+        "<table bgcolor=black><tr><td><font color='#000000'>",
+        "<p style='background:#336699; color:#336699'>",
+        "<div style='background-color:black'><b style='color:black'>",
+    ],
+)
+def test_hidden_text_is_taken_out(opening):
+    """By style, by size, or in the colour of what is behind it."""
+    page = read(f"<body>seen {opening}secret")
+
+    assert ["secret"] == page.hidden.split()
+    assert ["seen"] == page.text.split()
+    assert ("html-hidden-text",) == page.defects
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<p style='display:block'>",
+        "<p style='opacity:0.9'>",
+        "<p style='font-size:0.9em'>",
+        "<p style='font-size:10px'>",
+        "<p style='font-size:1.5em'>",
+        "<p style='x-display:none'>",
+        "<font color=black>",
+        "<font color='#888888'>",
+        "<font color=nocolour>",
+        "<table bgcolor=black><tr><td><font color=white>",
+        "<table background=night.png><tr><td><font color=white>",
+        "<p style='background:url(night.png);color:white'>",
+        "<body hidden>",
+    ],
+)
+def test_what_may_be_read_is_text(opening):
+    """In doubt a text is shown: on an image every colour may be read."""
+    page = read(f"{opening}shown")
+
+    assert "" == page.hidden
+    assert ["shown"] == page.text.split()
+    assert () == page.defects
+
+
+def test_hidden_within_hidden_is_taken_out_once():
+    """The inner element is freed with the outer one."""
+    page = read("<p hidden>a<b hidden>b</b><i style='display:none'>c</i></p>d")
+
+    assert ["abc"] == page.hidden.split()
+    assert ["d"] == page.text.split()
+
+
+def test_an_empty_hidden_element_is_no_trick():
+    """Pages hide much that holds no text."""
+    assert () == read("<p hidden><img src=a></p>x").defects
+
+
+def test_hidden_elements_are_bounded():
+    """What is beyond the limit counts as shown."""
+    page = read("<b hidden>x </b>" * (MAX_HIDDEN + 3))
+
+    assert MAX_HIDDEN == len(page.hidden.split())
+    assert 3 == len(page.text.split())
+
+
+@pytest.mark.parametrize(
+    ("source", "marked"),
+    [("V<!-- x -->iagra", True), ("a <!-- x --> b", False), ("<!-- x -->", False)],
+)
+def test_a_comment_inside_a_word_is_a_defect(source, marked):
+    """The word is read as one."""
+    assert marked == ("html-comment-in-word" in read(source).defects)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("width=1 height=1", "1x1"),
+        ("width=100% height=20", "100%x20"),
+        ("width=1", ""),
+        ("width=a height=b", ""),
+    ],
+)
+def test_the_size_of_an_image_stands_in_its_link(size, expected):
+    """As it is declared."""
+    assert expected == read(f"<img src=a {size}>").links[0].text
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p hidden>", "</p>", "<b style='color:white'>", "</b>", "x", "<td>", "</td>",
+             "<table bgcolor=white>", "<font color=#fff>", "</font>", "<div style='display:none'>"]
+        ),
+        max_size=30,
+    )
+)  # fmt: skip
+def test_any_nesting_keeps_all_text(pieces):
+    """Every letter is shown or hidden, and none is both."""
+    page = read("".join(pieces))
+
+    assert pieces.count("x") == (page.text + page.hidden).count("x")

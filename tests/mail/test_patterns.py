@@ -1,0 +1,96 @@
+"""No regular expression of the message floor can be made to take long.
+
+Each is run on strings that make careless expressions quadratic or worse, at a
+length and at four times that length: a linear one takes about four times as
+long, a quadratic one sixteen, an exponential one never ends.  Times are those
+of one process's own work, compared with each other and with nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import time
+
+import pytest
+
+import app.features
+import app.mail
+
+
+def patterns():
+    """Yield name and compiled expression of all modules of the two floors."""
+    for package in (app.mail, app.features):
+        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            module = importlib.import_module(info.name)
+            for name, value in sorted(vars(module).items()):
+                if isinstance(value, re.Pattern):
+                    yield f"{info.name.removeprefix('app.')}.{name}", value
+
+
+PATTERNS = dict(patterns())
+
+# Runs of what expressions repeat, then what makes them fail at the end.
+PIECES = [
+    "a", "A", "1", " ", "\n", "=", "=?", "=?a?q?", "=?a?b?a", "?", '"', "\\", '\\"', "'", "*", ";", "; a", ";a=",
+    ';a="', "a=b;", "*1", "<", "<a ", "<!--", "<!-- ", "a<!--", "<script", "<script>", "<style ", "</script", "<a b='",
+    "href=", 'href = "a', ">", "-", "--", "\n--", "--a\nContent", "--a", "\r", "\r\r\n", "From ", ">From ", "From a 10:0",
+    "begin 644 a", "\nbegin 644 a\n", "begin 644 a\n#0V%T\n", "#0V%T\n", "`\n", "M" * 61 + "\n", "http://", "www.", "http:/", "http://a@", "a@",
+    "@", "a.", ".", "a.a@", "%6", "0x", "0x.", "1.", "1.1.1.", "a b ", "a.b.", "a- ", "A-", "a * ", "b", "xkq", "$", "!", "_",
+    "\u0e01", "\u4e00", "\u0301", "a\u0301", "\u200b", "\u202e", "\u0430", "a\u0430", "x\u00ad",
+    "display:none", "display", "display :", ";display:", " color:", "color:#f", ";background-color:", "background:", "opacity:0.",
+    "font-size:0.", "font-size:1", "#f", "ffffff", "x/", "text/", "list-", "x-a", "content-", "(", ")", "[",
+]  # fmt: skip
+ENDS = ["", "\0"]
+
+# Small, as four times of a quadratic expression has to end as well.
+SHORT, LONG = 2_000, 8_000
+# Below it a clock says nothing.
+NOISE_SECONDS = 0.005
+
+
+def seconds(pattern, text):
+    """Return the least time of three that finding all matches takes."""
+    given = (
+        text.encode("utf-8", "surrogateescape")
+        if isinstance(pattern.pattern, bytes)
+        else text
+    )
+    least = float("inf")
+    for _ in range(3):
+        begun = time.process_time()
+        for _match in pattern.finditer(given):
+            pass
+        pattern.match(given)
+        least = min(least, time.process_time() - begun)
+        if least < NOISE_SECONDS:
+            break
+    return least
+
+
+def grown(piece, size, end):
+    """Return a piece repeated up to a size, and an end."""
+    return piece * (size // len(piece)) + end
+
+
+def test_all_expressions_are_found():
+    """The walk over the modules must not come back empty."""
+    assert len(PATTERNS) > 35
+    assert "mail.parse._MBOX_LINE" in PATTERNS
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_an_expression_is_linear(name):
+    """Four times the text never takes nine times as long."""
+    pattern = PATTERNS[name]
+    slow = []
+    for piece in PIECES:
+        for end in ENDS:
+            long = seconds(pattern, grown(piece, LONG, end))
+            if long > NOISE_SECONDS:
+                short = seconds(pattern, grown(piece, SHORT, end))
+                if long > 9 * short:
+                    slow.append((piece, end, short, long))
+
+    assert [] == slow
