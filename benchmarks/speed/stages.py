@@ -32,7 +32,9 @@ WARM_UP: Final = 100
 OF_BYTES: Final[dict[str, Callable[[bytes], object]]] = {}
 OF_MESSAGE: Final[dict[str, Callable[[Any], object]]] = {
     "  extract: digest": digest,
-    "  extract: words of texts and links": lambda m: (sequences(m), marked_words(m)),
+    "  extract: words of texts and links": lambda m: marked_words(
+        m, {word for words in sequences(m) for word in words}
+    ),
     "  extract: words of headers": header_words,
     "  extract: grams": grams,
     "extract, four views": extract,
