@@ -15,7 +15,6 @@ from app.features.headers import header_words
 from app.features.identity import digest
 from app.features.observation import Observation
 from app.features.pairs import pairs
-from app.features.tricks import of_words
 from app.features.words import marked_words, sequences
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def extract(message: Message) -> Observation:
     """
     read = sequences(message)
     occurrences = Counter(chain.from_iterable(read))
-    occurrences.update(of_words(occurrences) + marked_words(message))
+    occurrences.update(marked_words(message, occurrences.keys()))
     texts = list(occurrences)
     ids = ids_of(texts)
     counts = np.fromiter(occurrences.values(), np.int64, len(texts))

@@ -28,8 +28,8 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     >>> ids_of(["money", "now"]).tolist()
     [5881276789356335354, 8117650502234117504]
     """
-    ids = [xxh3_64_intdigest(name.encode()) for name in names]
-    return np.array(ids, np.uint64).view(np.int64)
+    digests = map(xxh3_64_intdigest, map(str.encode, names))
+    return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
 
 
 def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:

@@ -10,10 +10,12 @@ Contract of this file: every expression is linear in its input.
 from __future__ import annotations
 
 import re
+from itertools import islice
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 # Soft hyphens, zero-width characters and the byte order mark.
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
@@ -36,15 +38,14 @@ _MARKS: Final = re.compile(r"[ .*-]+")
 # The one word of five consonants that every mail has is "https".
 _CONSONANTS: Final = re.compile(r"(?!https)[bcdfghjklmnpqrstvwxz]{5}")
 _MAX_FOUND: Final = 100
+_LETTERS: Final = 4
 
 
 def of_text(text: str) -> list[str]:
-    """Return the tricks that a text plays, and the words behind them.
+    """Return the tricks that characters play, and the words behind them.
 
     Examples
     --------
-    >>> of_text("buy V i a g r a now")
-    ['trick:spaced', 'viagra']
     >>> of_text("vi\u200bagra and p\u0430ypal")
     ['trick:invisible', 'trick:mixed', 'paypal']
     """
@@ -56,11 +57,30 @@ def of_text(text: str) -> list[str]:
             found.append("trick:bidi")
         if _MIXED.search(text):
             found += ["trick:mixed", *_latin(text)]
-    for number, spaced in enumerate(_SPACED.finditer(text)):
-        if number == _MAX_FOUND:
-            break
+    return found
+
+
+def spaced_out(text: str) -> list[str]:
+    """Return the words that are written letter by letter, as they are read.
+
+    Examples
+    --------
+    >>> spaced_out("buy V i a g r a now")
+    ['trick:spaced', 'viagra']
+    """
+    found: list[str] = []
+    for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
         found += ["trick:spaced", _MARKS.sub("", spaced[0]).lower()]
     return found
+
+
+def may_be_spaced(words: Container[str]) -> bool:
+    """Return whether a text of these words may have words letter by letter.
+
+    Four different letters by themselves: to look for them takes a hundredth of
+    the time of `spaced_out`, and most mail has fewer.
+    """
+    return sum(map(words.__contains__, ascii_lowercase)) >= _LETTERS
 
 
 def of_words(words: Iterable[str]) -> list[str]:
@@ -74,9 +94,17 @@ def of_words(words: Iterable[str]) -> list[str]:
     >>> of_words(["hello", "xkqzvfpt"])
     ['random:2']
     """
-    return [
-        f"random:{min(len(word) // 4, 8)}" for word in words if _CONSONANTS.search(word)
-    ]
+    # One search in all words: most messages have no such word.
+    joined = "\n".join(words)
+    found = []
+    start = 0
+    while match := _CONSONANTS.search(joined, start):
+        begin = joined.rfind("\n", 0, match.start()) + 1
+        end = joined.find("\n", match.end())
+        end = len(joined) if end < 0 else end
+        found.append(f"random:{min((end - begin) // 4, 8)}")
+        start = end
+    return found
 
 
 def _latin(text: str) -> list[str]:

@@ -15,6 +15,8 @@ from app.features.files import file_words
 from app.features.tokens import of_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from app.mail.message import Message
 
 
@@ -41,16 +43,30 @@ def sequences(message: Message) -> list[list[str]]:
     return found
 
 
-def marked_words(message: Message) -> list[str]:
-    """Return the words that do not stand in the text itself, tagged by place."""
-    found: list[str] = []
+def marked_words(message: Message, read: Collection[str]) -> list[str]:
+    """Return what does not stand in the text as it is, tagged by place.
+
+    Parameters
+    ----------
+    message : Message
+        The message.
+    read : collection of str
+        The different words of `sequences`.
+    """
+    found = tricks.of_words(read)
+    spaced = tricks.may_be_spaced(read)
     for text in message.texts:
         if text.place in _APART:
             tag = text.place + ":"
             found += [tag + word for word in of_text(text.content)]
         else:
             found += tricks.of_text(text.content)
-    found += tricks.of_text(message.header("subject"))
+            if spaced:
+                found += tricks.spaced_out(text.content)
+    subject = message.header("subject")
+    found += tricks.of_text(subject)
+    if spaced:
+        found += tricks.spaced_out(subject)
     for link in message.links:
         found += links.of_link(link)
     found += file_words(message)

@@ -60,3 +60,10 @@ def test_addresses_of_a_header_are_bounded():
 def test_any_headers_have_features(sender, reply):
     """Reading addresses is total."""
     assert all(":" in word for word in words(from_=sender, reply_to=reply))
+
+
+def test_headers_of_one_name_are_bounded_together():
+    """A thousand headers of ten addresses each are read in part."""
+    many = (Header("cc", ", ".join(["a@b.example.com"] * 10)),) * 1_000
+
+    assert ["cc:.example.com"] * 10 == address_words(Message(headers=many))

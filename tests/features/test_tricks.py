@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
-from app.features.tricks import of_text, of_words
+from app.features.tokens import of_text as words_of
+from app.features.tricks import may_be_spaced, of_text, of_words, spaced_out
 from app.mail.parse import parse
 
 
@@ -20,6 +21,16 @@ from app.mail.parse import parse
         ("pay\u202eplay", ["trick:bidi"]),
         ("p\u0430yp\u0430l!", ["trick:mixed", "paypal"]),
         ("привет мир", []),
+    ],
+)
+def test_what_is_done_to_words_is_seen(text, expected):
+    """Invisible and misordered characters, and mixed scripts."""
+    assert expected == of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("V i a g r a", ["trick:spaced", "viagra"]),
         ("v.i.a.g.r.a now", ["trick:spaced", "viagra"]),
         ("F - R - E - E", []),
@@ -28,9 +39,16 @@ from app.mail.parse import parse
         ("a b c", []),
     ],
 )
-def test_what_is_done_to_words_is_seen(text, expected):
-    """Invisible and misordered characters, mixed scripts, spaced-out words."""
-    assert expected == of_text(text)
+def test_words_letter_by_letter_are_read(text, expected):
+    """With blanks, dots, stars or hyphens between the letters."""
+    assert expected == spaced_out(text)
+
+
+def test_most_texts_are_not_asked_for_spaced_words():
+    """Four different letters by themselves, or dots between them, are."""
+    assert may_be_spaced(words_of("V i a g r a"))
+    assert may_be_spaced(words_of("v.i.a.g.r.a"))
+    assert not may_be_spaced(words_of("I am a well-known opt-out, 1 2 3 4"))
 
 
 @pytest.mark.parametrize(
@@ -47,22 +65,23 @@ def test_what_is_done_to_words_is_seen(text, expected):
 def test_random_words_have_a_shape(word, expected):
     """Five consonants in a row, and the length in steps of four."""
     assert expected == of_words([word])
+    assert 3 * expected == of_words([word, "a", word, "", word])
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_for_tricks(text):
     """Reading is total, and no feature is empty."""
-    assert all(of_text(text))
+    assert all(of_text(text) + spaced_out(text) + of_words(words_of(text)))
 
 
 def test_found_tricks_are_bounded():
     """A text of nothing but tricks has as many features as any other."""
-    assert 2 * 100 == len(of_text("V i a g r a, " * 500))
+    assert 2 * 100 == len(spaced_out("V i a g r a, " * 500))
     assert 1 + 100 == len(of_text("p\u0430y " * 500))
 
 
 def test_a_trick_in_the_subject_counts():
     """Subject and texts are read alike."""
-    names = extract(parse(b"Subject: F-R-E-E\n\nhi")).names["words"]
+    names = extract(parse(b"Subject: V.I.A.G.R.A\n\nhi")).names["words"]
 
-    assert {"trick:spaced", "free"} <= set(names)
+    assert {"trick:spaced", "viagra"} <= set(names)

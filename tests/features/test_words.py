@@ -25,5 +25,5 @@ def test_what_is_read_begins_with_the_subject():
 def test_words_outside_the_text_are_tagged_by_their_place():
     """Texts that stand in for images, and targets of links."""
     assert ["alt:logo", "link:http", "link:example.com", "link:buy"] == marked_words(
-        MESSAGE
+        MESSAGE, ()
     )

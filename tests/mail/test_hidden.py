@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.mail.html import read
-from app.mail.limits import MAX_HIDDEN
+from app.mail.limits import MAX_ANCESTORS, MAX_HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,14 @@ def test_hidden_within_hidden_is_taken_out_once():
 
     assert ["abc"] == page.hidden.split()
     assert ["d"] == page.text.split()
+
+
+def test_the_colour_behind_is_looked_for_in_bounds():
+    """Beyond so many elements a page is white."""
+    deep = "<i>" * (MAX_ANCESTORS + 1)
+    page = read(f"<table bgcolor=black><tr><td>{deep}<font color=black>text")
+
+    assert ["text"] == page.text.split()
 
 
 def test_an_empty_hidden_element_is_no_trick():

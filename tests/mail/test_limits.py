@@ -5,6 +5,9 @@ No time is measured here: each test asserts the limit that bounds the time.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -216,4 +219,44 @@ def test_the_received_chain_is_bounded():
     assert (
         "header-too-long"
         in read(b"Received: " + b"1.1.1." * 700_000 + b"\n\nx").defects
+    )
+
+
+def test_archives_are_listed_in_bounds():
+    """However many names an archive claims, and however large they unpack."""
+    entry = b"PK\x01\x02" + bytes(42)
+    end = b"PK\x05\x06" + bytes(6) + b"\xff\xff" + struct.pack("<LL", 46 * 50_000, 0)
+    archive = b"PK\x03\x04" + entry * 50_000 + end + bytes(2)
+    head = (
+        HEADER + b"Content-Type: application/zip\nContent-Transfer-Encoding: base64\n\n"
+    )
+    message = read(head + base64.encodebytes(archive))
+
+    assert limits.MAX_MEMBERS == len(message.parts[0].members)
+    assert "archive-too-large" in message.defects
+
+
+def test_uuencoded_files_are_taken_out_in_bounds():
+    """A text of nothing but files leaves most of them as text."""
+    message = read(HEADER + b"\n" + b"begin 644 a\n#0V%T\n`\nend\n" * 10_000)
+
+    assert 1 + limits.MAX_UUENCODED == len(message.parts)
+
+
+def test_what_is_wrong_with_an_uuencoded_file_is_recorded():
+    """A cut text and a broken archive in it are defects."""
+    block = binascii.b2a_uu(b"PK\x03\x04 and no directory")
+    message = read(HEADER + b"\nbegin 644 a.zip\n" + block)
+
+    assert {"archive-broken", "uuencode-broken"} <= set(message.defects)
+
+
+def test_nested_hidden_elements_are_taken_out_in_bounds():
+    """Five thousand elements within each other that all are hidden."""
+    message = read(
+        PAGE + b"<p hidden><b hidden><i style='display:none'>" * 1_600 + b"x"
+    )
+
+    assert (
+        "html-hidden-text" in message.defects or "html-too-complex" in message.defects
     )
