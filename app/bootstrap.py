@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from app.classifier.specification import Specification
+from app.classifier.specification import (
+    Specification,
+    VerdictRule,
+    classifiers_of,
+    terms_of,
+)
 from app.errors import DatabaseUnavailable
 from app.features.extract import FEATURE_SET
 from app.services.classify import Classify
@@ -67,13 +72,17 @@ def open_database(settings: Settings) -> Engine:
 
 def specification(settings: Settings) -> Specification:
     """Return what a new profile is made of under the settings."""
-    base = Specification(labels=settings.labels, spam_labels=settings.spam_labels)
     given = {
         name: value
         for name in ("spam_threshold", "ham_threshold")
         if (value := getattr(settings, name)) is not None
     }
-    return replace(base, verdict=replace(base.verdict, **given))
+    return Specification(
+        labels=settings.labels,
+        spam_labels=settings.spam_labels,
+        classifiers=classifiers_of(settings.text_views),
+        verdict=VerdictRule(terms=terms_of(settings.text_views), **given),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.classifier.specification import LABELS, SPAM_LABELS, check_labels, check_name
+from app.classifier.specification import (
+    LABELS,
+    SHIPPED_VIEWS,
+    SPAM_LABELS,
+    check_labels,
+    check_name,
+)
 from app.errors import InvalidSetting
 
 MEBIBYTE: Final = 1024 * 1024
@@ -57,6 +63,13 @@ class Settings(BaseSettings):
     spam_labels: Words = Field(
         SPAM_LABELS,
         description="Those of the labels that stand for unwanted mail.",
+    )
+    text_views: Words = Field(
+        SHIPPED_VIEWS,
+        description="What the verdict goes by, separated by commas: `words`, "
+        "`headers`, `pairs` of neighbouring words, `grams` of four bytes. Grams "
+        "more than double what a message takes to store. A view that is added "
+        "later knows only what is learned from then on.",
     )
     max_request_bytes: int = Field(
         50 * MEBIBYTE,

@@ -12,7 +12,7 @@ from app.features.extract import extract
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from datetime import datetime
 
     from app.features.observation import Observation
@@ -48,8 +48,8 @@ class Classified:
     revision: int
 
 
-def observe(raw: bytes) -> Observation:
-    """Return the features of a raw message.
+def observe(raw: bytes, views: Container[str]) -> Observation:
+    """Return the features of a raw message, in the views of a profile.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def observe(raw: bytes) -> Observation:
     if not raw.strip():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
         raise EmptyMessage(msg)
-    return extract(parse(raw))
+    return extract(parse(raw)).only(views)
 
 
 class Classify:
@@ -105,7 +105,7 @@ class Classify:
             If there is not a single byte.
         """
         live = self._live.get(profile)
-        observation = observe(raw)
+        observation = observe(raw, live.snapshot.specification.views)
         classified = classify_observation(live, observation, strongest=strongest)
         if self._recent is not None:
             self._recent.add(live.row.id, observation, self._clock())

@@ -103,7 +103,8 @@ class Feedback:
         """
         live = self._live.get(profile)
         require_label(live, label)
-        return self._learn(live, observe(raw), label, source)
+        observation = observe(raw, live.snapshot.specification.views)
+        return self._learn(live, observation, label, source)
 
     def teach_by_id(
         self, profile: str, digest: bytes, *, label: str, source: str

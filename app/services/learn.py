@@ -106,7 +106,7 @@ class Learn:
             yield rows
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
-        observation = observe(raw)
+        observation = observe(raw, self._profile.snapshot.specification.views)
         return Teaching(
             digest=observation.digest,
             label=label,

@@ -61,7 +61,6 @@ def test_a_raw_message_is_classified(client):
         "words",
         "headers",
         "pairs",
-        "grams",
         "words_bernoulli",
         "structure",
         "measurements",

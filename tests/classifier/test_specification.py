@@ -21,7 +21,7 @@ def test_a_new_profile_tells_ham_from_spam():
 
     assert ("ham", "spam") == specification.labels
     assert [False, True] == specification.spam_mask.tolist()
-    assert ["words", "headers", "pairs", "grams", "structure", "measurements"] == list(
+    assert ["words", "headers", "pairs", "structure", "measurements"] == list(
         specification.views
     )
     assert specification.views["measurements"]

@@ -27,7 +27,7 @@ def includes(shown, real):
         pairs = zip(shown, real, strict=True)
         return all(includes(a, b) for a, b in pairs)
     if isinstance(shown, float):
-        return shown == round(real, 3)
+        return shown == round(real, 2)
     return shown == real
 
 

@@ -327,10 +327,43 @@ def test_after_a_fold_the_tables_read_as_a_person_expects(app):
 def test_score_before_learning_is_kept_in_the_ledger(app):
     """The ledger holds the verdict that the message had before it was learned."""
     teach(app, SPAM[0], "spam")
-    expected = score(app.live.get("default").snapshot, observe(SPAM[1]).views)
+    snapshot = app.live.get("default").snapshot
+    seen = observe(SPAM[1], snapshot.specification.views)
+    expected = score(snapshot, seen.views)
 
     row = teach(app, SPAM[1], "spam").outcome.row
 
     assert expected.log_odds == row.scores["log_odds"]
     assert expected.decision == row.scores["decision"]
     assert set(expected.views) == set(row.scores["views"])
+
+
+def test_a_profile_keeps_the_views_that_it_goes_by(database_url):
+    """Text views that a site does not want are neither learned nor stored."""
+    with running(database_url=database_url, text_views=("words", "grams")) as app:
+        row = teach(app, SPAM[0], "spam").outcome.row
+        views = app.live.get("default").snapshot.tables.keys()
+        answer = app.classify("default", SPAM[1], strongest=0)
+
+    expected = {"words", "grams", "structure", "measurements"}
+    assert expected == row.views.keys() == set(views)
+    assert expected | {"words_bernoulli"} == answer.verdict.views.keys()
+
+
+def test_a_view_that_is_added_later_learns_from_then_on(database_url):
+    """Changing the views of a site loses nothing of what the others know."""
+    with running(database_url=database_url, text_views=("words",)) as app:
+        for n in range(3):
+            teach(app, ham(n), "ham")
+            teach(app, spam(n), "spam")
+        before = state(app)
+    with running(database_url=database_url, text_views=("words", "pairs")) as app:
+        known = state(app)
+        teach(app, ham(9), "ham")
+        teach(app, spam(9), "spam")
+        moved = teach(app, spam(0), "ham")
+        pairs = app.live.get("default").snapshot.tables["pairs"]
+
+    assert before == known
+    assert "relabelled" == moved.outcome.kind
+    assert [1, 1] == pairs.messages.tolist()

@@ -26,7 +26,7 @@ PATIENCE = 30
 
 def teaching(raw, label):
     """Return what somebody says about a message."""
-    seen = observe(raw)
+    seen = observe(raw, Specification().views)
     return Teaching(
         digest=seen.digest, label=label, observation=seen, source="test", time=NOW
     )

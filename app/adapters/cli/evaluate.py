@@ -24,7 +24,7 @@ from app.services.feedback import require_known
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from typing import TextIO
 
     from rich.progress import Progress
@@ -39,6 +39,7 @@ class Filter:
 
     def __init__(self, specification: Specification) -> None:
         self._labels = specification.labels
+        self.views = specification.views
         self._snapshot = Snapshot.empty(specification)
 
     def score(self, observation: Observation, /) -> Verdict:
@@ -89,7 +90,7 @@ def evaluate(
         if jsonl is not None:
             record = _Lines(stack.enter_context(_opened(jsonl)))
         report = evaluate_stream(
-            _observations(index, total, bar),
+            _observations(index, total, subject.views, bar),
             score=subject.score,
             learn=subject.learn,
             spam_labels=load_settings().spam_labels,
@@ -127,9 +128,9 @@ def _opened(path: Path) -> TextIO:
 
 
 def _observations(
-    index: Path, total: int, bar: Progress
+    index: Path, total: int, views: Container[str], bar: Progress
 ) -> Iterator[tuple[str | None, Observation]]:
     task = bar.add_task("evaluating", total=total, rate="")
     for entry in islice(read_index(index), total):
-        yield entry.label, extract(parse(entry.raw))
+        yield entry.label, extract(parse(entry.raw)).only(views)
         bar.advance(task)
