@@ -85,12 +85,14 @@ class Settings(BaseSettings):
     scored_days: float = Field(
         14.0,
         ge=0,
+        le=36_500,
         description="How long a scored message can be taught by its id alone. "
         "0 keeps none.",
     )
     scored_rows: int = Field(
         50_000,
         ge=0,
+        le=2**31,
         description="How many scored messages are kept for teaching by id, at most "
         "(about 4 kB each).",
     )
@@ -106,6 +108,7 @@ class Settings(BaseSettings):
     busy_timeout: float = Field(
         5.0,
         gt=0,
+        le=3600,
         description="Seconds to wait for a database that another process has "
         "locked or that does not answer.",
     )
@@ -137,6 +140,9 @@ def load_settings(**given: object) -> Settings:
             _env_file=named or "postbayes.env",
             **chosen,  # type: ignore[arg-type]
         )
+    except UnicodeDecodeError as error:
+        msg = f"the settings file {named or 'postbayes.env'!r} is not in UTF-8"
+        raise InvalidSetting(msg) from error
     except ValidationError as error:
         sentences = "; ".join(
             f"POSTBAYES_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}, "

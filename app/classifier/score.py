@@ -135,7 +135,7 @@ def score(
     prior = float(constant @ weights + offset)
     total = prior + sum(float(of_view.sum()) for of_view in contributions.values())
     return Verdict(
-        decision=_decide(snapshot, total),
+        decision=_decide(snapshot, total, known=any(s.any() for s in seen.values())),
         label=int(np.argmax(joint)),
         probability=float(expit(total)),
         log_odds=total,
@@ -170,8 +170,10 @@ def _by_themselves(
     }
 
 
-def _decide(snapshot: Snapshot, log_odds: float) -> Decision:
-    """Return the decision: unsure while only one side has been taught a little."""
+def _decide(snapshot: Snapshot, log_odds: float, *, known: bool) -> Decision:
+    """Return the decision: unsure where nothing speaks, or only one side could."""
+    if not known:
+        return "unsure"
     messages, spam = snapshot.messages, snapshot.specification.spam_mask
     rule = snapshot.specification.verdict
     one_sided = not (messages[spam].any() and messages[~spam].any())

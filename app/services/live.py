@@ -7,11 +7,12 @@ learns makes the next snapshot and swaps the reference; only they lock.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from app.classifier.snapshot import Snapshot
-from app.errors import UnknownProfile
+from app.errors import Inconsistent, UnknownProfile
 from app.storage import ledger, profiles, state
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import reading
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]
+
+log = logging.getLogger(__name__)
 
 # Rows read at once while catching up: some 4 MB of vectors.
 CATCH_UP_ROWS = 1000
@@ -80,9 +83,30 @@ class LiveProfile:
                     revision=self.snapshot.revision,
                     limit=CATCH_UP_ROWS,
                 )
-            self.apply(rows)
+            if not self.apply(rows):
+                self.reload(engine, "a ledger row is missing")
+                return self.snapshot.revision - start
             if len(rows) < CATCH_UP_ROWS:
                 return self.snapshot.revision - start
+
+    def reload(self, engine: Engine, reason: str) -> None:
+        """Load the profile anew, where memory and ledger have parted.
+
+        Parameters
+        ----------
+        engine : Engine
+            The database.
+        reason : str
+            What was seen; it is logged as an error, because it never happens
+            while the ledger only grows.
+        """
+        log.error("loading the profile %r anew: %s", self.row.name, reason)
+        with reading(engine) as connection:
+            stored = state.load(connection, self.row)
+        with self._learning:
+            self.snapshot = Snapshot.of(
+                self.snapshot.specification, stored.tables, revision=stored.revision
+            )
 
 
 class LiveProfiles:
@@ -125,8 +149,19 @@ class LiveProfiles:
             live = self._profiles.get(row.name)
             if live is None:
                 self._profiles[row.name] = self._load(row)
-            elif row.revision > live.snapshot.revision:
-                followed += live.follow(self._engine)
+                continue
+            try:
+                if row.revision < live.snapshot.revision:
+                    live.reload(
+                        self._engine,
+                        f"its ledger went back from {live.snapshot.revision} to "
+                        f"{row.revision} (a restored backup, or a failover)",
+                    )
+                elif row.revision > live.snapshot.revision:
+                    followed += live.follow(self._engine)
+            # What is wrong with one profile must not stop the others.
+            except Inconsistent as error:
+                log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
         return followed
 
     def _load(self, row: ProfileRow) -> LiveProfile:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from app.errors import Inconsistent
 from app.storage import fold, scored
 from app.storage.engine import writing
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
+
+log = logging.getLogger(__name__)
 
 # Ledger rows folded in one transaction: the write lock is held for about
 # 10 ms, which is what a feedback may have to wait.
@@ -70,6 +74,7 @@ class Upkeep:
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._folded: dict[int, int] = {}
+        self._broken: dict[int, str] = {}
 
     def __call__(self) -> bool:
         """Do one short step; return True if more is to be done at once.
@@ -98,7 +103,16 @@ class Upkeep:
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         more = False
         for live in self._live:
-            more |= self._fold(live)
+            # What is wrong with one profile must not stop the others: it keeps
+            # its unfolded rows, which a start of the service reads anyway.
+            try:
+                more |= self._fold(live)
+            except Inconsistent as error:
+                if self._broken.get(live.row.id) != str(error):
+                    log.error(  # noqa: TRY400
+                        "the profile %r cannot be folded: %s", live.row.name, error
+                    )
+                self._broken[live.row.id] = str(error)
         return more
 
     def _fold(self, live: LiveProfile) -> bool:

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, Inconsistent
 from app.storage import ledger
 from app.storage.engine import writing
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.live import LiveProfile
+    from app.storage.entry import LedgerRow
     from app.storage.teaching import Outcome, Teaching
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,18 @@ class Writer:
         for group in by_profile.values():
             self._commit_group(group[0].profile, group)
 
+    def _remember(self, profile: LiveProfile, rows: list[LedgerRow]) -> None:
+        """Add rows that were just committed to the snapshot."""
+        # Only this thread adds rows of its own, so memory cannot have them yet.
+        if rows and rows[0].revision <= profile.snapshot.revision:
+            profile.reload(self._engine, "revisions are given out a second time")
+            return
+        try:
+            if not profile.apply(rows):
+                profile.follow(self._engine)
+        except Inconsistent as error:
+            profile.reload(self._engine, str(error))
+
     def _commit_group(self, profile: LiveProfile, jobs: list[_Job]) -> None:
         try:
             with writing(self._engine) as connection:
@@ -164,9 +177,8 @@ class Writer:
         # From here on the rows are durable: whatever happens below, the
         # answer is that they were learned.
         try:
-            if not profile.apply([o.row for o in outcomes if o.row is not None]):
-                profile.follow(self._engine)
+            self._remember(profile, [o.row for o in outcomes if o.row is not None])
         except Exception:  # they are learned all the same
-            log.exception("memory is behind the ledger; it will catch up")
+            log.exception("memory is behind the ledger; it will be loaded anew")
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.answer.set_result(outcome)

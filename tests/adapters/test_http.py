@@ -391,6 +391,52 @@ def test_what_the_parser_does_not_look_at_is_not_kept(tmp_path):
     assert (413, "message-too-large") == problem(document)[:2]
 
 
+def test_half_a_character_does_not_get_around_the_filter(client):
+    """JSON with a lone surrogate is read: the half becomes a replacement."""
+    body = b'{"subject": "cheap pills", "body": "free money \\ud83d"}'
+    answer = client.post("/classify", content=body, headers=JSON)
+
+    assert (200, "spam") == (answer.status_code, answer.json()["decision"])
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"body": "\\ud83d', b"\xff"])
+def test_json_that_is_none_is_refused(client, body):
+    """Neither depth nor broken text is more than a bad request."""
+    status, kind, _ = problem(client.post("/classify", content=body, headers=JSON))
+
+    assert (400, "malformed-request") == (status, kind)
+
+
+def test_a_compressed_body_is_not_taken_for_text(client):
+    """A body that is encoded would be scored as the garbage that it looks like."""
+    answer = client.post(
+        "/classify", content=b"x", headers=RAW | {"content-encoding": "gzip"}
+    )
+
+    status, kind, detail = problem(answer)
+    assert (415, "unsupported-content-type") == (status, kind)
+    assert "gzip" in detail
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [("0" * 5000 + "1", 200), ("9" * 5000, 413)]
+)
+def test_a_length_of_many_digits_is_a_length(client, length, status):
+    """Python reads no number of thousands of digits; a header may have them."""
+    headers = RAW | {"content-length": length}
+    answer = client.post("/classify", content=iter([b"x"]), headers=headers)
+
+    assert status == answer.status_code
+
+
+def test_nothing_known_of_a_message_is_unsure(client):
+    """Where no feature was ever seen, nothing speaks for either side."""
+    answer = client.post("/classify", json={"body": "xyzzy"}).json()
+
+    assert [] == [e for e in answer["explanation"] if e["kind"] == "feature"]
+    assert "unsure" == answer["decision"]
+
+
 async def trickle():
     """Send one byte, and then nothing for a while."""
     yield b"x"

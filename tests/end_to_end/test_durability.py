@@ -8,6 +8,7 @@ import threading
 import httpx2
 
 from app.storage.engine import open_engine, writing
+from tests.end_to_end.conftest import Service
 from tests.messages import HAM, SPAM, ham, spam
 
 
@@ -103,3 +104,34 @@ def test_a_newer_database_is_refused_with_a_sentence(service):
     assert 70 == done.returncode
     assert "newer" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_feedback_that_waits_for_a_lock_keeps_no_scoring_waiting(tmp_path):
+    """More feedback than threads waits for a locked file; mail is scored meanwhile."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    service = Service(url, tmp_path)
+    service.environment["POSTBAYES_BUSY_TIMEOUT"] = "60"
+    service.start()
+    engine = open_engine(url)
+    answered = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: answered.append(service.teach(spam(n), "spam"))
+        )
+        for n in range(60)
+    ]
+    with writing(engine):
+        for thread in threads:
+            thread.start()
+        large = HAM[0] + b"word " * 20_000
+        scored = [service.classify(raw)["decision"] for raw in (HAM[0], large)]
+        healthy = service.client.get("/healthz").is_success
+        early = len(answered)
+    for thread in threads:
+        thread.join()
+    engine.dispose()
+    service.kill()
+    service.client.close()
+
+    assert (2, True, 0) == (len(scored), healthy, early)
+    assert 60 == len(answered)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
+from app.bootstrap import now
 from app.classifier.score import score
 from app.errors import (
     DatabaseUnavailable,
@@ -15,9 +18,11 @@ from app.errors import (
     UnknownProfile,
 )
 from app.services.classify import observe
-from app.storage import audit
+from app.services.writer import Writer
+from app.storage import audit, ledger
 from app.storage import fold as folding
 from app.storage.engine import reading, writing
+from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
 
@@ -367,3 +372,78 @@ def test_a_view_that_is_added_later_learns_from_then_on(database_url):
     assert before == known
     assert "relabelled" == moved.outcome.kind
     assert [1, 1] == pairs.messages.tolist()
+
+
+def test_a_ledger_that_went_back_is_loaded_anew(database_url):
+    """After a restored backup, memory is what the database says, and learns on."""
+    with running(database_url=database_url) as app:
+        for n in range(3):
+            teach(app, ham(n), "ham")
+        kept = state(app)
+        for n in range(3):
+            teach(app, spam(n), "spam")
+        with writing(app.engine) as connection:
+            connection.exec_driver_sql("DELETE FROM ledger WHERE revision > 3")
+            connection.exec_driver_sql("DELETE FROM feature_count")
+            connection.exec_driver_sql("DELETE FROM moment_sum")
+            connection.exec_driver_sql("DELETE FROM class_count")
+            connection.exec_driver_sql("UPDATE fold SET folded_revision = 0")
+            connection.exec_driver_sql("UPDATE profile SET revision = 3")
+        app.live.refresh()
+
+        assert kept == state(app)
+        assert 4 == teach(app, spam(7), "spam").revision
+        assert 4 == app.live.get("default").snapshot.messages.sum()
+
+
+def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
+    """A ledger that went back between two looks is seen by the next feedback."""
+    with running(database_url=database_url) as app:
+        for n in range(3):
+            teach(app, ham(n), "ham")
+        app.writer.stop()
+        live = app.live.get("default")
+        live.snapshot = replace(live.snapshot, revision=9)
+        other = Writer(app.engine, lambda: False)
+        other.start()
+        app.feedback._writer = other  # noqa: SLF001
+        teach(app, spam(1), "spam")
+        other.stop()
+
+        assert 4 == live.snapshot.revision
+        assert [3, 1] == live.snapshot.messages.tolist()
+
+
+def test_one_broken_profile_does_not_stop_the_others(database_url):
+    """A vector that cannot be read keeps its own profile from folding, only."""
+    with (
+        running(database_url=database_url) as app,
+        running(database_url=database_url, profile="zzz") as other,
+    ):
+        app.writer.stop()
+        other.writer.stop()
+        broken, sound = app.live.get("default").row, other.live.get("zzz").row
+        for row in (broken, sound):
+            with writing(app.engine) as connection:
+                seen = observe(spam(1), {"words"})
+                learned = Teaching(
+                    digest=seen.digest,
+                    label="spam",
+                    observation=seen,
+                    source="test",
+                    time=now(),
+                )
+                ledger.append(connection, row, [learned])
+        with writing(app.engine) as connection:
+            connection.execute(
+                text("UPDATE ledger SET vector = :junk WHERE profile_id = :id"),
+                {"junk": b"xx", "id": broken.id},
+            )
+        app.live.refresh()
+        app.upkeep()
+        with reading(app.engine) as connection:
+            folded = [
+                folding.folded_revision(connection, row.id) for row in (broken, sound)
+            ]
+
+    assert [0, 1] == folded

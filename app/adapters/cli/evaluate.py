@@ -116,7 +116,11 @@ class _Lines:
         self._file = file
 
     def __call__(self, result: Result) -> None:
-        self._file.write(result.json_line() + "\n")
+        try:
+            self._file.write(result.json_line() + "\n")
+        except OSError as error:
+            msg = f"{self._file.name} cannot be written: {error.strerror}"
+            raise UnreadableSource(msg) from error
 
 
 def _opened(path: Path) -> TextIO:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import httpx2
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
 from app.adapters.cli.console import OUT
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
 DIGEST_BYTES: Final = 16
+
+Out = TypeVar("Out", ClassifyOut, FeedbackOut)
 
 Url = Annotated[
     str | None,
@@ -65,7 +68,7 @@ def classify(
                 raw,
                 {"explain": explain, **_given(profile=profile)},
             )
-            document = ClassifyOut.model_validate_json(answer)
+            document = _document(ClassifyOut, url, answer)
         else:
             with _application() as app:
                 document = ClassifyOut.of_classified(
@@ -160,7 +163,7 @@ def _teach_there(
         answer = _ask(url, "/feedback", None, query, {"id": message_id, "label": label})
     else:
         answer = _ask(url, f"/feedback/{message_id}", None, query)
-    return FeedbackOut.model_validate_json(answer)
+    return _document(FeedbackOut, url, answer)
 
 
 def _digest(message_id: str | None) -> bytes:
@@ -233,6 +236,15 @@ def _ask(
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
     raise InvalidInput(detail)
+
+
+def _document(kind: type[Out], url: str, answer: bytes) -> Out:
+    """Return the document that a service answered with."""
+    try:
+        return kind.model_validate_json(answer)
+    except ValidationError as error:
+        msg = f"what answers at {url} is not Postbayes, or another version of it"
+        raise InvalidInput(msg) from error
 
 
 def _print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:

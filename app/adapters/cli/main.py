@@ -79,6 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except errors.PostbayesError as error:
         complain(str(error))
         sys.exit(exit_code(error))
-    except KeyboardInterrupt:
-        complain("interrupted; what was committed is kept")
-        sys.exit(130)
+    except OSError as error:
+        complain(f"the system refused: {error}")
+        sys.exit(74)  # EX_IOERR

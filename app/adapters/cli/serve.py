@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 import uvicorn
 
+from app.adapters.patience import ImpatientProtocol
 from app.settings import load_settings
 
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
@@ -43,7 +44,7 @@ def serve(
         port=settings.port,
         log_level=settings.log_level,
         loop="uvloop",
-        http="httptools",
+        http=ImpatientProtocol,
         # One line per message, thousands a minute: a mail server logs them.
         access_log=False,
         limit_concurrency=MAX_CONNECTIONS,

@@ -39,6 +39,8 @@ def create_app(application: Application) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redoc_url=None,
+        # A request to almost the right path is told so, not sent elsewhere.
+        redirect_slashes=False,
     )
     app.state.application = application
     errors.install(app)

@@ -6,6 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
@@ -29,17 +30,23 @@ from app.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from app.services.feedback import Taught
 
 DIGEST_BYTES: Final = 16
 MAX_EXPLAINED: Final = 1000
 # Nine of ten messages are smaller; parsing as many bytes takes some 5 ms.
 INLINE_BYTES: Final = 64 * 1024
+# More feedback than this at once waits for a thread; it would wait for the
+# writer anyway, which commits up to 256 together.
+FEEDBACK_THREADS: Final = CapacityLimiter(64)
 
 router = APIRouter()
 
 
-def application(request: Request) -> Application:
+async def application(request: Request) -> Application:
     """Return the application that `app.bootstrap` put together."""
     served: Application = request.app.state.application
     return served
@@ -78,10 +85,20 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+async def waiting(use_case: Callable[[], Taught]) -> Taught:
+    """Run what waits for the database in a thread of its own kind.
+
+    While the database is locked or away, feedback waits for it.  In the
+    framework's thread pool forty of them would leave no thread for a large
+    message, nor for `/readyz`.
+    """
+    return await to_thread.run_sync(use_case, limiter=FEEDBACK_THREADS)
+
+
 # A coroutine that scores small messages where it stands: handing 0.6 ms of work
 # to a thread cost 0.13 ms more at the median, and under the interpreter's lock
 # no thread leaves the event loop freer.  Large ones, which may take a second,
-# go to a thread.  The other routes are plain functions: they wait for the disk.
+# go to a thread, and so does whatever waits for the disk.
 @router.post(
     "/classify",
     tags=["mail"],
@@ -117,7 +134,7 @@ async def classify(
     responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(FeedbackIn),
 )
-def feedback(
+async def feedback(
     request: Request,
     body: Body,
     app: ApplicationDep,
@@ -134,29 +151,24 @@ def feedback(
     same label changes nothing; with another label it is moved.
     """
     name = profile or app.settings.profile
-    if not is_json(request):
-        taught = app.feedback.teach(
-            name, body, label=_label(label), source=source or "http"
-        )
-        return FeedbackOut.of(taught)
-    given = parse_json(body, FeedbackIn)
-    label = _label(given.label or label)
-    source = given.source or source or "http"
-    raw = given.raw()
+    given = parse_json(body, FeedbackIn) if is_json(request) else FeedbackIn()
+    raw = given.raw() if is_json(request) else body
+    teach = partial(
+        app.feedback.teach_by_id if given.id is not None else app.feedback.teach,
+        name,
+        label=_label(given.label or label),
+        source=given.source or source or "http",
+    )
     if given.id is None:
-        taught = app.feedback.teach(name, _required(raw), label=label, source=source)
-    elif raw is not None:
+        return FeedbackOut.of(await waiting(partial(teach, _required(raw))))
+    if raw is not None:
         msg = "send either the `id` or the message, not both"
         raise MalformedRequest(msg)
-    else:
-        taught = app.feedback.teach_by_id(
-            name, parse_id(given.id), label=label, source=source
-        )
-    return FeedbackOut.of(taught)
+    return FeedbackOut.of(await waiting(partial(teach, parse_id(given.id))))
 
 
 @router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 422, 503))
-def forget(
+async def forget(
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
     app: ApplicationDep,
     profile: ProfileName = None,
@@ -164,9 +176,8 @@ def forget(
 ) -> FeedbackOut:
     """Take one message back, as if it had never been learned."""
     name = profile or app.settings.profile
-    return FeedbackOut.of(
-        app.feedback.forget(name, parse_id(id), source=source or "http")
-    )
+    forget = partial(app.feedback.forget, name, parse_id(id), source=source or "http")
+    return FeedbackOut.of(await waiting(forget))
 
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
@@ -178,7 +189,7 @@ def profile(
 
 
 @router.get("/healthz", tags=["operation"])
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """Tell that the process answers."""
     return {"status": "ok"}
 
