@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.errors import InvalidInput
 from app.mail.compose import compose
 
 if TYPE_CHECKING:
@@ -21,6 +23,28 @@ if TYPE_CHECKING:
 
 PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 """Text of one line; PostgreSQL takes no NUL."""
+
+MAX_SOURCE = 64
+
+_SOURCE = re.compile(PRINTABLE)
+
+
+def check_source(source: str) -> None:
+    """Raise if the ledger cannot keep who says so.
+
+    Raises
+    ------
+    InvalidInput
+        If it is empty, too long, or not printable text of one line.
+    """
+    printable = _SOURCE.match(source) and source.isprintable()
+    if not printable or len(source) > MAX_SOURCE:
+        msg = (
+            f"a source is 1 to {MAX_SOURCE} printable characters, such as a user's "
+            f"name; got {source[:MAX_SOURCE]!r}"
+        )
+        raise InvalidInput(msg)
+
 
 Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
 
@@ -77,7 +101,7 @@ class FeedbackIn(TextIn):
     label: str | None = Field(None, description="What the message was.")
     source: str | None = Field(
         None,
-        max_length=64,
+        max_length=MAX_SOURCE,
         pattern=PRINTABLE,
         description="Who says so; kept in the ledger.",
     )

@@ -32,6 +32,7 @@ CODES: Final = {
     3: "`serve` could not begin: its port is in use.",
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
+    74: "The system refused to read or write: a full disk, say (EX_IOERR).",
     75: "The database, or the service at `--url`, is away. "
     "Try again later; mail servers do (EX_TEMPFAIL).",
     78: "A setting cannot be used (EX_CONFIG).",
@@ -40,14 +41,14 @@ CODES: Final = {
 }
 """What each exit code means."""
 
-_COMMON: Final = (2, 70, 75, 78, 130)
+_COMMON: Final = (2, 70, 74, 75, 78, 130)
 EXITS: Final[dict[str, tuple[int, ...]]] = {
     "serve": (0, 2, 3, 70, 75, 78, 143),
     "learn": (*_COMMON, 0, 65),
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
-    "evaluate": (0, 2, 65, 78, 130),
-    "lab": (0, 2, 65, 130),
+    "evaluate": (0, 2, 65, 74, 78, 130),
+    "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
 }

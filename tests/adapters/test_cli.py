@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import mailbox
 import sqlite3
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 
 import pytest
 
@@ -221,6 +226,9 @@ def test_profiles_are_made_and_listed(run):
         (["feedback", "--forget"], 65, "--id"),
         (["feedback", "--forget", "--id", "zz"], 65, "32 hexadecimal"),
         (["feedback", "--label", "ham", "--id", "00", "file"], 65, "not both"),
+        (["feedback", "--label", "ham", "--source", "a\nb"], 65, "source"),
+        (["learn", "--label", "ham", "--source", "x" * 65, "x"], 65, "source"),
+        (["evaluate", "--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),
         (["audit", "--profile", "nobody"], 65, "nobody"),
         (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
         (["profiles", "--create", "a b"], 78, "named by"),
@@ -228,6 +236,7 @@ def test_profiles_are_made_and_listed(run):
         (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
     ],
 )
+@pytest.mark.usefixtures("index")
 def test_each_mistake_has_its_code_and_a_sentence(run, arguments, code, says):
     """Mistakes end with a code of sysexits.h and say what to do."""
     got, _, err = run(*arguments, stdin=b"Subject: x\n\ny\n")
@@ -235,6 +244,49 @@ def test_each_mistake_has_its_code_and_a_sentence(run, arguments, code, says):
     assert code == got
     assert says in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["learn", "evaluate"])
+def test_ctrl_c_says_what_is_kept(run, index, monkeypatch, command):
+    """An interrupted command ends with the code of its signal, and a sentence."""
+
+    def interrupted(index):
+        yield from islice(real(index), 5)
+        raise KeyboardInterrupt
+
+    module = importlib.import_module(f"app.adapters.cli.{command}")
+    real = module.read_index
+    monkeypatch.setattr(module, "read_index", interrupted)
+
+    code, _, err = run(command, "--index", index)
+
+    assert 130 == code
+    assert "interrupted" in err
+
+
+def test_something_else_at_the_url_is_said(run, tmp_path):
+    """An answer that is not Postbayes's is no traceback."""
+    (tmp_path / "classify").write_text("<html>")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        """Serves the folder for any method, and logs nothing."""
+
+        def do_POST(self):
+            """Answer a POST as a GET."""
+            self.do_GET()
+
+        def log_message(self, *_):
+            """Log nothing."""
+
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))
+    ) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, _, err = run("classify", "--url", url, stdin=HAM[0])
+        server.shutdown()
+
+    assert (65, True) == (code, "not Postbayes" in err)
 
 
 def test_a_bad_setting_names_its_variable(run, monkeypatch):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -11,6 +15,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 OUT = Console(highlight=False, soft_wrap=True)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -18,6 +25,16 @@ ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 def complain(sentence: str) -> None:
     """Say what went wrong on standard error."""
     ERR.print("postbayes:", sentence, markup=False)
+
+
+@contextmanager
+def interruptible(sentence: str) -> Iterator[None]:
+    """Let Ctrl-C end a command with a sentence and the code of its signal."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain(sentence)
+        raise typer.Exit(130) from None
 
 
 def progress() -> Progress:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.adapters.cli.console import OUT, progress
+from app.adapters.cli.console import OUT, interruptible, progress
 from app.bootstrap import specification
 from app.classifier.learn import delta
 from app.classifier.score import Verdict, score
@@ -84,7 +84,8 @@ def evaluate(
     """
     subject = Filter(specification(load_settings()))
     total = min(count_index(index), limit or 2**63)
-    with ExitStack() as stack:
+    told = "interrupted; an evaluation stores nothing"
+    with interruptible(told), ExitStack() as stack:
         bar = stack.enter_context(progress())
         record: Callable[[Result], object] = _nothing
         if jsonl is not None:

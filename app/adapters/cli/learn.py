@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.adapters.cli.console import OUT, progress
+from app.adapters.cli.console import OUT, interruptible, progress
+from app.adapters.schemas import check_source
 from app.bootstrap import Specify, now, open_database
 from app.errors import InvalidInput, MissingLabel
 from app.evaluation.index import count_index, read_index
@@ -69,6 +70,7 @@ def learn(
     if bool(paths) == (index is not None):
         msg = "give either PATHS with --label, or --index FILE"
         raise InvalidInput(msg)
+    check_source(source)
     settings = load_settings()
     engine = open_database(settings)
     live = LiveProfiles(engine, Specify(settings))
@@ -82,7 +84,8 @@ def learn(
 
     counted: Counter[str] = Counter()
     begun = time.perf_counter()
-    with progress() as bar:
+    told = "interrupted; what was committed is kept, and the same command goes on"
+    with interruptible(told), progress() as bar:
         task = bar.add_task("learning", total=total, rate="")
         while some := list(islice(entries, batch)):
             counted += learner.batch([_labelled(entry) for entry in some])

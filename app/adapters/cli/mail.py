@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from app.adapters.cli.console import OUT
-from app.adapters.schemas import ClassifyOut, EntryOut, FeedbackOut
+from app.adapters.schemas import ClassifyOut, EntryOut, FeedbackOut, check_source
 from app.bootstrap import Application
 from app.errors import (
     DatabaseUnavailable,
@@ -60,26 +60,23 @@ def classify(
     as_json: Json = False,
 ) -> None:
     """Score messages without learning from them, and say why."""
-    for name, raw in _read(files):
-        if url is not None:
-            answer = _ask(
-                url,
-                "/classify",
-                raw,
-                {"explain": explain, **_given(profile=profile)},
-            )
-            document = _document(ClassifyOut, url, answer)
-        else:
-            with _application() as app:
-                document = ClassifyOut.of_classified(
-                    app.classify(
-                        profile or app.settings.profile, raw, strongest=explain
-                    )
+    with ExitStack() as stack:
+        app = None if url is not None else stack.enter_context(_application())
+        for name, raw in _read(files):
+            if app is not None:
+                answered = app.classify(
+                    profile or app.settings.profile, raw, strongest=explain
                 )
-        if as_json:
-            OUT.print(document.model_dump_json(), markup=False)
-        else:
-            _print_verdict(name, document, explained=explain > 0)
+                document = ClassifyOut.of_classified(answered)
+            else:
+                query: dict[str, str | int] = {"explain": explain}
+                query |= _given(profile=profile)
+                answer = _ask(str(url), "/classify", raw, query)
+                document = _document(ClassifyOut, str(url), answer)
+            if as_json:
+                OUT.print(document.model_dump_json(), markup=False)
+            else:
+                _print_verdict(name, document, explained=explain > 0)
 
 
 def feedback(
@@ -106,6 +103,7 @@ def feedback(
     if bool(label) == forget:
         msg = "say what the message is with --label, or --forget one by its --id"
         raise InvalidInput(msg)
+    check_source(source)
     if message_id is not None and file is not None:
         msg = "give either a FILE or --id, not both"
         raise InvalidInput(msg)

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
 from app.adapters.schemas import (
+    MAX_SOURCE,
     PRINTABLE,
     ClassifyOut,
     FeedbackIn,
@@ -66,7 +67,7 @@ Explain = Annotated[
 Source = Annotated[
     str | None,
     Query(
-        max_length=64,
+        max_length=MAX_SOURCE,
         pattern=PRINTABLE,
         description="Who says so; kept in the ledger.",
     ),
