@@ -13,11 +13,13 @@ from app.features.grams import grams
 from app.features.hashing import fixed, hashed, ids_of, sorted_by_id, valued
 from app.features.headers import header_words
 from app.features.identity import digest
-from app.features.observation import Observation
+from app.features.observation import Observation, Payload
 from app.features.pairs import pairs
 from app.features.words import marked_words, sequences
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from app.mail.message import Message
 
 FEATURE_SET: Final = 1
@@ -27,8 +29,19 @@ Until the first release it stays 1: no profile is older than it.
 """
 
 
-def extract(message: Message) -> Observation:
+VIEWS: Final = ("words", "headers", "pairs", "grams", "structure", "measurements")
+"""All views that a message can be seen in."""
+
+
+def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     r"""Return the features of a message.
+
+    Parameters
+    ----------
+    message : Message
+        The message.
+    views : container of str
+        The views that are wanted; the others are neither made nor there.
 
     Notes
     -----
@@ -46,34 +59,33 @@ def extract(message: Message) -> Observation:
     {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 16, 'structure': 8,
     'measurements': 14}
     """
-    read = sequences(message)
-    occurrences = Counter(chain.from_iterable(read))
-    occurrences.update(marked_words(message, occurrences.keys()))
-    texts = list(occurrences)
-    ids = ids_of(texts)
-    counts = np.fromiter(occurrences.values(), np.int64, len(texts))
-    words, word_names = sorted_by_id(ids, counts, texts)
-    headers, header_names = hashed(header_words(message))
-    neighbours, pair_names = pairs(read, dict(zip(texts, ids.tolist(), strict=True)))
-    facts, fact_names = valued(structure.structure(message), structure.FIELDS)
-    numbers, number_names = fixed(measured.measured(message), measured.FIELDS)
+    made: dict[str, tuple[Payload, tuple[str, ...]]] = {}
+    if "words" in views or "pairs" in views:
+        read = sequences(message)
+        occurrences = Counter(chain.from_iterable(read))
+        occurrences.update(marked_words(message, occurrences.keys()))
+        texts = list(occurrences)
+        ids = ids_of(texts)
+        counts = np.fromiter(occurrences.values(), np.int64, len(texts))
+        made["words"] = sorted_by_id(ids, counts, texts)
+        if "pairs" in views:
+            by_name = dict(zip(texts, ids.tolist(), strict=True))
+            made["pairs"] = pairs(read, by_name)
+    if "headers" in views:
+        made["headers"] = hashed(header_words(message))
+    if "grams" in views:
+        made["grams"] = grams(message), ()
+    if "structure" in views:
+        facts = structure.structure(message)
+        made["structure"] = valued(facts, structure.FIELDS)
+    if "measurements" in views:
+        numbers = measured.measured(message)
+        made["measurements"] = fixed(numbers, measured.FIELDS)
+    kept = [view for view in VIEWS if view in made and view in views]
     return Observation(
         digest=digest(message),
         feature_set=FEATURE_SET,
-        views={
-            "words": words,
-            "headers": headers,
-            "pairs": neighbours,
-            "grams": grams(message),
-            "structure": facts,
-            "measurements": numbers,
-        },
-        names={
-            "words": word_names,
-            "headers": header_names,
-            "pairs": pair_names,
-            "structure": fact_names,
-            "measurements": number_names,
-        },
+        views={view: made[view][0] for view in kept},
+        names={view: made[view][1] for view in kept if made[view][1]},
         defects=message.defects,
     )

@@ -9,7 +9,7 @@ from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
 Payload = SparseCounts | Measurements
 """What one view holds of a message; a view is of one kind for ever."""
@@ -45,14 +45,6 @@ class Observation:
     def id(self) -> str:
         """The digest as people and programs pass it on: 32 hex digits."""
         return self.digest.hex()
-
-    def only(self, views: Container[str]) -> Observation:
-        """Return the observation as a profile keeps it, of its own views."""
-        return replace(
-            self,
-            views={view: x for view, x in self.views.items() if view in views},
-            names={view: texts for view, texts in self.names.items() if view in views},
-        )
 
     def browsable(self) -> Observation:
         """Return the observation with the names that are kept for people.

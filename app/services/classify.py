@@ -59,7 +59,7 @@ def observe(raw: bytes, views: Container[str]) -> Observation:
     if not raw.strip():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
         raise EmptyMessage(msg)
-    return extract(parse(raw)).only(views)
+    return extract(parse(raw), views)
 
 
 class Classify:

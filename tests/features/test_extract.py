@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
-from app.features.extract import FEATURE_SET, extract
+from app.features.extract import FEATURE_SET, VIEWS, extract
 from app.features.hashing import hashed, merged
 from app.features.identity import digest
 from app.mail.parse import parse
@@ -54,7 +55,20 @@ def test_a_message_of_nothing_has_no_features():
     texts = ["words", "headers", "pairs", "grams"]
     assert [*texts, "structure", "measurements"] == list(observation.views)
     assert [0, 0, 0, 0] == [observation.views[view].size for view in texts]
-    assert [(), (), ()] == [observation.names[view] for view in texts[:3]]
+    assert {"structure", "measurements"} == observation.names.keys()
+
+
+@pytest.mark.parametrize("views", [("words",), ("pairs", "grams"), VIEWS, ()])
+def test_only_the_views_that_are_wanted_are_made(views):
+    """A view is the same whatever others are made beside it."""
+    message = parse(b"Subject: big lunch\nFrom: ann@b.example\n\nsmall talk")
+    every = extract(message)
+
+    some = extract(message, views)
+
+    assert set(views) == some.views.keys()
+    assert all(every.views[view] == some.views[view] for view in views)
+    assert every.digest == some.digest
 
 
 def test_words_of_headers_are_no_words_of_the_text():

@@ -137,5 +137,5 @@ def _observations(
 ) -> Iterator[tuple[str | None, Observation]]:
     task = bar.add_task("evaluating", total=total, rate="")
     for entry in islice(read_index(index), total):
-        yield entry.label, extract(parse(entry.raw)).only(views)
+        yield entry.label, extract(parse(entry.raw), views)
         bar.advance(task)
