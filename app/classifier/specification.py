@@ -140,6 +140,21 @@ class Root:
         return 1.0 / math.sqrt(max(1, features))
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The sum as it is: with weight 1, a plain naive Bayes product of views.
+
+    Examples
+    --------
+    >>> Whole().factor(100)
+    1.0
+    """
+
+    def factor(self, features: int, /) -> float:  # noqa: ARG002
+        """Return 1, whatever the features."""
+        return 1.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """One summand of the verdict: what a classifier says, times a weight.

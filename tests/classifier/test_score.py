@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.bayes.bernoulli import Bernoulli
 from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds
+from app.bayes.product import Product
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import explain
 from app.classifier.learn import delta
@@ -22,8 +23,12 @@ from app.classifier.specification import (
     Term,
     VerdictRule,
     ViewModel,
+    Whole,
 )
+from app.features.extract import extract
 from app.features.observation import Observation
+from app.mail.parse import parse
+from tests.messages import ham, spam
 
 WORDS = {"words": ViewModel(view="words", event_model=Multinomial())}
 BY_WORDS = VerdictRule(terms=(Term(classifier="words", normaliser=Root()),))
@@ -265,3 +270,38 @@ def test_a_view_without_stored_counts_starts_empty():
 
     assert snapshot.revision == 7
     assert 0 == snapshot.tables["words"].vocabulary
+
+
+def test_a_profile_can_be_the_plain_product_of_any_views():
+    """Text, facts and measurements add up to one textbook posterior."""
+    names = ("words", "structure", "measurements")
+    specification = Specification(
+        verdict=VerdictRule(
+            terms=tuple(Term(classifier=n, normaliser=Whole()) for n in names)
+        )
+    )
+    snapshot = Snapshot.empty(specification)
+    messages = [(ham(n), 0) for n in range(4)] + [(spam(n), 1) for n in range(4)]
+    for revision, (raw, label) in enumerate(messages, 1):
+        views = extract(parse(raw), specification.views).views
+        moved = delta(views, before=None, after=label, n_classes=2)
+        snapshot = snapshot.learn(moved, revision=revision)
+    views = extract(parse(spam(9)), specification.views).views
+    product = Product(2, {name: snapshot.likelihoods[name] for name in names})
+    ham_joint, spam_joint = product(views)
+
+    verdict = score(snapshot, views)
+
+    assert spam_joint - ham_joint == pytest.approx(verdict.log_odds, rel=1e-12)
+    assert verdict.log_odds == pytest.approx(
+        sum(
+            entry.log_odds
+            for entry in explain(
+                verdict,
+                snapshot,
+                Observation(bytes(16), 1, views),
+                strongest=5,
+            )
+        ),
+        rel=1e-12,
+    )
