@@ -7,12 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from app.classifier.specification import (
-    Specification,
-    VerdictRule,
-    classifiers_of,
-    terms_of,
-)
+from app.classifier.rule import VerdictRule, terms_of
+from app.classifier.specification import Specification, classifiers_of
 from app.errors import DatabaseUnavailable
 from app.features.extract import FEATURE_SET
 from app.services.classify import Classify

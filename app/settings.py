@@ -9,13 +9,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.classifier.specification import (
-    LABELS,
-    SHIPPED_VIEWS,
-    SPAM_LABELS,
-    check_labels,
-    check_name,
-)
+from app.classifier.rule import SHIPPED_VIEWS
+from app.classifier.specification import LABELS, SPAM_LABELS, check_labels, check_name
 from app.errors import InvalidSetting
 
 MEBIBYTE: Final = 1024 * 1024
@@ -94,7 +89,7 @@ class Settings(BaseSettings):
         ge=0,
         le=2**31,
         description="How many scored messages are kept for teaching by id, at most "
-        "(about 4 kB each).",
+        "(about 7 kB each).",
     )
     spam_threshold: float | None = Field(
         None,

@@ -101,7 +101,7 @@ def score(
 
     .. math:: J_c = \log \pi_c + \sum_t w_t \, g_t(n) \sum_i f_{tic}
 
-    (`app.classifier.specification.VerdictRule` says why).  The log-odds of a
+    (`app.classifier.rule.VerdictRule` says why).  The log-odds of a
     set of classes against the rest is a difference of two log-sum-exps, which
     is linear in :math:`J` once the weights of the classes within each side
     are known: so it is a sum of one contribution per feature for every K

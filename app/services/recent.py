@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from app.features.observation import Observation
 
-# A second of scoring at full speed is under 1,500 messages; about 4 kB each.
+# A second of scoring at full speed is under 1,500 messages; about 7 kB each.
 # What does not fit while the database is away is dropped, oldest first: the
 # id then gets the 404 that says to send the message itself.
 CAPACITY: Final = 8_192

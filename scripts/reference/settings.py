@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from app.classifier.specification import VerdictRule
+from app.classifier.rule import VerdictRule
 from app.settings import Settings
 from scripts.reference.markdown import block, document, sentences, table
 

@@ -14,17 +14,10 @@ from app.bayes.product import Product
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import explain
 from app.classifier.learn import delta
+from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule, Whole
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import (
-    Root,
-    ShrunkenMean,
-    Specification,
-    Term,
-    VerdictRule,
-    ViewModel,
-    Whole,
-)
+from app.classifier.specification import Specification, ViewModel
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.mail.parse import parse

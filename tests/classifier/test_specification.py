@@ -4,14 +4,8 @@ import math
 
 import pytest
 
-from app.classifier.specification import (
-    Root,
-    ShrunkenMean,
-    Specification,
-    Term,
-    VerdictRule,
-    check_name,
-)
+from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule
+from app.classifier.specification import Specification, check_name
 from app.errors import InvalidSetting
 
 
