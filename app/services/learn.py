@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from app.services.live import LiveProfile
 
-# Messages of one commit: some 1 MB of ledger. What an interruption can lose is
-# one batch, and a batch of 50 already hides the cost of the commit.
+# Messages of one commit: some 1.5 MB of ledger, and what an interruption can
+# lose.
 BATCH: Final = 200
 
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Ledger rows folded in one transaction: the write lock is held for about
-# 10 ms, which is what a feedback may have to wait.
+# Ledger rows folded in one transaction, which is how long a feedback may have to
+# wait for the write lock. With the shipped views, on SQLite and a profile of
+# 6,000 messages: 1 row 12 ms (84 rows/s), 4 rows 33 ms (123), 8 rows 45 ms (177).
+# Look again once a fold reads and sums before it takes the lock.
 FOLD_ROWS: Final = 8
 # Feedback that never pauses leaves a step per half second: once this far
 # behind, a step takes more rows, so that the start of a service stays quick.

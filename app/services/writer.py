@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Rows of one shared commit. At 4 kB a row this is 1 MB, some 15 ms to write.
+# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, so that whoever
+# comes while they are written waits no longer than for a fold.
 GROUP: Final = 256
 # Seconds between two looks at what other processes have learned.
 INTERVAL: Final = 0.5

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES: Final = 16
 MAX_EXPLAINED: Final = 1000
-# Nine of ten messages are smaller; parsing as many bytes takes some 5 ms.
+# Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
+# to parse and extract, 16 at most.
 INLINE_BYTES: Final = 64 * 1024
 # More feedback than this at once waits for a thread; it would wait for the
 # writer anyway, which commits up to 256 together.
