@@ -138,7 +138,8 @@ def evaluate(
     UnknownLabel
         If a message has no label.
     InvalidObservation
-        If the filter's log-odds are not a number.
+        If the filter's log-odds are not a number, or its probability is not
+        from 0 to 1.
 
     Notes
     -----
@@ -148,6 +149,7 @@ def evaluate(
     gold: list[bool] = []
     decided: list[bool] = []
     log_odds: list[float] = []
+    probability: list[float] = []
     unsure = 0
     begun = clock()
     for label, observation in stream:
@@ -163,6 +165,7 @@ def evaluate(
         decided.append(scored.decision == "spam")
         unsure += scored.decision == "unsure"
         log_odds.append(scored.log_odds)
+        probability.append(scored.probability)
         record(
             Result(
                 gold=label,
@@ -176,5 +179,6 @@ def evaluate(
         decided_spam=np.array(decided, np.bool_),
         unsure=unsure,
         log_odds=np.array(log_odds, np.float64),
+        probability=np.array(probability, np.float64),
         seconds=clock() - begun,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from app.evaluation.calibration import brier, expected_calibration_error
 from app.evaluation.metrics import Errors, roca_pct, spam_missed_at
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Report:
     spam_missed_at_0_1_pct : float or None
         Spam missed at the threshold where 0.1 % of the ham is lost.
         Unit: per cent of the spam.
+    ece_pct : float or None
+        Expected calibration error of the probabilities.  Unit: per cent.
+    brier : float or None
+        Mean square of probability minus truth, from 0 to 1.
     messages_per_second : float or None
         Messages scored and learned in a second of wall-clock time.  None
         where the clock did not move.
@@ -53,6 +58,8 @@ class Report:
     spam_missed_pct: float | None
     lam_pct: float | None
     spam_missed_at_0_1_pct: float | None
+    ece_pct: float | None
+    brier: float | None
     messages_per_second: float | None
 
     @classmethod
@@ -63,6 +70,7 @@ class Report:
         decided_spam: NDArray[np.bool_],
         unsure: int,
         log_odds: NDArray[np.float64],
+        probability: NDArray[np.float64],
         seconds: float,
     ) -> Report:
         """Compute the figures of scored messages.
@@ -77,16 +85,20 @@ class Report:
             How many decisions were `unsure`.
         log_odds : ndarray of float64, shape (n,)
             Scores.  Unit: nats.
+        probability : ndarray of float64, shape (n,)
+            Probabilities of spam.
         seconds : float
             How long it took.
 
         Raises
         ------
         InvalidObservation
-            If the shapes differ or a score is not a number.
+            If the shapes differ, a score is not a number or a probability not
+            from 0 to 1.
         """
         errors = Errors.of(is_spam, decided_spam)
         messages = errors.ham + errors.spam
+        ece = expected_calibration_error(is_spam, probability)
         return cls(
             messages=messages,
             ham=errors.ham,
@@ -97,6 +109,8 @@ class Report:
             spam_missed_pct=errors.spam_missed_pct,
             lam_pct=errors.lam_pct,
             spam_missed_at_0_1_pct=spam_missed_at(log_odds, is_spam, ham_lost_pct=0.1),
+            ece_pct=None if ece is None else 100.0 * ece,
+            brier=brier(is_spam, probability),
             messages_per_second=messages / seconds if seconds > 0 else None,
         )
 

@@ -99,6 +99,8 @@ def test_the_report_has_the_figures_of_the_stream():
     report, _ = run(stream, clock=ticking(10.0, 12.5))
     figures = report.as_json()
     lam = figures.pop("lam_pct")
+    # 0.5 twice for ham and spam, 0.98 twice for spam and ham, 0.02 for ham.
+    brier = (0.25 + 0.25 + 0.02**2 + 0.98**2 + 0.02**2) / 5
 
     assert {
         "messages": 5,
@@ -109,6 +111,8 @@ def test_the_report_has_the_figures_of_the_stream():
         "ham_lost_pct": pytest.approx(100 / 3),
         "spam_missed_pct": 50.0,
         "spam_missed_at_0_1_pct": 100.0,
+        "ece_pct": pytest.approx(100 * (0 + 2 * 0.48 + 0.02) / 5),
+        "brier": pytest.approx(brier),
         "messages_per_second": 2.0,
     } == figures
     # logit 1/3 = -ln 2 and logit 1/2 = 0, so the odds are 1 / sqrt 2.
