@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import DatabaseUnavailable
@@ -108,7 +109,11 @@ class Application:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Thresholds that contradict each other are told before anything opens.
-        specification(settings)
+        self.action = ActionRule(
+            spam_from=specification(settings).verdict.spam_threshold,
+            quarantine_from=settings.quarantine_from,
+            reject_from=settings.reject_from,
+        )
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
         # What is wrong with a profile shows here, before anything is served.

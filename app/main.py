@@ -1,9 +1,11 @@
-"""The ASGI application, for uvicorn or any other server."""
+"""The ASGI application, for uvicorn or any other server, and the doors beside it."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from app import doors
 from app.adapters.http.app import create_app
 from app.bootstrap import Application
 from app.settings import load_settings
@@ -18,4 +20,6 @@ def create() -> FastAPI:
     ``uvicorn --factory app.main:create`` serves it; `postbayes serve` is the
     same with the settings' host, port and log level.
     """
-    return create_app(Application(load_settings()))
+    application = Application(load_settings())
+    sockets = doors.listen(application.settings)
+    return create_app(application, partial(doors.opened, application, sockets))

@@ -100,6 +100,22 @@ class Settings(BaseSettings):
         description="Decide *ham* from this log-odds down, in nats; between the "
         "two lies *unsure*. Unset: as shipped.",
     )
+    quarantine_from: float | None = Field(
+        None,
+        description="Quarantine spam from this log-odds up, in nats, at the doors "
+        "that can. Unset: never. Not below the spam threshold.",
+    )
+    reject_from: float | None = Field(
+        None,
+        description="Reject spam from this log-odds up, in nats, at the doors that "
+        "can. Unset: never. Not below the threshold of the quarantine.",
+    )
+    socket_mode: str = Field(
+        "0660",
+        pattern=r"^0?[0-7]{3}$",
+        description="Permissions of the Unix sockets that doors listen on, in octal "
+        "digits. Whoever may write to a socket may connect.",
+    )
     busy_timeout: float = Field(
         5.0,
         gt=0,

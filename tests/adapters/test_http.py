@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
@@ -34,6 +35,25 @@ def client(tmp_path):
         for raw in SPAM:
             client.post("/feedback?label=spam", content=raw, headers=RAW)
         yield client
+
+
+def test_what_stands_beside_the_door_is_there_while_the_application_runs(tmp_path):
+    """Other doors open after the application started, and close before it stops."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    application = Application(Settings(_env_file=None, database_url=url))
+    alive = []
+
+    @asynccontextmanager
+    async def beside():
+        alive.append(application.writer.alive)
+        yield
+        alive.append(application.writer.alive)
+
+    with TestClient(create_app(application, beside)):
+        assert [True] == alive
+
+    assert [True, True] == alive
+    assert not application.writer.alive
 
 
 def problem(answer):

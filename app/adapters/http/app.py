@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -12,7 +12,8 @@ from app import __version__
 from app.adapters.http import errors, routes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from app.bootstrap import Application
 
@@ -24,14 +25,29 @@ what to do.
 """
 
 
-def create_app(application: Application) -> FastAPI:
-    """Return the HTTP door over an application; it starts and stops it."""
+def create_app(
+    application: Application,
+    beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+) -> FastAPI:
+    """Return the HTTP door over an application; it starts and stops it.
+
+    Parameters
+    ----------
+    application : Application
+        The use cases.
+    beside : callable
+        Returns what is entered when the application runs and left before it
+        stops: the other doors of the process.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(application.start)
-        yield
-        await run_in_threadpool(application.stop)
+        try:
+            async with beside():
+                yield
+        finally:
+            await run_in_threadpool(application.stop)
 
     app = FastAPI(
         title="Postbayes",

@@ -1,0 +1,80 @@
+"""Which doors are open beside HTTP? Those whose address is set, in one process.
+
+The HTTP door knows nothing of the others; `app.main` puts them beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from app.adapters import sockets
+from app.adapters.listener import Door, Listener
+from app.address import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from app.adapters.sockets import Listening
+    from app.bootstrap import Application
+    from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {}
+"""The doors, by the name of the setting that has their address."""
+
+
+def listen(settings: Settings) -> dict[str, Listening]:
+    """Return a listening socket for each door that the settings switch on.
+
+    Before the service starts: an address that cannot be had is told in one
+    sentence, and clients that are early wait for the first answer.
+
+    Raises
+    ------
+    InvalidSetting
+        If an address is none, or cannot be had.
+    """
+    opened: dict[str, Listening] = {}
+    try:
+        for name in DOORS:
+            text: str | None = getattr(settings, name)
+            if text is None:
+                continue
+            setting = f"POSTBAYES_{name.upper()}"
+            listening = sockets.listen(
+                parse_address(text, setting=setting),
+                setting=setting,
+                mode=int(settings.socket_mode, 8),
+                shared=False,
+            )
+            if listening is None:
+                log.info("%s: another worker listens on %s", name, text)
+            else:
+                opened[name] = listening
+    except BaseException:
+        for listening in opened.values():
+            listening.close()
+        raise
+    return opened
+
+
+@asynccontextmanager
+async def opened(
+    application: Application, listening: Mapping[str, Listening]
+) -> AsyncIterator[None]:
+    """Open the doors on their sockets; close them on the way out."""
+    listeners = {
+        name: Listener(DOORS[name](application), each)
+        for name, each in listening.items()
+    }
+    for name, listener in listeners.items():
+        listener.start()
+        log.info("the door %s is open", name)
+    try:
+        yield
+    finally:
+        for listener in listeners.values():
+            await listener.stop()
