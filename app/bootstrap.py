@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.services.classify import Classify
 from app.services.feedback import Feedback
@@ -18,6 +18,7 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
+from app.services.recipients import Recipients, parse_aliases
 from app.services.writer import Writer
 from app.storage import profiles
 from app.storage.engine import open_engine, reading, writing
@@ -82,6 +83,25 @@ def specification(settings: Settings) -> Specification:
     )
 
 
+def aliases(settings: Settings) -> dict[str, str]:
+    """Return the aliases of recipients that the settings' file holds.
+
+    Raises
+    ------
+    InvalidSetting
+        If the file cannot be read, or a line of it is not an alias.
+    """
+    file = settings.aliases
+    if file is None:
+        return {}
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"POSTBAYES_ALIASES names {str(file)!r}, which cannot be read: {error}"
+        raise InvalidSetting(msg) from error
+    return parse_aliases(text, str(file))
+
+
 @dataclass(frozen=True, slots=True)
 class Specify:
     """Returns the specification of a stored profile under the settings."""
@@ -114,10 +134,12 @@ class Application:
             quarantine_from=settings.quarantine_from,
             reject_from=settings.reject_from,
         )
+        known = aliases(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
         # What is wrong with a profile shows here, before anything is served.
         self.live.refresh()
+        self.recipients = Recipients(self.live, site=settings.profile, aliases=known)
         keeps = settings.scored_days > 0 and settings.scored_rows > 0
         self.recent = Recent(store_words=settings.store_words) if keeps else None
         self.upkeep = Upkeep(

@@ -51,6 +51,12 @@ class Settings(BaseSettings):
         description="Profile that is made at the first start and used where a "
         "request names none.",
     )
+    aliases: Path | None = Field(
+        None,
+        description="A file of lines `alias: profile`: recipients for whom the "
+        "profile of another name answers. An alias is an address, a user's name or "
+        "`@domain`.",
+    )
     labels: Words = Field(
         LABELS,
         description="Labels of a profile that is made, separated by commas.",

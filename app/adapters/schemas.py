@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +14,8 @@ from app.errors import InvalidInput
 from app.mail.compose import compose
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -45,6 +48,8 @@ def check_source(source: str) -> None:
         )
         raise InvalidInput(msg)
 
+
+_NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
 
 Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
 
@@ -163,6 +168,26 @@ class IdentifiedOut(BaseModel):
     id: str = Field(description="Teach the message by this id.")
 
 
+class RecipientOut(BaseModel):
+    """The answer for one recipient."""
+
+    profile: str
+    decision: Literal["spam", "ham", "unsure"]
+    probability: float = Field(description="Probability of spam.")
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+
+    @classmethod
+    def of(cls, classified: Classified) -> Self:
+        """Return the document of an answer."""
+        verdict = classified.verdict
+        return cls(
+            profile=classified.profile,
+            decision=verdict.decision,
+            probability=verdict.probability,
+            log_odds=_finite(verdict.log_odds),
+        )
+
+
 # pydantic takes the fields of the last base first: the id stands first.
 class ClassifyOut(VerdictOut, IdentifiedOut):
     """The answer of `/classify`."""
@@ -173,10 +198,15 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     profile: str
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")
+    recipients: dict[str, RecipientOut] = Field(
+        description="The answer for each `?recipient=`, of the profile that is theirs."
+    )
 
     @classmethod
-    def of_classified(cls, classified: Classified) -> Self:
-        """Return the document of an answer."""
+    def of_classified(
+        cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
+    ) -> Self:
+        """Return the document of an answer, and of those to its recipients."""
         return cls(
             **verdict_fields(classified.verdict, classified.labels),
             id=classified.observation.id,
@@ -184,6 +214,10 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
             profile=classified.profile,
             revision=classified.revision,
             defects=list(classified.observation.defects),
+            recipients={
+                address: RecipientOut.of(answer)
+                for address, answer in recipients.items()
+            },
         )
 
 

@@ -12,7 +12,7 @@ from app.features.extract import extract
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
     from datetime import datetime
 
     from app.features.observation import Observation
@@ -104,11 +104,40 @@ class Classify:
         EmptyMessage
             If there is not a single byte.
         """
-        live = self._live.get(profile)
-        observation = observe(raw, live.snapshot.specification.views)
-        classified = classify_observation(live, observation, strongest=strongest)
-        if self._recent is not None:
-            self._recent.add(live.row.id, observation, self._clock())
+        return self.each((profile,), raw, strongest=strongest)[profile]
+
+    def each(
+        self, profiles: Iterable[str], raw: bytes, *, strongest: int
+    ) -> dict[str, Classified]:
+        """Classify one message against several profiles, and read it once.
+
+        Returns
+        -------
+        dict of str to Classified
+            By the name of the profile.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        EmptyMessage
+            If there is not a single byte.
+        """
+        lives = {name: self._live.get(name) for name in profiles}
+        views = {
+            view
+            for live in lives.values()
+            for view in live.snapshot.specification.views
+        }
+        observation = observe(raw, views)
+        now = self._clock()
+        classified = {}
+        for name, live in lives.items():
+            classified[name] = classify_observation(
+                live, observation, strongest=strongest
+            )
+            if self._recent is not None:
+                self._recent.add(live.row.id, observation, now)
         return classified
 
 

@@ -121,6 +121,10 @@ class LiveProfiles:
         """Iterate over the profiles as they are now."""
         return iter(tuple(self._profiles.values()))
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a profile of that name."""
+        return name in self._profiles
+
     def get(self, name: str) -> LiveProfile:
         """Return a profile by name.
 

@@ -90,7 +90,7 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/classify?explain=2", NEW),
         Exchange(
             "POST",
-            "/classify?explain=0",
+            "/classify?explain=0&recipient=bob@example.org",
             '{"from": "Bob <bob@example.org>", "subject": "Minutes", '
             '"body": "See you at the meeting on Friday."}',
         ),

@@ -161,7 +161,7 @@ def _parameter(parameter: dict[str, Any]) -> tuple[str, str, str, str, str]:
         "required"
         if parameter["required"]
         else ""
-        if default is None
+        if default in (None, [])
         else f"{default}",
         meaning,
     )

@@ -70,7 +70,7 @@ def kind(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     name = {
-        "string": "text",
+        "string": "path" if schema.get("format") == "path" else "text",
         "integer": "whole number",
         "number": "number",
         "boolean": "`true` or `false`",

@@ -14,6 +14,8 @@ from app.adapters.http import body
 from app.adapters.http.app import create_app
 from app.bootstrap import Application
 from app.settings import Settings
+from app.storage import profiles
+from app.storage.engine import writing
 from tests.messages import HAM, SPAM, ham, spam
 
 RAW = {"content-type": "message/rfc822"}
@@ -493,3 +495,73 @@ def test_a_database_that_is_away_is_a_503_with_retry_after(tmp_path):
     assert (503, "database-unavailable") == problem(answer)[:2]
     assert "5" == answer.headers["retry-after"]
     assert 200 == scored.status_code
+
+
+def make(client, *names):
+    """Make profiles in the database of a client's service, and have it notice."""
+    application = client.app.state.application
+    with writing(application.engine) as connection:
+        for name in names:
+            profiles.create(
+                connection,
+                name=name,
+                labels=("ham", "spam"),
+                spam_labels=("spam",),
+                feature_set=1,
+                created_at=application.live.get("default").row.created_at,
+            )
+    application.live.refresh()
+
+
+def test_recipients_have_an_answer_each(client):
+    """Their own profiles answer for them, and the one that they share for all."""
+    make(client, "example.org", "ann@example.org")
+    for raw, label in ((HAM[0], "spam"), (HAM[1], "ham")):
+        client.post(f"/feedback?label={label}&recipient=Ann@example.org", content=raw)
+
+    answer = client.post(
+        "/classify?recipient=ann%2Bnews@example.org&recipient=bob@example.org",
+        content=HAM[0],
+    ).json()
+
+    assert "example.org" == answer["profile"]
+    assert {
+        "ann+news@example.org": "ann@example.org",
+        "bob@example.org": "example.org",
+    } == {name: each["profile"] for name, each in answer["recipients"].items()}
+    ann, bob = answer["recipients"].values()
+    assert ann["log_odds"] > bob["log_odds"] == answer["log_odds"]
+
+
+def test_a_profile_that_is_named_wins_over_the_recipients(client):
+    """Who names a profile knows better."""
+    make(client, "example.org")
+
+    answer = client.post(
+        "/classify?profile=default&recipient=bob@example.org", content=HAM[0]
+    ).json()
+
+    assert "default" == answer["profile"]
+    assert "example.org" == answer["recipients"]["bob@example.org"]["profile"]
+
+
+def test_feedback_goes_to_the_profile_of_its_recipient(client):
+    """It is learned and forgotten where the recipient is scored."""
+    make(client, "example.org")
+    taught = client.post(
+        "/feedback?label=ham&recipient=bob@example.org", content=HAM[0]
+    ).json()
+
+    taken = client.delete(f"/feedback/{taught['id']}?recipient=bob@example.org")
+
+    assert ("learned", 1) == (taught["outcome"], taught["revision"])
+    assert ("forgotten", 2) == (taken.json()["outcome"], taken.json()["revision"])
+
+
+def test_more_recipients_than_a_message_has_are_refused(client):
+    """Each may be another profile to score with."""
+    query = "&".join(["recipient=a"] * 101)
+
+    assert (422, "malformed-request") == problem(
+        client.post(f"/classify?{query}", content=HAM[0])
+    )[:2]

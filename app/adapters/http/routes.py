@@ -38,9 +38,14 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES: Final = 16
 MAX_EXPLAINED: Final = 1000
+# RFC 5321 section 4.5.3.1.8 has a server take 100; Postfix sends 50 at once
+# (default_destination_recipient_limit).
+MAX_RECIPIENTS: Final = 100
 # Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
 # to parse and extract, 16 at most.
 INLINE_BYTES: Final = 64 * 1024
+# Each takes some 0.3 ms.
+INLINE_PROFILES: Final = 4
 # More feedback than this at once waits for a thread; it would wait for the
 # writer anyway, which commits up to 256 together.
 FEEDBACK_THREADS: Final = CapacityLimiter(64)
@@ -59,7 +64,18 @@ ApplicationDep = Annotated[Application, Depends(application)]
 
 ProfileName = Annotated[
     str | None,
-    Query(description="Name of the profile; POSTBAYES_PROFILE where it is not given."),
+    Query(
+        description="Name of the profile. Where it is not given, the recipients' "
+        "answers, and without recipients that of POSTBAYES_PROFILE."
+    ),
+]
+Recipient = Annotated[
+    list[str],
+    Query(
+        max_length=MAX_RECIPIENTS,
+        description="Who receives the message, an address or a user's name; may be "
+        "repeated.",
+    ),
 ]
 Explain = Annotated[
     int,
@@ -112,21 +128,30 @@ async def classify(
     body: Body,
     app: ApplicationDep,
     profile: ProfileName = None,
+    recipient: Recipient = [],  # noqa: B006  the framework copies it
     explain: Explain = 10,
 ) -> ClassifyOut:
     """Score one message, without learning from it.
 
     Send the message itself as `message/rfc822`, or JSON: `{"message": "…"}`
     or the fields of a form.  The entries of `explanation` sum to `log_odds`.
+
+    With `?recipient=` the most personal profile answers that there is: the
+    address's own, its domain's, or the site's.  With several of them, the
+    answer is that of the most personal profile that they share, and
+    `recipients` has one answer for each.
     """
     raw = body
     if is_json(request):
         raw = _required(parse_json(body, TextIn).raw())
-    name = profile or app.settings.profile
-    score = partial(app.classify, name, raw, strongest=explain)
-    inline = len(raw) <= INLINE_BYTES
+    name = profile or app.recipients.shared(recipient)
+    theirs = {each: app.recipients.profile(each) for each in recipient}
+    profiles = {name, *theirs.values()}
+    score = partial(app.classify.each, profiles, raw, strongest=explain)
+    inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
+    answers = score() if inline else await run_in_threadpool(score)
     return ClassifyOut.of_classified(
-        score() if inline else await run_in_threadpool(score)
+        answers[name], {each: answers[theirs[each]] for each in theirs}
     )
 
 
@@ -144,6 +169,7 @@ async def feedback(
         str | None, Query(description="What the message was: a label of the profile.")
     ] = None,
     profile: ProfileName = None,
+    recipient: Recipient = [],  # noqa: B006  the framework copies it
     source: Source = None,
 ) -> FeedbackOut:
     """Teach one message; the answer comes after it is on disk.
@@ -152,7 +178,7 @@ async def feedback(
     `id` that `/classify` returned or the message.  The same message with the
     same label changes nothing; with another label it is moved.
     """
-    name = profile or app.settings.profile
+    name = profile or app.recipients.shared(recipient)
     given = parse_json(body, FeedbackIn) if is_json(request) else FeedbackIn()
     raw = given.raw() if is_json(request) else body
     teach = partial(
@@ -174,10 +200,11 @@ async def forget(
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
     app: ApplicationDep,
     profile: ProfileName = None,
+    recipient: Recipient = [],  # noqa: B006  the framework copies it
     source: Source = None,
 ) -> FeedbackOut:
     """Take one message back, as if it had never been learned."""
-    name = profile or app.settings.profile
+    name = profile or app.recipients.shared(recipient)
     forget = partial(app.feedback.forget, name, parse_id(id), source=source or "http")
     return FeedbackOut.of(await waiting(forget))
 

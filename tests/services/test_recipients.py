@@ -1,0 +1,165 @@
+"""Recipients: who receives a message says which profile answers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import InvalidSetting
+from app.services.recipients import Recipients, parse_aliases
+from tests.services.conftest import running
+
+NAMES = {
+    "default",
+    "example.org",
+    "ann@example.org",
+    "bob+lists@example.org",
+    "carl",
+    "Dora@example.org",
+    "shop",
+}
+
+ALIASES = {
+    "sales@example.org": "ann@example.org",
+    "post@example.net": "nobody@example.org",
+    "@example.com": "shop",
+    "root": "carl",
+}
+
+
+def recipients(aliases=ALIASES):
+    """Return the recipients of a site with some profiles and aliases."""
+    return Recipients(NAMES, site="default", aliases=aliases)
+
+
+@pytest.mark.parametrize(
+    ("profile", "recipient"),
+    [
+        ("ann@example.org", "ann@example.org"),
+        ("ann@example.org", "<Ann@Example.ORG>"),
+        ("ann@example.org", " <ann@example.org.> "),
+        ("ann@example.org", "ann+shoes@example.org"),
+        ("bob+lists@example.org", "bob+lists@example.org"),
+        ("example.org", "bob@example.org"),
+        ("example.org", "+tag@example.org"),
+        ("Dora@example.org", "Dora@example.org"),
+        ("example.org", "dora@example.org"),
+        ("default", "bob@sub.example.org"),
+        ("carl", "carl"),
+        ("carl", "Carl+news"),
+        ("default", "carl@example.info"),
+        ("default", ""),
+        ("default", "<>"),
+        ("default", "@"),
+        ("default", "nobody"),
+        ("default", "a" * 1000 + "@example.org"),
+    ],
+)
+def test_the_most_personal_profile_answers(profile, recipient):
+    """Address, address without its detail, domain, site: the first that exists."""
+    assert profile == recipients({}).profile(recipient)
+
+
+@pytest.mark.parametrize(
+    ("profile", "recipient"),
+    [
+        ("ann@example.org", "sales@example.org"),
+        ("ann@example.org", "Sales+today@example.org"),
+        ("example.org", "post@example.net"),
+        ("shop", "whoever@example.com"),
+        ("carl", "root"),
+        ("ann@example.org", "ann@example.org"),
+    ],
+)
+def test_an_alias_is_looked_up_in_place_of_the_recipient(profile, recipient):
+    """What it stands for has a domain too; where neither exists, one goes on."""
+    assert profile == recipients().profile(recipient)
+
+
+@pytest.mark.parametrize(
+    ("profile", "several"),
+    [
+        ("default", []),
+        ("ann@example.org", ["ann@example.org"]),
+        ("ann@example.org", ["ann@example.org", "sales@example.org"]),
+        ("example.org", ["ann@example.org", "bob@example.org"]),
+        ("default", ["ann@example.org", "ann@example.net"]),
+    ],
+)
+def test_several_recipients_have_the_profile_that_they_share(profile, several):
+    """Nobody's own training decides about the mail of somebody else."""
+    assert profile == recipients().shared(several)
+    assert profile == recipients().shared(several[::-1])
+
+
+@given(st.text(), st.lists(st.text(alphabet="ab+@.<>ABé \n", max_size=12)))
+def test_every_text_has_a_profile_that_exists(recipient, several):
+    """Whatever a stranger writes as a recipient, somebody answers."""
+    some = recipients()
+
+    assert some.profile(recipient) in NAMES
+    assert some.shared(several) in NAMES
+    assert some.shared([recipient]) == some.profile(recipient)
+
+
+def test_a_profile_that_is_made_later_counts_from_then_on():
+    """The names are asked at each call."""
+    names = {"default"}
+    some = Recipients(names, site="default", aliases={})
+    before = some.profile("ann@example.org")
+    names.add("example.org")
+
+    assert ("default", "example.org") == (before, some.profile("ann@example.org"))
+
+
+def test_a_file_of_aliases_has_one_on_each_line():
+    """Blank lines and comments say nothing; aliases are in lower case."""
+    text = "# ours\n\n Root :carl\n@Example.com: shop\r\n"
+
+    assert {"root": "carl", "@example.com": "shop"} == parse_aliases(text, "f")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("root", "line 2 of f must be 'alias: profile', got 'root'"),
+        (": carl", "must be 'alias: profile'"),
+        ("root:", "must be 'alias: profile'"),
+        ("root: a b", "a profile is named by 1 to 128"),
+        ("ANN: shop", "names the alias 'ann' again"),
+    ],
+)
+def test_a_line_that_is_no_alias_is_named(line, sentence):
+    """The operator is told which line, and what it should be."""
+    with pytest.raises(InvalidSetting, match="line 2") as caught:
+        parse_aliases(f"ann: carl\n{line}", "f")
+
+    assert sentence in str(caught.value)
+
+
+def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
+    """Aliases count from the start of the service."""
+    file = tmp_path / "aliases"
+    file.write_text("root: default\n@example.org: default\n")
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+
+    with running(database_url=url, aliases=file) as app:
+        assert "default" == app.recipients.profile("root")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
+    """It says which file, before a database is made."""
+    file = tmp_path / "aliases"
+    if content is not None:
+        file.write_bytes(content)
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+
+    with (
+        pytest.raises(InvalidSetting, match="POSTBAYES_ALIASES names"),
+        running(database_url=url, aliases=file),
+    ):
+        pass
+
+    assert not (tmp_path / "postbayes.db").exists()
