@@ -14,11 +14,13 @@ from app.errors import DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.services.classify import Classify
 from app.services.feedback import Feedback
+from app.services.figures import Figures
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
 from app.services.recipients import Recipients, parse_aliases
+from app.services.words import Words
 from app.services.writer import Writer
 from app.storage import profiles
 from app.storage.engine import open_engine, reading, writing
@@ -160,6 +162,8 @@ class Application:
             now,
             store_words=settings.store_words,
         )
+        self.figures = Figures(self.live, self.engine)
+        self.words = Words(self.live, self.engine)
 
     def start(self) -> None:
         """Start the writer."""

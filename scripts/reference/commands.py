@@ -47,6 +47,8 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "learn": (*_COMMON, 0, 65),
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
+    "figures": (*_COMMON, 0, 65),
+    "word": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 74, 78, 130),
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),

@@ -20,10 +20,21 @@ CLASSIFY: Final = "POST /classify"
 FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
 PROFILE: Final = "GET /profiles/{name}"
+FIGURES: Final = "GET /profiles/{name}/figures"
+WORD: Final = "GET /words/{word}"
 READY: Final = "GET /readyz"
 
 # All commands that open the database.
-_STORED: Final = ("serve", "learn", "classify", "feedback", "audit", "profiles")
+_STORED: Final = (
+    "serve",
+    "learn",
+    "classify",
+    "feedback",
+    "figures",
+    "word",
+    "audit",
+    "profiles",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownProfile: Advice(
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE),
+        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE, FIGURES, WORD),
         commands=("learn", "classify", "feedback", "audit"),
     ),
     errors.UnknownMessage: Advice(
@@ -132,7 +143,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Nothing of the request is stored, unless the sentence says that it may be; "
         "sending a feedback twice is safe in any case. "
         "With `--url` it is also the answer where the service is away.",
-        operations=(FEEDBACK, FORGET, READY),
+        operations=(FEEDBACK, FORGET, FIGURES, WORD, READY),
         commands=_STORED,
     ),
     errors.InconsistentCounts: Advice(

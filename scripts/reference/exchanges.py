@@ -22,8 +22,22 @@ URL: Final = "http://127.0.0.1:8025"
 RAW: Final = "message/rfc822"
 JSON: Final = "application/json"
 
-# The one field of an answer that depends on the clock.
-MADE: Final = "2026-01-31T12:00:00Z"
+# What depends on the clock: when a profile was made, and which months were
+# learned in, as far as they are folded already.
+MOMENTS: Final[dict[str, Any]] = {
+    "created_at": "2026-01-31T12:00:00Z",
+    "folded_revision": 2,
+    "epochs": [
+        {
+            "epoch": 202601,
+            "label": label,
+            "occurrences": messages,
+            "messages": messages,
+            "learned": 1,
+        }
+        for label, messages in (("ham", 0), ("spam", 1))
+    ],
+}
 
 SPAM: Final = """\
 From: Lucky Draw <win@prizes.example>
@@ -102,6 +116,10 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ),
     ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
+    ("GET", "/profiles/{name}/figures"): (
+        Exchange("GET", "/profiles/default/figures?window=100"),
+    ),
+    ("GET", "/words/{word}"): (Exchange("GET", "/words/prize"),),
     ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
 }
@@ -136,10 +154,10 @@ def answers() -> dict[Exchange, Any]:
 
 
 def fixed(document: Any) -> Any:
-    """Return a document as it is shown: floats rounded, one moment for all."""
+    """Return a document as it is shown: floats rounded, no trace of the clock."""
     if isinstance(document, dict):
         return {
-            key: MADE if key == "created_at" else fixed(value)
+            key: MOMENTS[key] if key in MOMENTS else fixed(value)
             for key, value in document.items()
         }
     if isinstance(document, list):

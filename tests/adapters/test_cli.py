@@ -331,3 +331,43 @@ def test_every_error_has_an_exit_code():
     assert 65 == exit_code(UnknownLabel("x"))
     assert 70 == exit_code(DatabaseTooNew("x"))
     assert PostbayesError in EXIT
+
+
+def test_figures_are_printed_for_a_person(run, index):
+    """Errors, ranking and both tables, of messages that were learned."""
+    run("learn", "--index", index)
+
+    code, out, _ = run("figures", "--window", 12)
+
+    assert 0 == code
+    assert "the newest 12 messages that were scored and then labelled" in out
+    for expected in ("ham lost", "1-ROCA", "Errors over time", "Where it said"):
+        assert expected in out
+
+
+def test_figures_of_nothing_say_so(run):
+    """An empty profile has no errors to show, and no traceback."""
+    assert (0, "") == run("figures")[::2]
+    assert "the newest 0 messages" in run("figures")[1]
+
+
+def test_a_word_is_shown_with_its_counts(run, index):
+    """How many messages of each label have it; an unknown one is told so."""
+    run("learn", "--index", index)
+
+    assert "words: agenda in 10 of 10 ham, 0 of 10 spam" in run("word", "agenda")[1]
+    assert (
+        "default has not seen 'zyzzyva' in the 20 messages"
+        in (run("word", "zyzzyva")[1])
+    )
+
+
+def test_figures_and_words_are_the_documents_of_http(run, index):
+    """`--json` is one object with the fields of the HTTP door."""
+    run("learn", "--index", index)
+
+    figures = json.loads(run("figures", "--json")[1])
+    word = json.loads(run("word", "agenda", "--json")[1])
+
+    assert 20 == figures["messages"]
+    assert {"ham": 10, "spam": 0} == word["views"]["words"]["messages"]

@@ -10,6 +10,7 @@ import typer
 from app import __version__, errors
 from app.adapters.cli.console import complain
 from app.adapters.cli.evaluate import evaluate
+from app.adapters.cli.insight import figures, word
 from app.adapters.cli.lab import lab
 from app.adapters.cli.learn import learn
 from app.adapters.cli.mail import classify, feedback
@@ -63,7 +64,18 @@ def options(
     """Take the options that stand before the command."""
 
 
-for command in (serve, learn, classify, feedback, evaluate, lab, audit, profiles):
+for command in (
+    serve,
+    learn,
+    classify,
+    feedback,
+    figures,
+    word,
+    evaluate,
+    lab,
+    audit,
+    profiles,
+):
     cli.command()(command)
 
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.adapters.http import errors, routes
+from app.adapters.http import errors, insight, routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -61,4 +61,5 @@ def create_app(
     app.state.application = application
     errors.install(app)
     app.include_router(routes.router)
+    app.include_router(insight.router)
     return app

@@ -1,0 +1,102 @@
+"""Live figures: what the filter said before it learned, against what people said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.errors import UnknownProfile
+from app.evaluation.metrics import Errors, roca_pct
+from tests.messages import ham, spam
+
+N = 24
+
+
+def teach(app, raw, label):
+    """Teach one message; return the verdict before."""
+    return app.feedback.teach("default", raw, label=label, source="test")
+
+
+@pytest.fixture
+def taught(app):
+    """The verdicts of messages that were taught in turn."""
+    return [
+        teach(app, spam(i) if i % 2 else ham(i), "spam" if i % 2 else "ham")
+        for i in range(N)
+    ]
+
+
+def test_they_are_those_of_the_verdicts_before_learning(app, taught):
+    """Errors and ranking are recomputed here from the answers to the feedback."""
+    gold = np.arange(N) % 2 == 1
+    decided = np.array([t.before.decision == "spam" for t in taught])
+    log_odds = np.array([t.before.log_odds for t in taught])
+
+    figures = app.figures("default", window=1000)
+
+    assert Errors.of(gold, decided) == figures.errors
+    assert sum(t.before.decision == "unsure" for t in taught) == figures.unsure
+    assert roca_pct(log_odds, gold) == figures.roca_pct
+    assert N == sum(part.messages for part in figures.reliability)
+
+
+def test_the_window_takes_the_newest(app, taught):
+    """An older message is not in a smaller window."""
+    figures = app.figures("default", window=5)
+
+    assert (5, taught[-1].revision) == (
+        figures.errors.ham + figures.errors.spam,
+        figures.curve[-1].last_revision,
+    )
+
+
+def test_the_curve_has_every_message_once(app, taught):
+    """Tenths of the window, in the order of the ledger."""
+    curve = app.figures("default", window=1000).curve
+
+    assert 10 == len(curve)
+    assert N == sum(part.errors.ham + part.errors.spam for part in curve)
+    assert (1, taught[-1].revision) == (
+        curve[0].first_revision,
+        curve[-1].last_revision,
+    )
+
+
+def test_a_corrected_label_corrects_the_figures(app, taught):
+    """A message that is moved counts on the side where it is now."""
+    before = app.figures("default", window=1000).errors
+    assert taught
+
+    teach(app, spam(1), "ham")
+
+    after = app.figures("default", window=1000).errors
+    assert (before.ham + 1, before.spam - 1) == (after.ham, after.spam)
+
+
+def test_a_forgotten_message_counts_no_more(app, taught):
+    """What was taken back is not evidence of anything."""
+    app.feedback.forget("default", taught[3].outcome.digest, source="test")
+
+    errors = app.figures("default", window=1000).errors
+
+    assert N - 1 == errors.ham + errors.spam
+
+
+def test_nothing_learned_has_no_figures(app):
+    """None, not zero: a filter that was not tried made no error."""
+    figures = app.figures("default", window=10)
+
+    assert (None, None, None, None, (), ()) == (
+        figures.roca_pct,
+        figures.roca_interval_pct,
+        figures.ece,
+        figures.brier,
+        figures.reliability,
+        figures.curve,
+    )
+
+
+def test_a_profile_that_is_not_there_is_named(app):
+    """The sentence names it."""
+    with pytest.raises(UnknownProfile, match="'nobody'"):
+        app.figures("nobody", window=10)
