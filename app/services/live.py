@@ -86,7 +86,7 @@ class LiveProfile:
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
                 return self.snapshot.revision - start
-            if len(rows) < CATCH_UP_ROWS:
+            if not rows:
                 return self.snapshot.revision - start
 
     def reload(self, engine: Engine, reason: str) -> None:

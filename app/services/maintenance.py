@@ -125,6 +125,7 @@ class Upkeep:
         lag = revision - self._folded.get(live.row.id, 0)
         limit = FOLD_ROWS if lag < LAGGING else LAGGING_FOLD_ROWS
         with writing(self._engine) as connection:
-            rows = fold.fold(connection, live.row, limit=limit)
-            self._folded[live.row.id] = fold.folded_revision(connection, live.row.id)
-        return rows == limit
+            fold.fold(connection, live.row, limit=limit)
+            folded = fold.folded_revision(connection, live.row.id)
+        self._folded[live.row.id] = folded
+        return folded < revision

@@ -1,26 +1,34 @@
 """What does one entry of the ledger say?
 
-An entry is self-contained.  It holds one vector and the labels before and after,
-and what it adds to the counts of its epoch is
-``-delta(vector, label_before) + delta(vector, label)``.
+An entry is self-contained.  That of a message holds one vector and the labels
+before and after, and what it adds to the counts of its epoch is
+``-delta(vector, label_before) + delta(vector, label)``.  A sum is of many
+messages, without labels before and after, and its vector is what it adds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.classifier import learn
 from app.errors import CorruptVector, InconsistentCounts
+from app.storage.sums import decode_sum
 from app.storage.vector import decode, decode_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from app.classifier.snapshot import Statistics
     from app.features.observation import Payload
+
+RowKind = Literal["message", "sum"]
+"""What an entry is of: one message, or many that were counted elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +46,37 @@ class LedgerRow:
     source: str
     time: datetime
     scores: Mapping[str, Any] | None
+    kind: RowKind = "message"
 
     @property
     def views(self) -> dict[str, Payload]:
-        """What this row counts of the message, decoded at each call.
+        """What this row counts of its one message, decoded at each call.
 
         Raises
         ------
         CorruptVector
-            If the stored vector cannot be read, or was dropped.
+            If the stored vector cannot be read, was dropped or is a sum.
         """
-        if self.vector is None:
-            msg = f"The vector of ledger row {self.revision} was dropped for its age."
-            raise CorruptVector(msg)
-        return decode(self.vector)
+        return decode(self._vector())
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """The text of the features, decoded at each call; empty if not kept."""
+        """The text of the features, decoded at each call; empty if not kept.
+
+        In the order of `ids`; in a sum, a feature without text has "".
+        """
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+    def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the features or fields that this row counts, view by view.
+
+        Raises
+        ------
+        CorruptVector, InconsistentCounts
+            As `delta`.
+        """
+        views = self.delta(labels) if self.kind == "sum" else self.views
+        return {view: x.ids for view, x in views.items()}
 
     def delta(self, labels: Sequence[str]) -> dict[str, Statistics]:
         """Return what this row adds to the counts of its epoch.
@@ -73,6 +93,8 @@ class LedgerRow:
         InconsistentCounts
             If the row has a label that is not one of `labels`.
         """
+        if self.kind == "sum":
+            return decode_sum(self._vector(), labels)
         try:
             before, after = (
                 None if label is None else labels.index(label)
@@ -88,6 +110,13 @@ class LedgerRow:
         return learn.delta(
             self.views, before=before, after=after, n_classes=len(labels)
         )
+
+    def _vector(self) -> bytes:
+        """Return the stored vector, or raise if it was dropped."""
+        if self.vector is None:
+            msg = f"The vector of ledger row {self.revision} was dropped for its age."
+            raise CorruptVector(msg)
+        return self.vector
 
 
 def epoch_of(time: datetime) -> int:

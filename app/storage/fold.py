@@ -37,12 +37,12 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
     profile : ProfileRow
         Whose ledger.
     limit : int
-        Rows to fold at most.
+        Rows to fold at most, counted as `app.storage.ledger.rows_after` does.
 
     Returns
     -------
     int
-        Rows folded; fewer than `limit` once all are.
+        Rows folded; 0 once all are.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
             labels=profile.labels,
             delta=epochs[epoch],
         )
-    _note_names(connection, profile.id, rows, epochs.values())
+    _note_names(connection, profile, rows, epochs.values())
     connection.execute(
         update(tables.fold)
         .where(tables.fold.c.profile_id == profile.id)
@@ -91,7 +91,7 @@ def folded_revision(connection: Connection, profile_id: int) -> int:
 
 def _note_names(
     connection: Connection,
-    profile_id: int,
+    profile: ProfileRow,
     rows: Iterable[LedgerRow],
     deltas: Iterable[dict[str, Statistics]],
 ) -> None:
@@ -107,17 +107,18 @@ def _note_names(
             lost.setdefault(view, set()).update(part.ids[less & ~more].tolist())
     texts: dict[str, dict[int, str]] = {}
     for row in rows:
-        if row.label is None or row.encoded_names is None:
+        forgets = row.kind == "message" and row.label is None
+        if forgets or row.encoded_names is None:
             continue
-        views = row.views
+        ids = row.ids(profile.labels)
         for view, given in row.names.items():
             # As many names as features, or `ScoredRow.of` would have refused.
-            ids = views[view].ids.tolist()
-            texts.setdefault(view, {}).update(zip(ids, given, strict=True))
+            named = zip(ids[view].tolist(), given, strict=True)
+            texts.setdefault(view, {}).update((i, text) for i, text in named if text)
     for view in sorted(texts):
         # Of the sum, not of the rows: a message that was learned and forgotten
         # in one step leaves no text either.
         kept = texts[view].keys() & gained[view]
-        names.add(connection, profile_id, view, {i: texts[view][i] for i in kept})
+        names.add(connection, profile.id, view, {i: texts[view][i] for i in kept})
     for view in sorted(lost):
-        names.drop_uncounted(connection, profile_id, view, sorted(lost[view]))
+        names.drop_uncounted(connection, profile.id, view, sorted(lost[view]))

@@ -30,8 +30,17 @@ __all__ = [
     "append",
     "epoch_of",
     "latest",
+    "lock",
     "rows_after",
+    "write",
 ]
+
+WEIGHT_OF_SUM: Final = 8
+"""How many rows of messages a sum stands for where work is done in steps.
+
+Folding one of 5,000 features took 44 ms on SQLite (median of 200, into up to a
+million counts), and eight messages take 45 (`app.services.maintenance`).
+"""
 
 # Digests asked for in one query: below the 999 variables that SQLite allowed
 # before 3.32, and few enough to keep a parsed statement small.
@@ -53,6 +62,8 @@ _LATEST: Final = select(tables.ledger).where(
         .where(
             tables.ledger.c.profile_id == bindparam("profile_id"),
             tables.ledger.c.digest.in_(bindparam("digests", expanding=True)),
+            # The digest of a sum is nobody's message.
+            tables.ledger.c.kind == "message",
         )
         .group_by(tables.ledger.c.digest)
     ),
@@ -111,7 +122,7 @@ def append(
                 f"{profile.name!r}. Use one of: {', '.join(profile.labels)}."
             )
             raise UnknownLabel(msg)
-    revision = _lock(connection, profile)
+    revision = lock(connection, profile)
     latest_rows = _latest(
         connection, profile.id, {teaching.digest for teaching in teachings}
     )
@@ -127,7 +138,7 @@ def append(
         - learned,
     )
     outcomes = []
-    written: list[dict[str, object]] = []
+    written: list[LedgerRow] = []
     for teaching in teachings:
         outcome = decide(
             teaching,
@@ -138,24 +149,71 @@ def append(
         outcomes.append(outcome)
         if outcome.row is not None:
             latest_rows[teaching.digest] = outcome.row
-            written.append(_values(profile.id, outcome.row))
-    if written:
-        connection.execute(_INSERT, written)
-        connection.execute(
-            _MOVE_REVISION,
-            {"profile_id": profile.id, "new_revision": revision + len(written)},
-        )
+            written.append(outcome.row)
+    write(connection, profile.id, written)
     return outcomes
+
+
+def lock(connection: Connection, profile: ProfileRow) -> int:
+    """Return the profile's revision; nobody else moves it until the end.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    """
+    revision: int | None = connection.execute(
+        _LOCK, {"profile_id": profile.id}
+    ).scalar_one_or_none()
+    if revision is None:
+        msg = f"The profile {profile.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    return revision
+
+
+def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) -> None:
+    """Add rows whose revisions follow the one that `lock` gave, without a gap."""
+    if not rows:
+        return
+    connection.execute(_INSERT, [_values(profile_id, row) for row in rows])
+    connection.execute(
+        _MOVE_REVISION,
+        {"profile_id": profile_id, "new_revision": rows[-1].revision},
+    )
 
 
 def rows_after(
     connection: Connection, profile_id: int, *, revision: int, limit: int
 ) -> list[LedgerRow]:
-    """Return the rows that follow a revision, oldest first, `limit` at most."""
-    rows = connection.execute(
+    """Return the rows that follow a revision, oldest first.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int
+        Whose rows.
+    revision : int
+        Of the last row that is not asked for.
+    limit : int
+        Rows at most, where a sum counts as `WEIGHT_OF_SUM` of them.
+
+    Returns
+    -------
+    list of LedgerRow
+        Empty only if there is none; fewer than `limit` does not mean that there
+        are no more.
+    """
+    found = connection.execute(
         _AFTER, {"profile_id": profile_id, "after": revision, "at_most": limit}
     )
-    return [_read(row) for row in rows]
+    rows: list[LedgerRow] = []
+    for row in map(_read, found):
+        limit -= WEIGHT_OF_SUM if row.kind == "sum" else 1
+        if limit < 0 and rows:
+            break
+        rows.append(row)
+    return rows
 
 
 def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow | None:
@@ -164,17 +222,6 @@ def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow 
     The newest row of a message that was learned and forgotten has label None.
     """
     return _latest(connection, profile_id, {digest}).get(digest)
-
-
-def _lock(connection: Connection, profile: ProfileRow) -> int:
-    """Return the profile's revision; nobody else moves it until the end."""
-    revision: int | None = connection.execute(
-        _LOCK, {"profile_id": profile.id}
-    ).scalar_one_or_none()
-    if revision is None:
-        msg = f"The profile {profile.name!r} does not exist any more."
-        raise UnknownProfile(msg)
-    return revision
 
 
 def _latest(
@@ -206,6 +253,7 @@ def _read(row: Row[Any]) -> LedgerRow:
         source=row.source,
         time=row.time,
         scores=row.scores,
+        kind=row.kind,
     )
 
 
@@ -224,4 +272,5 @@ def _values(profile_id: int, row: LedgerRow) -> dict[str, object]:
         "source": row.source,
         "time": row.time,
         "scores": row.scores,
+        "kind": row.kind,
     }

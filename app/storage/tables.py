@@ -123,7 +123,13 @@ ledger: Final = Table(
     Column("time", UtcDateTime, nullable=False),
     # Of the views, before learning.  NULL: not scored.
     Column("scores", JSON(none_as_null=True)),
+    # "message", or "sum": of many messages that were counted elsewhere, whose
+    # `vector` is what it adds (`app.storage.sums`) and whose labels are NULL.
+    # Last, and with a default, because a migration added it.
+    Column("kind", Text, nullable=False, server_default="message"),
     Index(None, "profile_id", "digest", "revision"),
+    Index(None, "profile_id", "time"),
+    Index(None, "profile_id", "source", "time"),
 )
 
 class_count: Final = Table(

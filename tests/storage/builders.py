@@ -98,7 +98,7 @@ def fold_all(engine, profile, *, limit=1000):
     """Fold until nothing is left."""
     while True:
         with writing(engine) as connection:
-            if fold(connection, profile, limit=limit) < limit:
+            if not fold(connection, profile, limit=limit):
                 return
 
 

@@ -18,6 +18,7 @@ from app.errors import DatabaseTooNew, InconsistentCounts
 from app.storage import tables
 from app.storage.audit import audit
 from app.storage.engine import migrating, open_engine, reading, writing
+from app.storage.ledger import rows_after
 from app.storage.migrate import MIGRATIONS, alembic_config, migrate
 from app.storage.state import load
 from tests.storage.builders import fold_all, new_profile, on_sqlite, taught, teach
@@ -146,12 +147,30 @@ def test_going_back_drops_the_sums_with_their_messages(engine):
     assert [(profile.id, 202603, "words", "ham", 1)] == left
 
 
+def test_rows_of_before_are_of_one_message_each(engine):
+    """And a version before 0003 reads what was written after it was put back."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    downgrade(engine, "0002")
+    with reading(engine) as connection:
+        columns = {c["name"] for c in inspect(connection).get_columns("ledger")}
+    migrate(engine)
+    teach(engine, profile, taught(1, "spam"))
+    with reading(engine) as connection:
+        found = audit(connection, profile)
+        rows = rows_after(connection, profile.id, revision=0, limit=10)
+
+    assert "kind" not in columns
+    assert (True, 2) == (found.sound, found.ledger_rows)
+    assert ["message", "message"] == [row.kind for row in rows]
+
+
 def test_a_newer_database_is_refused(engine):
     """The sentence says what it is, what is known and what to do."""
     with writing(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0002"):
+    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0003"):
         migrate(engine)
 
 

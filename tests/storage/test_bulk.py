@@ -1,0 +1,290 @@
+"""Sums in the ledger: what an import or a pruning writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.moments import MomentSums
+from app.bayes.statistics import FeatureCounts
+from app.classifier.learn import delta
+from app.errors import CorruptVector, InvalidObservation, UnknownProfile
+from app.storage import bulk, state, tables
+from app.storage.audit import audit
+from app.storage.bulk import append_sums, pieces
+from app.storage.deltas import sum_by_view, total
+from app.storage.engine import reading, writing
+from app.storage.fold import fold
+from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    digest,
+    feature,
+    fold_all,
+    measured,
+    new_profile,
+    rows_of,
+    sparse,
+    taught,
+    teach,
+)
+
+MAIL = [
+    (0, {"money": 1, "now": 2}, {"size": 7}),
+    (1, {"money": 3, "cheap": 1}, {"size": -2, "skew": 4}),
+    (1, {"cheap": 2}, None),
+]
+
+
+def learned(messages=MAIL, *, n_classes=2):
+    """Return what messages teach, view by view."""
+    deltas = []
+    for label, words, sizes in messages:
+        views = {"words": sparse(words)}
+        if sizes is not None:
+            views["sizes"] = measured(sizes)
+        deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
+    return sum_by_view(deltas, n_classes=n_classes)
+
+
+def negated(views):
+    """Return what takes statistics back."""
+    return {view: -x for view, x in views.items()}
+
+
+def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
+    """Append sums in one transaction and return their rows."""
+    with writing(engine) as connection:
+        return append_sums(
+            connection, profile, sums, source=source, time=time, names=names
+        )
+
+
+def loaded(engine, profile):
+    """Return the state of a profile."""
+    with reading(engine) as connection:
+        return state.load(connection, profile).tables
+
+
+def audited(engine, profile):
+    """Return whether the ledger and the tables agree, and up to where."""
+    with reading(engine) as connection:
+        found = audit(connection, profile)
+    return found.sound, found.folded_revision
+
+
+def test_a_sum_is_what_its_messages_are(engine, monkeypatch):
+    """Learned one by one or imported: the same state, and the same tables."""
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 2)
+    one, other = new_profile(engine), new_profile(engine)
+    spoken = ("ham", "spam")
+    teach(
+        engine,
+        one,
+        *(
+            taught(n, spoken[c], words, sizes)
+            for n, (c, words, sizes) in enumerate(MAIL)
+        ),
+    )
+    rows = add(engine, other, {202603: learned()})
+    unfolded = loaded(engine, other)
+    for profile in (one, other):
+        fold_all(engine, profile, limit=1)
+
+    assert learned() == unfolded == loaded(engine, other) == loaded(engine, one)
+    for table in (tables.class_count, tables.feature_count, tables.moment_sum):
+        assert rows_of(engine, table, one) == rows_of(engine, table, other)
+    assert [1, 2] == [row.revision for row in rows]
+    assert (True, 2) == audited(engine, other)
+
+
+def test_rows_come_back_as_they_were_written(engine):
+    """Their source, time and epoch, and no label, no score."""
+    profile = new_profile(engine)
+    rows = add(engine, profile, {202604: learned(), 202603: learned()}, time=APRIL)
+    with reading(engine) as connection:
+        found = rows_after(connection, profile.id, revision=0, limit=100)
+
+    assert rows == found
+    assert [(1, 202603), (2, 202604)] == [(row.revision, row.epoch) for row in found]
+    assert ["sum"] * 2 == [row.kind for row in found]
+    assert {("import:test", APRIL, None, None, None)} == {
+        (row.source, row.time, row.label_before, row.label, row.scores) for row in found
+    }
+    assert 2 == len({row.digest for row in found})
+    with pytest.raises(CorruptVector, match="has version 129"):
+        _ = found[0].views
+
+
+def test_what_was_added_can_be_taken_back(engine, monkeypatch):
+    """As rows with the negated sum; nothing is left in any table."""
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    profile = new_profile(engine)
+    texts = {"words": {feature("money"): "money", feature("cheap"): "cheap"}}
+    add(engine, profile, {202603: learned()}, names=texts)
+    fold_all(engine, profile, limit=1)
+    named = [name for *_, name in rows_of(engine, tables.feature_name, profile)]
+    add(engine, profile, {202603: negated(learned())}, source="undo:1")
+    fold_all(engine, profile, limit=1)
+
+    assert ["cheap", "money"] == sorted(named)
+    for table in (
+        tables.class_count,
+        tables.feature_count,
+        tables.moment_sum,
+        tables.feature_name,
+    ):
+        assert [] == rows_of(engine, table, profile)
+    assert (True, 6) == audited(engine, profile)
+
+
+def test_a_sum_is_nobodys_message(engine):
+    """Its digest can be neither taught nor forgotten."""
+    profile = new_profile(engine)
+    (row,) = add(engine, profile, {202603: learned()})
+    strange = taught(1, "ham")
+    by_id = [
+        type(strange)(
+            digest=row.digest,
+            label=label,
+            observation=None,
+            source="x",
+            time=MARCH,
+        )
+        for label in ("ham", None)
+    ]
+    outcomes = teach(engine, profile, *by_id)
+    with reading(engine) as connection:
+        assert latest(connection, profile.id, row.digest) is None
+    assert ["unknown", "unknown"] == [outcome.kind for outcome in outcomes]
+
+
+def test_sums_and_messages_share_the_revisions(engine):
+    """Taught, imported, taught: consecutive, and all of it counts."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"money": 1}))
+    add(engine, profile, {202603: learned()})
+    (after,) = teach(engine, profile, taught(2, "spam", {"now": 1}))
+
+    assert 3 == after.row.revision
+    assert [2, 3] == loaded(engine, profile)["words"].messages.tolist()
+
+
+def test_nothing_to_add_writes_nothing(engine):
+    """Neither no epoch, nor one without statistics."""
+    profile = new_profile(engine)
+    nothing = {"words": FeatureCounts.zero(2), "sizes": MomentSums.zero(2)}
+
+    assert [] == add(engine, profile, {})
+    assert [] == add(engine, profile, {202603: nothing})
+    assert [] == rows_of(engine, tables.ledger, profile)
+
+
+def test_a_view_keeps_its_kind(engine):
+    """Measurements are not added to features; the ledger stays as it is."""
+    profile = new_profile(engine)
+    add(engine, profile, {202603: learned()})
+    fold_all(engine, profile)
+    wrong = {"words": learned()["sizes"]}
+
+    with pytest.raises(InvalidObservation, match=r"'words' .* holds features"):
+        add(engine, profile, {202603: wrong})
+    with pytest.raises(InvalidObservation, match="counts of 3 labels, but there are 2"):
+        add(engine, profile, {202603: learned(n_classes=3)})
+    assert 1 == len(rows_of(engine, tables.ledger, profile))
+
+
+def test_a_profile_that_is_gone_is_an_error(engine):
+    """Its ledger does not grow without it."""
+    profile = new_profile(engine)
+    with writing(engine) as connection:
+        for table in (tables.fold, tables.profile):
+            key = "id" if table is tables.profile else "profile_id"
+            connection.execute(table.delete().where(table.c[key] == profile.id))
+
+    with pytest.raises(UnknownProfile, match="does not exist any more"):
+        add(engine, profile, {202603: learned()})
+
+
+def test_a_step_takes_few_sums(engine, monkeypatch):
+    """A sum counts as many messages, and the first row is always taken."""
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    add(engine, profile, {202603: {"words": learned()["words"]}})
+    steps = []
+    for limit in (1, 1, WEIGHT_OF_SUM + 1, 2 * WEIGHT_OF_SUM):
+        with writing(engine) as connection:
+            steps.append(fold(connection, profile, limit=limit))
+
+    assert [1, 1, 1, 1] == steps
+    assert (True, 4) == audited(engine, profile)
+
+
+def test_the_digest_tells_the_place_too(engine):
+    """What is imported twice has four digests."""
+    profile = new_profile(engine)
+    rows = [
+        *add(engine, profile, {202603: learned()}),
+        *add(engine, profile, {202603: learned()}),
+    ]
+
+    assert 2 == len({row.digest for row in rows})
+    assert digest(1) not in {row.digest for row in rows}
+
+
+words = st.sampled_from(["a", "b", "c", "d", "e"])
+mail = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.dictionaries(words, st.integers(1, 3)),
+        st.none() | st.dictionaries(words, st.integers(-5, 5)),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(mail, st.integers(1, 4), st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_every_first_part_of_a_sum_is_what_messages_can_have_taught(
+    messages, at_most, takes_back
+):
+    """On the way there, and on the way back: no step is refused."""
+    whole = learned(messages)
+    parts = list(pieces(negated(whole) if takes_back else whole, at_most=at_most))
+    reached = whole if takes_back else {}
+    for part in parts:
+        features = [x for x in part.values() if isinstance(x, FeatureCounts)]
+        assert sum(x.ids.size for x in features) <= at_most
+        for view, x in part.items():
+            before = (reached[view],) if view in reached else ()
+            now = total((*before, x), n_classes=2)
+            now.require_reachable()
+            reached = reached | {view: now}
+
+    for view, x in reached.items():
+        expected = whole[view] - whole[view] if takes_back else whole[view]
+        assert expected == x
+    assert set(whole) == set(reached)
+
+
+def test_names_without_text_are_left_out(engine):
+    """Where only some features have text, and in a view of measurements."""
+    profile = new_profile(engine)
+    texts = {
+        "words": {feature("money"): "money"},
+        "sizes": {feature("size"): "size"},
+        "gone": {1: "nobody"},
+    }
+    (row,) = add(engine, profile, {202603: learned()}, names=texts)
+    fold_all(engine, profile)
+
+    assert {"", "money"} == set(row.names["words"])
+    assert {("sizes", "size"), ("words", "money")} == {
+        (view, name) for view, _, name in rows_of(engine, tables.feature_name, profile)
+    }
+    assert np.array_equal(row.ids(profile.labels)["words"], learned()["words"].ids)
