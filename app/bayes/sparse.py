@@ -54,10 +54,10 @@ class SparseCounts:
             raise InvalidObservation(msg)
         # Not np.diff: ids use all 64 bits, and the difference of two of them
         # overflows.
-        if (self.ids[1:] <= self.ids[:-1]).any():
+        if np.count_nonzero(self.ids[1:] <= self.ids[:-1]):
             msg = "ids must be strictly increasing"
             raise InvalidObservation(msg)
-        if (self.counts < 1).any():
+        if np.count_nonzero(self.counts < 1):
             msg = f"counts must be at least 1, got {int(self.counts.min())}"
             raise InvalidObservation(msg)
 

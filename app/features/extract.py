@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from app.features import measured, structure
 from app.features.grams import grams
-from app.features.hashing import fixed, hashed, ids_of, sorted_by_id, valued
+from app.features.hashing import counted, fixed, hashed, ids_of, valued
 from app.features.headers import header_words
 from app.features.identity import digest
 from app.features.observation import Observation, Payload
@@ -18,7 +15,7 @@ from app.features.pairs import pairs
 from app.features.words import marked_words, sequences
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from app.mail.message import Message
 
@@ -59,18 +56,16 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 16, 'structure': 8,
     'measurements': 14}
     """
-    made: dict[str, tuple[Payload, tuple[str, ...]]] = {}
+    made: dict[str, tuple[Payload, Sequence[str]]] = {}
     if "words" in views or "pairs" in views:
-        read = sequences(message)
-        occurrences = Counter(chain.from_iterable(read))
-        occurrences.update(marked_words(message, occurrences.keys()))
-        texts = list(occurrences)
-        ids = ids_of(texts)
-        counts = np.fromiter(occurrences.values(), np.int64, len(texts))
-        made["words"] = sorted_by_id(ids, counts, texts)
+        texts = sequences(message)
+        read = list(chain.from_iterable(texts))
+        words = read + marked_words(message, set(read)) if "words" in views else read
+        ids = ids_of(words)
+        if "words" in views:
+            made["words"] = counted(ids, words)
         if "pairs" in views:
-            by_name = dict(zip(texts, ids.tolist(), strict=True))
-            made["pairs"] = pairs(read, by_name)
+            made["pairs"] = pairs(read, ids[: len(read)], list(map(len, texts)))
     if "headers" in views:
         made["headers"] = hashed(header_words(message))
     if "grams" in views:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,12 +31,12 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
 
 
-def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
+def hashed(features: Sequence[str]) -> tuple[SparseCounts, tuple[str, ...]]:
     """Return the counts of features by id, and their names in the same order.
 
     Parameters
     ----------
-    features : iterable of str
+    features : sequence of str
         Names of the features that occur, with repeats.
 
     Returns
@@ -47,10 +46,50 @@ def hashed(features: Iterable[str]) -> tuple[SparseCounts, tuple[str, ...]]:
     names : tuple of str
         Aligned with the ids.
     """
-    occurrences = Counter(features)
-    names = list(occurrences)
-    counts = np.fromiter(occurrences.values(), np.int64, len(names))
-    return sorted_by_id(ids_of(names), counts, names)
+    return counted(ids_of(features), features)
+
+
+def counted(
+    ids: NDArray[np.int64], names: Sequence[str]
+) -> tuple[SparseCounts, tuple[str, ...]]:
+    """Return how often each id occurs, and its name.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        In any order, with repeats.
+    names : sequence of str
+        Of each of the ids.
+
+    Notes
+    -----
+    By chance no message has two names of one id, but the hash is not a
+    cryptographic one: whoever wants to can find two such words and send them.
+    They are one feature then, with the name of either.
+    """
+    found, at, counts = distinct(ids)
+    return SparseCounts(found, counts), tuple([names[i] for i in at.tolist()])
+
+
+def distinct(
+    ids: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
+    """Return the different ids in order, where each stands, and how often.
+
+    Examples
+    --------
+    >>> [found.tolist() for found in distinct(np.array([7, 3, 7]))]
+    [[3, 7], [1, 0], [1, 2]]
+    """
+    # Not np.unique: it sorts such that the first of equal ids comes first, which
+    # takes twice as long, and nobody needs.
+    order = np.argsort(ids)
+    ordered = ids[order]
+    starts = np.ones(ids.size + 1, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
+    bounds = np.flatnonzero(starts)
+    first = bounds[:-1]
+    return ordered[first], order[first], bounds[1:] - first
 
 
 def valued(
@@ -97,30 +136,3 @@ def fixed(
     """
     names = tuple(sorted(values, key=fields.__getitem__))
     return Measurements.of({fields[name]: values[name] for name in names}), names
-
-
-def sorted_by_id(
-    ids: NDArray[np.int64], counts: NDArray[np.int64], names: Sequence[str]
-) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return features in any order as a vector and its names."""
-    order = np.argsort(ids)
-    return merged(ids[order], counts[order], tuple([names[i] for i in order.tolist()]))
-
-
-def merged(
-    ids: NDArray[np.int64], counts: NDArray[np.int64], names: tuple[str, ...]
-) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return features whose ids are sorted as a vector, equal ids made one.
-
-    By chance no message has two names of one id, but the hash is not a
-    cryptographic one: whoever wants to can find two such words and send them.
-    """
-    first = np.ones(ids.size, np.bool_)
-    np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    if first.all():
-        return SparseCounts(ids, counts), names
-    starts = np.flatnonzero(first)
-    return (
-        SparseCounts(ids[starts], np.add.reduceat(counts, starts)),
-        tuple(names[i] for i in starts),
-    )

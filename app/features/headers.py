@@ -17,10 +17,12 @@ from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.mail.message import Header, Message
+    from app.mail.message import Message
 
+# What stands before the first digit is asked behind it, so that the search goes
+# from digit to digit.
 _IP_PREFIX: Final = re.compile(
-    r"(?<![\d.])(\d{1,5}\.\d{1,5}\.\d{1,5})\.\d{1,5}(?![\d.])", re.ASCII
+    r"(\d(?<![\d.]\d)\d{0,4}\.\d{1,5}\.\d{1,5})\.\d{1,5}(?![\d.])", re.ASCII
 )
 
 
@@ -33,46 +35,45 @@ def header_words(message: Message) -> list[str]:
     >>> header_words(parse(b"Subject: Lunch\nFrom: bob@example.com\n\nAt noon?\n"))
     ['subject:lunch', 'from:bob', 'from:example.com', 'from:shape:a']
     """
-    found: list[str] = []
+    values: dict[str, list[str]] = {}
     for header in message.headers:
-        rule = HEADERS.get(header.name)
-        if rule is not None:
-            found += rule(header)
+        if header.name in HEADERS:
+            values.setdefault(header.name, []).append(header.value)
+    found: list[str] = []
+    for name, given in values.items():
+        found += [f"{name}:{word}" for word in HEADERS[name](given)]
     found += address_words(message)
     found += ["defect:" + defect for defect in message.defects]
     return found
 
 
-def _subject(header: Header) -> list[str]:
+def _subject(values: list[str]) -> list[str]:
     """Return the words of the subject, split as the text that it is."""
-    return ["subject:" + word for word in of_text(header.value)]
+    return of_text("\n".join(values))
 
 
-def _names(header: Header) -> list[str]:
-    """Return the words of a header that names people, programs or types."""
-    tag = header.name + ":"
-    return [tag + word for word in of_name(header.value)]
+def _names(values: list[str]) -> list[str]:
+    """Return the words of headers that name people, programs or types."""
+    return of_name("\n".join(values))
 
 
-def _received(header: Header) -> list[str]:
-    """Return hosts, programs and networks of one hop, without its date."""
+def _received(values: list[str]) -> list[str]:
+    """Return hosts, programs and networks of the hops, without their dates."""
     # The date behind the semicolon only tells when the mail was collected.
-    hop = header.value.rpartition(";")[0] or header.value
-    found = of_name(hop)
-    found += _IP_PREFIX.findall(hop)
-    return ["received:" + word for word in found]
+    hops = "\n".join([value.rpartition(";")[0] or value for value in values])
+    return of_name(hops) + _IP_PREFIX.findall(hops)
 
 
-def _zone(header: Header) -> list[str]:
-    """Return the time zone: the rest of the date does not come again."""
-    zone = header.value.split(" ")
-    return ["date:" + word.lower() for word in zone[5:7] if len(word) <= MAX_WORD_CHARS]
+def _zone(values: list[str]) -> list[str]:
+    """Return the time zones: the rest of a date does not come again."""
+    zones = [word for value in values for word in value.split(" ")[5:7]]
+    return [word.lower() for word in zones if len(word) <= MAX_WORD_CHARS]
 
 
 # Received gains most after the subject, List-Id and the sum of all headers lose,
 # the others are alike with and without on the one corpus that has headers, and
 # are kept for mail that differs from it (experiment 0003).
-HEADERS: Final[dict[str, Callable[[Header], list[str]]]] = {
+HEADERS: Final[dict[str, Callable[[list[str]], list[str]]]] = {
     "subject": _subject,
     "received": _received,
     "from": _names,
@@ -89,4 +90,4 @@ HEADERS: Final[dict[str, Callable[[Header], list[str]]]] = {
     "user-agent": _names,
     "organization": _names,
 }
-"""The headers whose words are features, and how each is split."""
+"""The headers whose words are features, and how the values of one are split."""

@@ -79,11 +79,11 @@ def parents(host: str) -> list[str]:
     >>> parents("shop.example.co.uk")
     ['example.co.uk', 'co.uk']
     """
-    if _NUMERIC.match(host):
+    if host[:1].isdigit() and _NUMERIC.match(host):
         return []
     labels = host.split(".")
-    above = [".".join(labels[i:]) for i in range(1, len(labels) - 1)]
-    return above[-_MAX_PARENTS:]
+    lowest = max(1, len(labels) - 1 - _MAX_PARENTS)
+    return [".".join(labels[i:]) for i in range(lowest, len(labels) - 1)]
 
 
 def _host(url: str) -> tuple[str, list[str]]:

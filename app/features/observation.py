@@ -9,7 +9,7 @@ from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Payload = SparseCounts | Measurements
 """What one view holds of a message; a view is of one kind for ever."""
@@ -27,7 +27,7 @@ class Observation:
         Number of the rules that the features were extracted with.
     views : mapping of str to SparseCounts or Measurements
         The features, or the measured fields, of each view.
-    names : mapping of str to tuple of str
+    names : mapping of str to sequence of str
         The text of each feature, view by view, in the order of its ids.
         Empty where the text was not kept (a message taught by id on a site
         that stores no words).
@@ -38,7 +38,7 @@ class Observation:
     digest: bytes
     feature_set: int
     views: Mapping[str, Payload]
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     defects: tuple[str, ...] = ()
 
     @property

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, overload
 
 import numpy as np
 
 from app.bayes.sparse import SparseCounts
+from app.features.hashing import distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
 # Odd, so that multiplying by them loses nothing: the constants of the
@@ -22,17 +23,19 @@ _SHIFT: Final = np.uint64(31)
 
 
 def pairs(
-    sequences: Sequence[Sequence[str]], ids: Mapping[str, int]
-) -> tuple[SparseCounts, tuple[str, ...]]:
+    words: Sequence[str], ids: NDArray[np.int64], sizes: Sequence[int]
+) -> tuple[SparseCounts, PairNames]:
     """Return the pairs of neighbours, each once, and their names.
 
     Parameters
     ----------
-    sequences : sequence of sequences of str
-        Words in reading order; the last of one and the first of the next are
-        no neighbours.
-    ids : mapping of str to int
+    words : sequence of str
+        Words in reading order.
+    ids : ndarray of int64, shape (n,)
         Id of each of the words.
+    sizes : sequence of int
+        How many words each text has; the last of one text and the first of the
+        next are no neighbours.
 
     Notes
     -----
@@ -42,20 +45,67 @@ def pairs(
 
     Examples
     --------
-    >>> x, names = pairs([["at", "noon", "at"], ["noon"]], {"at": 5, "noon": 7})
+    >>> x, names = pairs(["at", "noon", "at", "noon"], np.array([5, 7, 5, 7]), [3, 1])
     >>> sorted(names), x.counts.tolist()
     (['at noon', 'noon at'], [1, 1])
     """
-    flat = [word for sequence in sequences for word in sequence]
-    if not flat:
-        return SparseCounts(np.zeros(0, np.int64), np.zeros(0, np.int64)), ()
-    words = np.fromiter(map(ids.__getitem__, flat), np.int64, len(flat))
-    inside = np.ones(len(flat), np.bool_)
-    inside[np.cumsum([len(sequence) for sequence in sequences]) - 1] = False
+    inside = np.ones(len(words), np.bool_)
+    ends = np.cumsum([size for size in sizes if size], dtype=np.intp)
+    inside[ends - 1] = False
     left = np.flatnonzero(inside)
-    found, first = np.unique(mixed(words[left], words[left + 1]), return_index=True)
-    names = [f"{flat[i]} {flat[i + 1]}" for i in left[first].tolist()]
-    return SparseCounts(found, np.ones_like(found)), tuple(names)
+    found, at, _ = distinct(mixed(ids[left], ids[left + 1]))
+    return SparseCounts(found, np.ones_like(found)), PairNames(words, left[at])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairNames(Sequence[str]):
+    """The names of pairs, put together when they are asked for.
+
+    Most are never asked for: they are made for an explanation, which lists a few
+    of the strongest, and would take a third of the time of the view.
+
+    Parameters
+    ----------
+    words : sequence of str
+        All words of the message.
+    left : ndarray of int64, shape (n,)
+        Where the left word of each pair stands; the right one is the next.
+
+    Examples
+    --------
+    >>> names = PairNames(["at", "noon", "or"], np.array([1, 0]))
+    >>> names[0], list(names), names[1:]
+    ('noon or', ['noon or', 'at noon'], ('at noon',))
+    """
+
+    words: Sequence[str]
+    left: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return self.left.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        """Return one name, or several."""
+        if isinstance(index, slice):
+            return tuple(PairNames(self.words, self.left[index]))
+        at = int(self.left[index])
+        return f"{self.words[at]} {self.words[at + 1]}"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with other names of pairs, one by one."""
+        if not isinstance(other, PairNames):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
+    # Equal names are equal values, but the array is mutable: no hash.
+    __hash__ = None  # type: ignore[assignment]
 
 
 def mixed(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:

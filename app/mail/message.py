@@ -150,7 +150,14 @@ class Message:
     links: tuple[Link, ...] = ()
     parts: tuple[Part, ...] = ()
     containers: tuple[str, ...] = ()
-    defects: tuple[str, ...] = field(default=())
+    defects: tuple[str, ...] = ()
+    # Views ask for some twenty headers by name, half of which are not there.
+    _first: dict[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Note the first value of each header."""
+        first = {header.name: header.value for header in reversed(self.headers)}
+        object.__setattr__(self, "_first", first)
 
     @property
     def attachments(self) -> tuple[Part, ...]:
@@ -165,7 +172,7 @@ class Message:
         name : str
             Field name in lower case.
         """
-        return next((h.value for h in self.headers if h.name == name), "")
+        return self._first.get(name, "")
 
     def header_values(self, name: str) -> tuple[str, ...]:
         """Return all values of a header, in order; `name` in lower case."""

@@ -45,6 +45,11 @@ else:
     _Message = Message
 
 
+# A header field with the lines that go on with it, as `email.feedparser` takes
+# them: RFC 5322 section 3.6.8 for the name.
+_FIELD: Final = re.compile(
+    r"^([!-9;-~]++):([^\n]*+(?:\n[ \t][^\n]*+)*+)\n", re.MULTILINE
+)
 # Nothing that would end the quoted string it is put into.
 _BOUNDARY_LINE: Final = re.compile(
     r"^--([^\s\"\\-][^\n\"\\]{0,69})\nContent-", re.MULTILINE | re.IGNORECASE
@@ -212,6 +217,12 @@ def build(raw: bytes, defects: set[str]) -> Node:
 
 
 def _feed(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
+    """Return the root and all nodes below it."""
+    leaf = single(text)
+    return nested(text, defects) if leaf is None else (leaf, [leaf])
+
+
+def nested(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
     """Run the standard parser; return the root and all nodes it has built."""
     nodes: list[Node] = []
 
@@ -230,6 +241,30 @@ def _feed(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
         defects.add("too-many-parts")
         root = nodes[1]
     return root, nodes
+
+
+def single(text: str) -> Node | None:
+    """Return the root of a message that has one part and nothing wrong with it.
+
+    None for any other, which is for `nested`: the standard parser goes line by
+    line and takes four times as long. Where both read, they read the same
+    (`test_the_short_way_reads_what_the_standard_parser_reads`).
+    """
+    head, blank, body = text.partition("\n\n")
+    fields = _FIELD.findall(head + "\n")
+    # What is no field was skipped, and is missing here.
+    read = sum([len(name) + len(value) + 2 for name, value in fields])
+    if not blank or read != len(head) + 1:
+        return None
+    root = Node()
+    root.fields = [
+        (name.lower(), value.lstrip(" \t").rstrip("\n"))
+        for name, value in fields[:MAX_HEADERS]
+    ]
+    if root.get_content_type().startswith(("multipart/", "message/")):
+        return None
+    root.set_payload(body)
+    return root
 
 
 def _move_text_to_body(root: Node, text: str, defects: set[str]) -> None:

@@ -37,7 +37,7 @@ from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from app.features.observation import Payload
 
@@ -126,7 +126,7 @@ def decode(vector: bytes) -> dict[str, Payload]:
         raise CorruptVector(msg) from error
 
 
-def encode_names(names: Mapping[str, tuple[str, ...]]) -> bytes:
+def encode_names(names: Mapping[str, Sequence[str]]) -> bytes:
     """Return the text of a message's features as compressed bytes.
 
     Examples

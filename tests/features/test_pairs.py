@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,14 +15,19 @@ from app.features.pairs import mixed, pairs
 from app.mail.parse import parse
 
 WORDS = ["at", "noon", "or", "one"]
-IDS = dict(zip(WORDS, ids_of(WORDS).tolist(), strict=True))
+
+
+def pairs_of(*sequences):
+    """Return the pairs of words in one or several texts."""
+    words = [word for sequence in sequences for word in sequence]
+    return pairs(words, ids_of(words), [len(sequence) for sequence in sequences])
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=4))
 def test_pairs_are_those_of_neighbours(sequences):
     """Each pair within a sequence once, none across two of them."""
     expected = {f"{a} {b}" for words in sequences for a, b in pairwise(words)}
-    x, names = pairs(sequences, IDS)
+    x, names = pairs_of(*sequences)
 
     assert expected == set(names)
     assert len(expected) == len(names) == x.size
@@ -31,8 +37,8 @@ def test_pairs_are_those_of_neighbours(sequences):
 @given(st.lists(st.sampled_from(WORDS), min_size=2, max_size=6))
 def test_the_id_of_a_pair_is_that_of_its_words(words):
     """The same pair has the same id wherever it stands."""
-    x, names = pairs([words], IDS)
-    one_by_one = [int(pairs([name.split()], IDS)[0].ids[0]) for name in names]
+    x, names = pairs_of(words)
+    one_by_one = [int(pairs_of(name.split())[0].ids[0]) for name in names]
 
     assert one_by_one == x.ids.tolist()
 
@@ -60,6 +66,19 @@ def test_a_hundred_thousand_pairs_have_as_many_ids():
     left, right = np.repeat(ids, 400), np.tile(ids, 400)
 
     assert 160_000 == np.unique(mixed(left, right)).size
+
+
+def test_names_of_pairs_are_a_sequence_like_any_other():
+    """They are made when asked for, one by one or several at once."""
+    _, names = pairs_of(["at", "noon", "or", "one"])
+    every = ["at noon", "noon or", "or one"]
+
+    assert every == sorted(names)
+    assert tuple(names) == names[:] == (names[0], names[1], names[-1])
+    assert names == pairs_of(["at", "noon", "or", "one"])[1]
+    assert names != every
+    with pytest.raises(IndexError):
+        names[3]
 
 
 def test_subject_and_texts_are_not_joined():
