@@ -57,7 +57,7 @@ def of_link(link: Link) -> list[str]:
     host, marks = _host(url)
     found += [f"link:.{parent}" for parent in parents(host)]
     found += [f"link:({mark})" for mark in marks]
-    if _ESCAPED.search(url):
+    if "%" in url and _ESCAPED.search(url):
         found.append("link:(escaped)")
     if link.element not in {"a", "text", "img"}:
         found.append(f"link:({link.element})")
@@ -95,11 +95,11 @@ def _host(url: str) -> tuple[str, list[str]]:
     before, at, host = match[1].lower().rpartition("@")
     if at and before:
         marks.append("user-info")
-    if _PORT.search(host):
+    if ":" in host and _PORT.search(host):
         marks.append("port")
         host = host.partition(":")[0]
     host = host.strip(".")
-    if _NUMERIC.match(host):
+    if host[:1].isdigit() and _NUMERIC.match(host):
         marks.append("address" if _DOTTED.match(host) else "number")
     if not host.isascii() or "xn--" in host:
         marks.append("idna")

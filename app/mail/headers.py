@@ -206,8 +206,6 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
     >>> parameters('text/PLAIN; charset="utf-8"; name*0*=utf-8\'\'a%C3; name*1*=%BC')
     ('text/plain', {'charset': 'utf-8', 'name': 'aü'})
     """
-    if not value:
-        return "", {}
     value = value[:MAX_PARAMETERS_CHARS]
     word, _, rest = value.partition(";")
     found: dict[str, str] = {}

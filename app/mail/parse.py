@@ -103,7 +103,8 @@ class _Reader:
             if headers.is_verdict(name):
                 continue
             value, defects = headers.decode_value(raw, self.charset)
-            self.defects |= defects
+            if defects:
+                self.defects |= defects
             found.append(Header(name, value))
         return tuple(found)
 
@@ -129,13 +130,14 @@ class _Reader:
         media_type = node.media_type
         # A multipart without parts: its boundary is missing or wrong.
         shown = media_type.startswith(("text/", "multipart/"))
-        shown = shown and node.disposition != "attachment"
+        disposition = node.disposition
+        shown = shown and disposition != "attachment"
         kind = "" if shown else files.kind(content)
         part = Part(
             media_type=media_type,
             charset=node.charset,
             encoding=node.encoding,
-            disposition=node.disposition,
+            disposition=disposition,
             filename=node.filename,
             size=len(content),
             depth=node.depth,

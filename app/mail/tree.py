@@ -109,7 +109,11 @@ class Node(_Message):
 
     def first(self, name: str) -> str:
         """Return the raw value of a header, or ""."""
-        return next((value for known, value in self.fields if known == name), "")
+        # Not next() of a generator, which takes twice as long.
+        for known, value in self.fields:
+            if known == name:
+                return value
+        return ""
 
     def _content_type(self) -> tuple[str, dict[str, str]]:
         """Return the type and its parameters, read once."""
@@ -165,7 +169,8 @@ class Node(_Message):
     @property
     def disposition(self) -> str:
         """Declared disposition, or ""."""
-        return headers.parameters(self.first("content-disposition"))[0]
+        value = self.first("content-disposition")
+        return headers.parameters(value)[0] if value else ""
 
     @property
     def filename(self) -> str:

@@ -135,7 +135,8 @@ def encode_names(names: Mapping[str, Sequence[str]]) -> bytes:
     >>> decode_names(encode_names(names)) == names
     True
     """
-    return zlib.compress(json.dumps(names, separators=(",", ":")).encode(), _LEVEL)
+    lists = {view: list(texts) for view, texts in names.items()}
+    return zlib.compress(json.dumps(lists, separators=(",", ":")).encode(), _LEVEL)
 
 
 def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
