@@ -131,8 +131,9 @@ class Application:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Thresholds that contradict each other are told before anything opens.
+        self.verdict_rule = specification(settings).verdict
         self.action = ActionRule(
-            spam_from=specification(settings).verdict.spam_threshold,
+            spam_from=self.verdict_rule.spam_threshold,
             quarantine_from=settings.quarantine_from,
             reject_from=settings.reject_from,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.adapters import sockets
 from app.adapters.listener import Door, Listener
+from app.adapters.spamd.server import spamd
 from app.address import parse_address
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {}
+DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {"spamd": spamd}
 """The doors, by the name of the setting that has their address."""
 
 

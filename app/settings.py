@@ -116,6 +116,32 @@ class Settings(BaseSettings):
         description="Reject spam from this log-odds up, in nats, at the doors that "
         "can. Unset: never. Not below the threshold of the quarantine.",
     )
+    spam_header: str = Field(
+        "X-Spam-Flag: YES",
+        description="Header that is added to spam, beside those of Postbayes, for "
+        "rules that look for it. Empty: none.",
+    )
+    spamd: str | None = Field(
+        None,
+        description="Address of the spamd door: `host:port`, such as "
+        "`127.0.0.1:783`, or `unix:/path`. Unset: closed.",
+    )
+    rspamd: str | None = Field(
+        None,
+        description="Address of the rspamd door: `host:port`, such as "
+        "`127.0.0.1:11334`, or `unix:/path`. Unset: closed.",
+    )
+    rspamd_password: str | None = Field(
+        None,
+        description="Password with which the rspamd door lets others teach than "
+        "those of POSTBAYES_TEACH_FROM. Unset: no others.",
+    )
+    teach_from: Words = Field(
+        ("127.0.0.0/8", "::1"),
+        description="Addresses and networks, separated by commas, that may teach "
+        "through the rspamd and spamd doors without a password. Whoever may write to "
+        "their Unix sockets may as well.",
+    )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",

@@ -195,5 +195,5 @@ def test_ci_runs_what_contributors_run():
     script = text(".ci/run")
 
     assert re.search(r"^make (--keep-going )?check\b", script, re.MULTILINE)
-    assert "export POSTBAYES_REQUIRE_POSTGRES=1" in script
+    assert "export POSTBAYES_REQUIRE_POSTGRES=1 POSTBAYES_REQUIRE_CLIENTS=1" in script
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -93,6 +93,12 @@ class Connection:
         name = self._writer.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a local process"
 
+    @property
+    def host(self) -> str | None:
+        """Address of the other side without its port; None for a Unix socket."""
+        name = self._writer.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else None
+
     async def read(self) -> bytes:
         """Return what comes next; nothing once the peer has ended.
 

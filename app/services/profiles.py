@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Table
     from app.services.live import LiveProfile
+    from app.storage.profiles import ProfileRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,20 @@ def describe(live: LiveProfile) -> ProfileState:
         },
         spam_threshold=rule.spam_threshold,
         ham_threshold=rule.ham_threshold,
+    )
+
+
+def label_of(row: ProfileRow, word: str) -> str:
+    """Return the label of a profile that a word stands for.
+
+    Protocols that know but *spam* and *ham* mean the first label of that side
+    where a profile has other labels.  Any other word is a label, or will be
+    told to be none.
+    """
+    if word in row.labels or word not in {"spam", "ham"}:
+        return word
+    return next(
+        label for label in row.labels if (label in row.spam_labels) == (word == "spam")
     )
 
 

@@ -9,20 +9,31 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from tests.messages import ham, spam
+
 PATIENCE = 60
+
+# Exim and Postfix cannot be installed side by side: CI has Postfix.
+collect_ignore = [] if Path("/usr/sbin/exim4").exists() else ["test_exim.py"]
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 class Service:
     """One server process at a time, on one port and one database."""
 
     def __init__(self, url, folder):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.folder = folder
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("POSTBAYES_")},
@@ -33,6 +44,12 @@ class Service:
         self.client = httpx2.Client(
             base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE
         )
+
+    def open_door(self, name):
+        """Have another door opened at the start, and return its port."""
+        port = free_port()
+        self.environment[f"POSTBAYES_{name.upper()}"] = f"127.0.0.1:{port}"
+        return port
 
     def command(self, *arguments):
         """Run `postbayes` with some arguments to its end."""
@@ -108,4 +125,20 @@ def service(database_url, tmp_path):
     yield service
     service.client.close()
     if service.process is not None and service.process.poll() is None:
+        service.kill()
+
+
+@pytest.fixture
+def spamd_site(tmp_path):
+    """A service that has learned six messages, and the port of its spamd door."""
+    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    port = service.open_door("spamd")
+    try:
+        service.start()
+        for n in range(3):
+            service.teach(ham(n), "ham")
+            service.teach(spam(n), "spam")
+        yield service, port
+    finally:
+        service.client.close()
         service.kill()

@@ -1,0 +1,111 @@
+"""What is a verdict on the scale that mail servers know? Points, from log-odds.
+
+SpamAssassin and rspamd count points against thresholds, and what is configured
+around them compares such numbers.  Contract of this file: a score agrees with
+the decision and the action, whatever it is rounded to.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from app.classifier.rule import SPAM_THRESHOLD
+
+if TYPE_CHECKING:
+    from app.classifier.action import Action, ActionRule
+    from app.classifier.rule import VerdictRule
+    from app.classifier.score import Decision
+
+# Beyond it a score says nothing more, and clients print it in few columns.
+MOST: Final = 999.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Points for log-odds: a straight line between thresholds, and on beyond them.
+
+    Parameters
+    ----------
+    ham_to : float
+        Log-odds that have 0 points. Unit: nats.
+    spam_from : float
+        Log-odds that have `spam` points. Unit: nats.
+    reject_from : float or None
+        Log-odds that have `reject` points; None where nothing is rejected, and
+        the line goes on as it is. Unit: nats.
+    spam : float
+        Points from which a client takes a message for spam.
+    reject : float
+        Points from which a client rejects.
+    digits : int
+        Decimal places that the protocol prints.
+
+    Examples
+    --------
+    >>> scale = Scale(ham_to=0.0, spam_from=2.0, reject_from=8.0, spam=6.0, digits=2)
+    >>> [scale.line(log_odds) for log_odds in (-1.0, 0.0, 1.0, 2.0, 5.0, 8.0, 9.0)]
+    [-3.0, 0.0, 3.0, 6.0, 10.5, 15.0, 16.5]
+    """
+
+    ham_to: float
+    spam_from: float
+    reject_from: float | None
+    spam: float
+    digits: int
+    reject: float = 15.0
+
+    @classmethod
+    def of(
+        cls, rule: VerdictRule, action: ActionRule, *, spam: float, digits: int
+    ) -> Self:
+        """Return the scale on which the thresholds of the settings have points."""
+        return cls(
+            ham_to=rule.ham_threshold,
+            spam_from=rule.spam_threshold,
+            reject_from=action.reject_from,
+            spam=spam,
+            digits=digits,
+        )
+
+    def slope(self, log_odds: float) -> float:
+        """Return how many points a nat is worth there."""
+        rejects = self.reject_from
+        if rejects is not None and log_odds >= self.spam_from < rejects:
+            return (self.reject - self.spam) / (rejects - self.spam_from)
+        if self.ham_to < self.spam_from:
+            return self.spam / (self.spam_from - self.ham_to)
+        # Nothing is unsure, so that no distance gives the scale its unit.
+        return self.spam / SPAM_THRESHOLD
+
+    def line(self, log_odds: float) -> float:
+        """Return the points for log-odds alone."""
+        rejects = self.reject_from
+        if rejects is not None and log_odds >= rejects:
+            points = self.reject + (log_odds - rejects) * self.slope(log_odds)
+        else:
+            points = self.spam + (log_odds - self.spam_from) * self.slope(log_odds)
+        return max(-MOST, min(MOST, points))
+
+    def score(self, log_odds: float, decision: Decision, action: Action) -> float:
+        """Return the points of a verdict, as they are printed.
+
+        Notes
+        -----
+        They are rounded down, so that no rounding lifts a message over a
+        threshold.  A profile that knows one side alone is unsure of everything,
+        whatever the log-odds: then the score stays below the threshold.
+        """
+        step = 10.0**-self.digits
+        points = math.floor(self.line(log_odds) / step + 1e-9) * step
+        if decision == "spam":
+            points = max(points, self.spam)
+        else:
+            points = min(points, self.spam - step)
+        if action == "reject":
+            points = max(points, self.reject)
+        elif self.reject_from is not None:
+            points = min(points, self.reject - step)
+        # No minus before a zero.
+        return round(points, self.digits) + 0.0

@@ -1,0 +1,1 @@
+"""The spamd door: what asks SpamAssassin's daemon asks us."""

@@ -1,0 +1,132 @@
+"""An application in memory: what it answers depends on words, not on a model."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from app.classifier.action import ActionRule
+from app.classifier.explain import Entry
+from app.classifier.rule import VerdictRule
+from app.classifier.score import Verdict
+from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
+from app.features.observation import Observation
+from app.services.classify import Classified, observe
+from app.services.recipients import Recipients
+from app.settings import Settings
+
+WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}
+LABELS = ("ham", "spam")
+DESK = ("note", "junk")
+
+
+def classified(raw, profile="default", labels=LABELS):
+    """Return an answer: so many nats for each word that is known."""
+    digest = observe(raw, ()).digest
+    found = {word: nats for word, nats in WORDS.items() if word in raw}
+    log_odds = sum(found.values())
+    decision = "spam" if log_odds >= 2.5 else "ham" if log_odds <= -2.5 else "unsure"
+    named = tuple(
+        Entry(
+            kind="feature",
+            feature=word.decode(),
+            view="words",
+            log_odds=nats,
+            features=1,
+            messages={},
+        )
+        for word, nats in found.items()
+    )
+    return Classified(
+        observation=Observation(digest, 1, {}, {}),
+        verdict=Verdict(
+            decision=decision,
+            label=int(log_odds > 0),
+            probability=float(1 / (1 + np.exp(-log_odds))),
+            log_odds=log_odds,
+            log_posterior=np.zeros(2),
+            views={},
+            prior=0.0,
+            contributions={
+                "words": np.array(list(found.values())),
+                "headers": np.array([0.0]),
+            },
+            seen={},
+        ),
+        explanation=named,
+        profile=profile,
+        labels=labels,
+        revision=7,
+    )
+
+
+class Feedback:
+    """What is learned, by profile and digest."""
+
+    def __init__(self, labels):
+        self.labels = labels
+        self.learned = {}
+        self.sources = []
+        self.away = False
+
+    def teach(self, profile, raw, *, label, source):
+        """Learn a message, or move it."""
+        self._needs_database()
+        if label not in self.labels[profile]:
+            msg = f"no label {label!r}"
+            raise UnknownLabel(msg)
+        digest = observe(raw, ()).digest
+        before = self.learned.get((profile, digest))
+        self.learned[profile, digest] = label
+        self.sources.append(source)
+        kind = "unchanged" if before == label else "relabelled" if before else "learned"
+        return SimpleNamespace(
+            outcome=SimpleNamespace(
+                kind=kind, digest=digest, label=label, label_before=before
+            )
+        )
+
+    def forget(self, profile, digest, *, source):
+        """Take a message back."""
+        self._needs_database()
+        if self.learned.pop((profile, digest), None) is None:
+            msg = "not learned"
+            raise UnknownMessage(msg)
+        self.sources.append(source)
+
+    def _needs_database(self):
+        if self.away:
+            msg = "the database does not answer"
+            raise DatabaseUnavailable(msg)
+
+
+class Application:
+    """As much of `app.bootstrap.Application` as doors use."""
+
+    def __init__(self, **settings):
+        self.settings = Settings(_env_file=None, **settings)
+        self.labels = {
+            "default": LABELS,
+            "bob@example.org": LABELS,
+            "desk@example.org": DESK,
+        }
+        self.verdict_rule = VerdictRule(spam_threshold=2.5, ham_threshold=-2.5)
+        self.action = ActionRule(
+            spam_from=2.5,
+            quarantine_from=self.settings.quarantine_from,
+            reject_from=self.settings.reject_from,
+        )
+        self.recipients = Recipients(self.labels, site="default", aliases={})
+        self.feedback = Feedback(self.labels)
+        self.live = SimpleNamespace(get=self._live)
+
+    def classify(self, profile, raw, *, strongest):  # noqa: ARG002
+        """Classify a message."""
+        return classified(raw, profile, self.labels[profile])
+
+    def _live(self, profile):
+        labels = self.labels[profile]
+        return SimpleNamespace(
+            row=SimpleNamespace(labels=labels, spam_labels=(labels[1],))
+        )
