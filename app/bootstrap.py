@@ -20,6 +20,7 @@ from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
 from app.services.recipients import Recipients, parse_aliases
+from app.services.tally import Tally
 from app.services.words import Words
 from app.services.writer import Writer
 from app.storage import profiles
@@ -154,7 +155,8 @@ class Application:
             clock=now,
         )
         self.writer = Writer(self.engine, self.upkeep)
-        self.classify = Classify(self.live, self.recent, now)
+        self.tally = Tally()
+        self.classify = Classify(self.live, self.recent, now, self.tally)
         self.feedback = Feedback(
             self.live,
             self.writer,

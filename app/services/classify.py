@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
+    from app.services.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,8 @@ class Classify:
         Where observations are left for teaching by id; None keeps none.
     clock : callable
         Returns the time now, in UTC.
+    tally : Tally
+        Where verdicts are counted.
     """
 
     def __init__(
@@ -80,10 +83,12 @@ class Classify:
         live: LiveProfiles,
         recent: Recent | None,
         clock: Callable[[], datetime],
+        tally: Tally,
     ) -> None:
         self._live = live
         self._recent = recent
         self._clock = clock
+        self._tally = tally
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
@@ -129,13 +134,15 @@ class Classify:
             for live in lives.values()
             for view in live.snapshot.specification.views
         }
-        observation = observe(raw, views)
+        with self._tally.classifying():
+            observation = observe(raw, views)
+            classified = {
+                name: classify_observation(live, observation, strongest=strongest)
+                for name, live in lives.items()
+            }
         now = self._clock()
-        classified = {}
         for name, live in lives.items():
-            classified[name] = classify_observation(
-                live, observation, strongest=strongest
-            )
+            self._tally.classified(classified[name].verdict.decision)
             if self._recent is not None:
                 self._recent.add(live.row.id, observation, now)
         return classified

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,8 @@ from app.settings import Settings
 from scripts.reference.markdown import block
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastapi import FastAPI
 
 URL: Final = "http://127.0.0.1:8025"
@@ -122,6 +125,8 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("GET", "/words/{word}"): (Exchange("GET", "/words/prize"),),
     ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
+    # Text with times in it; the page lists the metrics instead.
+    ("GET", "/metrics"): (),
 }
 """Requests of each operation, in the order in which they are made."""
 
@@ -135,22 +140,35 @@ def application(folder: Path) -> FastAPI:
 
 
 def answers() -> dict[Exchange, Any]:
-    """Make all requests of a new service, and return what it answered."""
-    given: dict[Exchange, Any] = {}
-    requests = [*BEFORE, *(each for some in EXAMPLES.values() for each in some)]
+    """Make the requests of the examples in turn, and return what was answered."""
+    with taught_service() as client:
+        return {
+            request: fixed(_answer(client, request))
+            for some in EXAMPLES.values()
+            for request in some
+        }
+
+
+@contextmanager
+def taught_service() -> Iterator[TestClient]:
+    """Open a client of a new service that was taught what precedes the examples."""
     with (
         tempfile.TemporaryDirectory() as folder,
         TestClient(application(Path(folder))) as client,
     ):
-        for request in requests:
-            answer = client.request(
-                request.method,
-                request.path,
-                content=request.body or None,
-                headers={"content-type": request.media_type} if request.body else None,
-            )
-            given[request] = fixed(answer.json())
-    return given
+        for request in BEFORE:
+            _answer(client, request)
+        yield client
+
+
+def _answer(client: TestClient, request: Exchange) -> Any:
+    """Make a request, and return the document that answers it."""
+    return client.request(
+        request.method,
+        request.path,
+        content=request.body or None,
+        headers={"content-type": request.media_type} if request.body else None,
+    ).json()
 
 
 def fixed(document: Any) -> Any:

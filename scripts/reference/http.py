@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scripts.reference import errors, exchanges
-from scripts.reference.exchanges import BEFORE, EXAMPLES, Exchange
+from scripts.reference.exchanges import BEFORE, EXAMPLES, JSON, Exchange
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
 
 if TYPE_CHECKING:
@@ -143,11 +143,25 @@ def _operation(
     for exchange in EXAMPLES[method, path]:
         parts.append(block("sh", exchange.command()))
         parts.append(exchanges.shown(answers[exchange]))
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-    fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
-    parts += ["The answer has these fields.", fields]
+    content = operation["responses"]["200"]["content"]
+    if JSON in content:
+        schema = content[JSON]["schema"]
+        fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
+        parts += ["The answer has these fields.", fields]
+    else:
+        parts.append(table(("metric", "type", "meaning"), _metrics()))
     parts.append(table(("status", "problem type"), _statuses(f"{method} {path}")))
     return "\n\n".join(parts)
+
+
+def _metrics() -> Iterator[tuple[str, str, str]]:
+    """Yield name, type and meaning of each metric of the service itself."""
+    with exchanges.taught_service() as client:
+        registry = client.app.state.application.tally.registry  # type: ignore[attr-defined]
+        for family in registry.collect():
+            if family.name.startswith("postbayes_"):
+                total = "_total" if family.type == "counter" else ""
+                yield f"`{family.name}{total}`", family.type, family.documentation
 
 
 def _parameter(parameter: dict[str, Any]) -> tuple[str, str, str, str, str]:

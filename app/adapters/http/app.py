@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.adapters.http import errors, insight, routes
+from app.adapters.http import errors, insight, metrics, routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -62,4 +62,7 @@ def create_app(
     errors.install(app)
     app.include_router(routes.router)
     app.include_router(insight.router)
+    app.include_router(metrics.router)
+    application.tally.registry.register(metrics.State(application))
+    app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

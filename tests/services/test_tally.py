@@ -1,0 +1,59 @@
+"""Counters: of one process, and of several that share a folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from app.services.tally import SHARED, Tally
+
+COUNT = """
+from app.services.tally import Tally
+tally = Tally()
+for _ in range(3):
+    tally.classified("spam")
+print(tally.counts("postbayes_classified", "decision"))
+"""
+
+
+def test_every_verdict_counts_once():
+    """By its decision."""
+    tally = Tally()
+    for decision in ("spam", "ham", "spam"):
+        tally.classified(decision)
+
+    assert {"spam": 2, "ham": 1} == tally.counts("postbayes_classified", "decision")
+
+
+def test_two_tallies_of_one_process_are_two():
+    """No global registry: what one application did is not another's."""
+    Tally().classified("spam")
+
+    assert {} == Tally().counts("postbayes_classified", "decision")
+
+
+def test_a_failure_is_not_a_duration():
+    """A verdict that there was none of has no time."""
+    tally = Tally()
+    with pytest.raises(ValueError, match="invalid literal"), tally.classifying():
+        int("mail")
+
+    assert 0 == tally.registry.get_sample_value("postbayes_classify_seconds_count")
+
+
+def test_workers_that_share_a_folder_add_up(tmp_path):
+    """The second process sees what the first, which has ended, had counted."""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", COUNT],
+            env={SHARED: str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for _ in range(2)
+    ]
+
+    assert ["{'spam': 3}\n", "{'spam': 6}\n"] == said
