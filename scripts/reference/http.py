@@ -17,7 +17,7 @@ _INTRODUCTION: Final = """
 The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 unless
 it is told otherwise. There is no authentication: whoever reaches the port can teach
 the filter. A running service has the same interface as an OpenAPI document at
-`/openapi.json`, and to try out at `/docs`. Field names, outcomes and problem types
+`/openapi.json`, and as a page at `/docs`. Field names, outcomes and problem types
 are stable; new fields may be added. Log-odds and log-posteriors are in nats: ln 9 =
 2.197 means nine to one.
 """

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.adapters.http import errors, insight, metrics, routes
+from app.adapters.http import errors, insight, metrics, reference, routes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -54,6 +54,7 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
         # A request to almost the right path is told so, not sent elsewhere.
         redirect_slashes=False,
@@ -63,6 +64,7 @@ def create_app(
     app.include_router(routes.router)
     app.include_router(insight.router)
     app.include_router(metrics.router)
+    app.include_router(reference.router)
     application.tally.registry.register(metrics.State(application))
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app
