@@ -64,7 +64,7 @@ class BinOut(BaseModel):
 class FiguresOut(ErrorsOut):
     """How a profile does on the mail that people labelled."""
 
-    profile: str
+    profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
     window: int = Field(description="How many messages were asked for.")
     unsure: int = Field(description="Messages that it would not decide.")
@@ -142,7 +142,7 @@ class WordOut(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     word: str = Field(description="As it was asked for.")
-    profile: str
+    profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
     folded_revision: int = Field(
         description="The months hold the ledger up to this row, the rest is newer."

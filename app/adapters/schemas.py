@@ -62,10 +62,16 @@ class TextIn(BaseModel):
     message: str | None = Field(
         None, description="The whole message, RFC 5322, as text. Excludes the rest."
     )
-    subject: str | None = None
-    from_: str | None = Field(None, alias="from")
-    to: str | None = None
-    reply_to: str | None = None
+    subject: str | None = Field(None, description="The subject of the form or comment.")
+    from_: str | None = Field(
+        None,
+        alias="from",
+        description="The sender, as `Name <address>` or an address.",
+    )
+    to: str | None = Field(None, description="The recipient.")
+    reply_to: str | None = Field(
+        None, description="Where answers go, if not to the sender."
+    )
     body: str | None = Field(None, description="The text.")
     html: str | None = Field(None, description="The text once more, as HTML.")
 
@@ -115,21 +121,30 @@ class FeedbackIn(TextIn):
 class ViewOut(BaseModel):
     """What one naive Bayes classifier says by itself."""
 
-    event_model: str
-    log_posterior: dict[str, Nats]
-    log_odds: Nats
+    event_model: str = Field(description="Its event model, such as `multinomial`.")
+    log_posterior: dict[str, Nats] = Field(
+        description="Log-posterior of each label, in nats."
+    )
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
     features: int = Field(description="Features of the message seen before.")
 
 
 class VerdictOut(BaseModel):
     """A decision with its numbers."""
 
-    decision: Literal["spam", "ham", "unsure"]
+    decision: Literal["spam", "ham", "unsure"] = Field(
+        description="What the filter says: `spam`, `ham`, or `unsure` between the "
+        "thresholds and while it knows too little."
+    )
     label: str = Field(description="The most probable label.")
     probability: float = Field(description="Probability of spam.")
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
-    log_posterior: dict[str, Nats]
-    views: dict[str, ViewOut]
+    log_posterior: dict[str, Nats] = Field(
+        description="Log-posterior of each label, in nats."
+    )
+    views: dict[str, ViewOut] = Field(
+        description="The naive Bayes classifiers by themselves, by name."
+    )
 
     @classmethod
     def of(cls, verdict: Verdict, labels: tuple[str, ...]) -> Self:
@@ -140,10 +155,17 @@ class VerdictOut(BaseModel):
 class EntryOut(BaseModel):
     """One summand of the log-odds."""
 
-    kind: Literal["prior", "feature", "rest"]
-    feature: str
-    view: str | None
-    log_odds: float
+    kind: Literal["prior", "feature", "rest"] = Field(
+        description="The class prior, one feature, or all features that are not listed."
+    )
+    feature: str = Field(
+        description="The text of the feature, with the place where it stood before a "
+        "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`."
+    )
+    view: str | None = Field(description="The view of the feature; null for the prior.")
+    log_odds: float = Field(
+        description="What the entry adds, in nats; positive speaks for spam."
+    )
     features: int = Field(description="How many features stand behind the entry.")
     messages: dict[str, int] = Field(
         description="Learned messages of each label that hold the feature."
@@ -171,8 +193,11 @@ class IdentifiedOut(BaseModel):
 class RecipientOut(BaseModel):
     """The answer for one recipient."""
 
-    profile: str
-    decision: Literal["spam", "ham", "unsure"]
+    profile: str = Field(description="The profile that answered.")
+    decision: Literal["spam", "ham", "unsure"] = Field(
+        description="What the filter says: `spam`, `ham`, or `unsure` between the "
+        "thresholds and while it knows too little."
+    )
     probability: float = Field(description="Probability of spam.")
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
@@ -195,7 +220,7 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     explanation: list[EntryOut] = Field(
         description="Entries whose log_odds sum to that of the verdict."
     )
-    profile: str
+    profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")
     recipients: dict[str, RecipientOut] = Field(
@@ -224,8 +249,11 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
 class FeedbackOut(BaseModel):
     """The answer of `/feedback`."""
 
-    id: str
-    outcome: Literal["learned", "unchanged", "relabelled", "forgotten"]
+    id: str = Field(description="The id of the message.")
+    outcome: Literal["learned", "unchanged", "relabelled", "forgotten"] = Field(
+        description="`learned`, `relabelled` (moved from another label), `unchanged` "
+        "(it was learned so already), or `forgotten`."
+    )
     label: str | None = Field(description="What the message is learned as now.")
     label_before: str | None = Field(description="What it was learned as before.")
     revision: int = Field(
@@ -266,24 +294,34 @@ class ViewStateOut(BaseModel):
 class ProfileOut(BaseModel):
     """One profile: what it is made of and what it has learned."""
 
-    name: str
-    labels: list[str]
-    spam_labels: list[str]
-    feature_set: int
-    created_at: datetime
-    revision: int
+    name: str = Field(description="The profile's name.")
+    labels: list[str] = Field(description="What its messages can be labelled as.")
+    spam_labels: list[str] = Field(
+        description="Those of the labels that stand for unwanted mail."
+    )
+    feature_set: int = Field(
+        description="The number of the rules that features are extracted by."
+    )
+    created_at: datetime = Field(description="When it was made, in UTC.")
+    revision: int = Field(
+        description="Its newest ledger row that this process has learned."
+    )
     messages: dict[str, int] = Field(description="Messages learned, per label.")
-    views: dict[str, ViewStateOut]
-    spam_threshold: float
-    ham_threshold: float
+    views: dict[str, ViewStateOut] = Field(description="What each view has learned.")
+    spam_threshold: float = Field(
+        description="Log-odds from which the decision is spam, in nats."
+    )
+    ham_threshold: float = Field(
+        description="Log-odds up to which the decision is ham, in nats."
+    )
 
 
 class ProblemOut(BaseModel):
     """An error, RFC 9457."""
 
-    type: str
-    title: str
-    status: int
+    type: str = Field(description="A URN that programs tell the kind of problem by.")
+    title: str = Field(description="The status in words.")
+    status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong and what to do about it.")
 
 

@@ -36,34 +36,6 @@ may have 8 MiB.
 """
 
 MEANINGS: Final = {
-    "subject": "The subject of the form or comment.",
-    "from": "The sender, as `Name <address>` or an address.",
-    "to": "The recipient.",
-    "reply_to": "Where answers go, if not to the sender.",
-    "decision": "What the filter says: `spam`, `ham`, or `unsure` between the "
-    "thresholds and while it knows too little.",
-    "log_posterior": "Log-posterior of each label, in nats; null for -∞.",
-    "views": "The naive Bayes classifiers by themselves, by name.",
-    "event_model": "Its event model, such as `multinomial`.",
-    "kind": "The class prior, one feature, or all features that are not listed.",
-    "feature": "The text of the feature, with the place where it stood before a "
-    "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`.",
-    "view": "The view of the feature; null for the prior.",
-    "EntryOut.log_odds": "What the entry adds, in nats; positive speaks for spam.",
-    "profile": "The profile that answered.",
-    "name": "The profile's name.",
-    "FeedbackOut.id": "The id of the message.",
-    "outcome": "`learned`, `relabelled` (moved from another label), `unchanged` (it "
-    "was learned so already), or `forgotten`.",
-    "labels": "What its messages can be labelled as.",
-    "spam_labels": "Those of the labels that stand for unwanted mail.",
-    "feature_set": "The number of the rules that features are extracted by.",
-    "created_at": "When it was made, in UTC.",
-    "ProfileOut.revision": "Its newest ledger row that this process has learned.",
-    "ProfileOut.views": "What each view has learned.",
-    "occurrences": "Occurrences of features, per label.",
-    "spam_threshold": "Log-odds from which the decision is spam, in nats.",
-    "ham_threshold": "Log-odds up to which the decision is ham, in nats.",
     "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
     "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
     "path.name": "The name of the profile.",
