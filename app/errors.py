@@ -13,12 +13,15 @@ PostbayesError
 │   ├── UnreadableSource
 │   ├── MalformedIndex
 │   ├── MalformedTable
+│   ├── MalformedDump
+│   ├── MalformedExport
 │   └── InvalidSetting
 ├── NotFound
 │   ├── UnknownProfile
 │   └── UnknownMessage
 ├── Conflict
-│   └── ProfileExists
+│   ├── ProfileExists
+│   └── OtherProfile
 ├── Unavailable             try again later; nothing was lost or half-done
 │   └── DatabaseUnavailable
 └── Inconsistent            stored data contradict each other: a defect
@@ -83,6 +86,14 @@ class MalformedTable(InvalidInput):
     """A table is not one, or has not the columns that it is asked for."""
 
 
+class MalformedDump(InvalidInput):
+    """A dump of another filter cannot be read, or holds nothing of use."""
+
+
+class MalformedExport(InvalidInput):
+    """A file is not an export, is damaged, cut short or of a newer version."""
+
+
 class InvalidSetting(InvalidInput):
     """A setting has a value that Postbayes cannot start with."""
 
@@ -105,6 +116,10 @@ class Conflict(PostbayesError):
 
 class ProfileExists(Conflict):
     """A profile of that name exists with other labels."""
+
+
+class OtherProfile(Conflict):
+    """An export does not fit the profile that it is imported into."""
 
 
 class Unavailable(PostbayesError):

@@ -151,7 +151,8 @@ class LiveProfiles:
         followed = 0
         for row in rows:
             live = self._profiles.get(row.name)
-            if live is None:
+            # A profile that was replaced has its name and another key.
+            if live is None or live.row.id != row.id:
                 self._profiles[row.name] = self._load(row)
                 continue
             try:

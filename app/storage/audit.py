@@ -101,7 +101,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         + _uncounted(connection, profile.id)
         + _contradictory(connection, profile.id),
         missing_revisions=revision - ledger_rows,
-        broken_rows=_broken_rows(connection, profile.id),
+        broken_rows=broken_rows(connection, profile.id),
         revision=revision,
         folded_revision=folded,
         ledger_rows=ledger_rows,
@@ -193,7 +193,7 @@ def _contradictory(connection: Connection, profile_id: int) -> int:
     return int(gap)
 
 
-def _broken_rows(connection: Connection, profile_id: int) -> int:
+def broken_rows(connection: Connection, profile_id: int) -> int:
     """Return how many rows do not start where the row before left off."""
     ledger = tables.ledger
     steps = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -140,6 +140,16 @@ _ALL: Final = {
 }
 
 
+_PAGE: Final = {
+    dialect: statement.replace("ORDER BY", f"AND feature >= {mark} ORDER BY")
+    + f"LIMIT {mark}"
+    for dialect, statement, mark in (
+        ("sqlite", _ALL["sqlite"], "?"),
+        ("postgresql", _ALL["postgresql"], "%s"),
+    )
+}
+
+
 def gain(connection: Connection, key: Key, columns: Columns) -> None:
     """Add to the counts of features, none of the numbers negative."""
     statement = _GAIN[connection.dialect.name]
@@ -195,6 +205,23 @@ def read(connection: Connection, key: Key) -> NDArray[np.int64]:
     finally:
         cursor.close()
     return flat.reshape(-1, 3)
+
+
+def pages(
+    connection: Connection, key: Key, *, size: int
+) -> Iterator[NDArray[np.int64]]:
+    """Give the rows of `read`, `size` at a time, each array of shape (n, 3)."""
+    first: int | None = -(2**63)
+    while first is not None:
+        rows = connection.exec_driver_sql(
+            _PAGE[connection.dialect.name], (*key, first, size)
+        )
+        page = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 3)
+        if page.size:
+            yield page
+        # The largest id has no successor.
+        full = len(page) == size and page[-1, 0] < np.iinfo(np.int64).max
+        first = int(page[-1, 0]) + 1 if full else None
 
 
 def _rows(key: Key, *columns: list[int]) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from app.storage import class_rows, feature_rows, moment_rows, tables
 from app.storage.feature_rows import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sqlalchemy import Connection
 
@@ -69,6 +69,28 @@ def find(
         )
         found.update({row.feature: row.name for row in rows})
     return found
+
+
+def pages(
+    connection: Connection, profile_id: int, view: str, *, size: int
+) -> Iterator[dict[int, str]]:
+    """Give the text of all features of a view, by id, `size` at a time."""
+    table = tables.feature_name
+    after: int | None = None
+    while True:
+        asked = (
+            select(table.c.feature, table.c.name)
+            .where(table.c.profile_id == profile_id, table.c.view == view)
+            .order_by(table.c.feature)
+            .limit(size)
+        )
+        if after is not None:
+            asked = asked.where(table.c.feature > after)
+        page = {row.feature: row.name for row in connection.execute(asked)}
+        if not page:
+            return
+        yield page
+        after = max(page)
 
 
 def drop_uncounted(

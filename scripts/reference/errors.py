@@ -34,6 +34,8 @@ _STORED: Final = (
     "word",
     "audit",
     "profiles",
+    "export",
+    "import",
 )
 
 
@@ -60,7 +62,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Say it as the sentence asks. With `--url` it is the sentence that the "
         "service answered with.",
-        commands=("learn", "classify", "feedback"),
+        commands=("learn", "classify", "feedback", "import"),
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
@@ -98,7 +100,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Use one of the labels that the sentence lists. The labels of a profile are "
         "chosen when it is made.",
         operations=(FEEDBACK,),
-        commands=("learn", "feedback", "evaluate"),
+        commands=("learn", "feedback", "evaluate", "import"),
     ),
     errors.InvalidObservation: Advice(
         "Correct the option that the sentence names. No request leads here: at a "
@@ -107,11 +109,29 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.UnreadableSource: Advice(
         "Look at the path and its permissions.",
-        commands=("learn", "classify", "feedback", "evaluate", "lab"),
+        commands=(
+            "learn",
+            "classify",
+            "feedback",
+            "evaluate",
+            "lab",
+            "export",
+            "import",
+        ),
     ),
     errors.MalformedTable: Advice(
         "The sentence names the row, the column or the option.",
         commands=("lab",),
+    ),
+    errors.MalformedDump: Advice(
+        "Write the dump as [portable.md](../portable.md#from-other-filters) says. "
+        "Where it holds nothing of use, learn from the mail folders instead.",
+        commands=("import",),
+    ),
+    errors.MalformedExport: Advice(
+        "Copy or export it again; nothing of it was imported. An export of a newer "
+        "format needs a newer Postbayes.",
+        commands=("import",),
     ),
     errors.MalformedIndex: Advice(
         "Mend the line whose number the sentence has: a label, a blank and a path.",
@@ -125,7 +145,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
         operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE, FIGURES, WORD),
-        commands=("learn", "classify", "feedback", "audit"),
+        commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.UnknownMessage: Advice(
         "To teach it, send the message itself. An id is remembered for "
@@ -138,6 +158,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Choose another name, or the labels that it has.",
         commands=("profiles",),
     ),
+    errors.OtherProfile: Advice(
+        "Import it into another profile with `--profile`, or in the place of this one "
+        "with `--replace`; the sentence says which of the two helps.",
+        commands=("import",),
+    ),
     errors.DatabaseUnavailable: Advice(
         f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
         "Nothing of the request is stored, unless the sentence says that it may be; "
@@ -149,12 +174,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InconsistentCounts: Advice(
         "Run `postbayes audit`, keep a copy of the database, and report it. "
         "Somebody may have changed the tables by hand.",
-        commands=("learn", "classify", "feedback", "audit"),
+        commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.CorruptVector: Advice(
         "Look at the disk, and restore a backup. Please report it.",
         operations=(FEEDBACK,),
-        commands=("learn", "classify", "feedback", "audit"),
+        commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.DatabaseTooNew: Advice(
         "Start the newer version again, or restore a backup from before the upgrade.",

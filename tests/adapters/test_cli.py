@@ -6,18 +6,23 @@ import importlib
 import io
 import json
 import mailbox
+import os
 import sqlite3
+import subprocess
 import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
 from app.adapters.cli.main import EXIT, exit_code, main
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
 from tests.messages import HAM, SPAM, ham, spam
+
+ROOT = str(Path(__file__).parent.parent.parent)
 
 
 @pytest.fixture
@@ -371,3 +376,128 @@ def test_figures_and_words_are_the_documents_of_http(run, index):
 
     assert 20 == figures["messages"]
     assert {"ham": 10, "spam": 0} == word["views"]["words"]["messages"]
+
+
+def test_a_profile_is_exported_and_imported(run, index, tmp_path):
+    """The way of a profile to another machine, and what each step says."""
+    run("learn", "--index", index)
+    code, out, _ = run("export", tmp_path / "site.pbx")
+    assert (code, "10 ham, 10 spam" in out) == (0, True)
+    assert (tmp_path / "site.pbx").stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob("*.part"))
+
+    code, out, _ = run("import", tmp_path / "site.pbx", "--profile", "copy")
+    assert (code, "'copy' learned 10 ham, 10 spam" in out) == (0, True)
+    code, out, _ = run("import", tmp_path / "site.pbx", "--profile", "copy")
+    assert (code, "Nothing to do" in out) == (0, True)
+    assert run("audit")[0] == 0
+
+
+def test_an_export_goes_through_a_pipe(run, index):
+    """Standard output has the export and nothing else; standard input takes it."""
+    run("learn", "--index", index)
+    command = [sys.executable, "-m", "app.adapters.cli", "export", "-", "--with-ledger"]
+    done = subprocess.run(
+        command, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": ROOT}
+    )
+    assert done.stdout.startswith(b"POSTBAYES-EXPORT 1\n")
+    assert b"revision 20" in done.stderr
+
+    given = ("import", "-", "--profile", "copy", "--json")
+    code, out, _ = run(*given, stdin=done.stdout)
+    result = json.loads(out)
+    assert (code, result["outcome"], result["rows"]) == (0, "added", 20)
+    assert result["messages"] == {"ham": 10, "spam": 10}
+
+
+def test_a_profile_is_replaced_only_if_somebody_says_so(run, index, tmp_path):
+    """What is learned is not lost to a slip; without a terminal, --yes says it."""
+    run("learn", "--index", index)
+    run("export", tmp_path / "site.pbx")
+    code, _, err = run("import", tmp_path / "site.pbx")
+    assert (code, "count twice" in err) == (65, True)
+    code, _, err = run("import", tmp_path / "site.pbx", "--replace")
+    assert (code, "--yes" in err) == (65, True)
+    code, out, _ = run("import", tmp_path / "site.pbx", "--replace", "--yes")
+    assert (code, "forgot what it knew" in out) == (0, True)
+    assert "revision 10 " in run("profiles")[1]
+
+
+def test_what_is_no_export_changes_nothing(run, index, tmp_path):
+    """A file cut short, another file, and none at all."""
+    run("learn", "--index", index)
+    run("export", tmp_path / "site.pbx")
+    whole = (tmp_path / "site.pbx").read_bytes()
+    (tmp_path / "cut.pbx").write_bytes(whole[:-1])
+    for name, said in (
+        ("cut.pbx", "cut short"),
+        ("corpus/ham0", "not an export"),
+        ("none", "cannot be read"),
+    ):
+        code, out, err = run("import", tmp_path / name, "--profile", "copy")
+        assert (code, out, said in err) == (65, "", True)
+    assert "copy" not in run("profiles")[1]
+
+
+def test_an_export_that_cannot_be_written_says_so(run, tmp_path):
+    """A folder that is not there; and no profile of that name."""
+    code, _, err = run("export", tmp_path / "none" / "site.pbx")
+    assert (code, "cannot be written" in err) == (65, True)
+    code, _, err = run("export", "site.pbx", "--profile", "nobody")
+    assert (code, "there is no profile 'nobody'" in err) == (65, True)
+
+
+def test_a_dump_of_another_filter_is_imported_once(run):
+    """The table says what carried over, and what could not."""
+    dumps = Path(__file__).parent.parent / "golden" / "dumps"
+    code, out, _ = run("import", dumps / "bogofilter.txt", "--from", "bogofilter")
+    assert (code, "words of subjects" in out, "learned 1 ham, 1 spam" in out) == (
+        0,
+        True,
+        True,
+    )
+    again = run("import", dumps / "bogofilter.txt", "--from", "bogofilter", "--json")[1]
+    assert json.loads(again)["outcome"] == "unchanged"
+    assert run("audit")[0] == 0
+    # What was learned there speaks here.
+    out = run("classify", "--explain", "50", dumps / "spam.eml")[1]
+    assert "subject:free" in out
+
+
+@pytest.mark.parametrize("program", ["spamassassin", "spambayes"])
+def test_every_program_that_can_be_read_is_read(run, tmp_path, program):
+    """SpamAssassin's words are looked for among those that are given."""
+    dumps = Path(__file__).parent.parent / "golden" / "dumps"
+    words = tmp_path / "words"
+    words.write_text("prize money lunch agenda\n")
+    file = {"spamassassin": "spamassassin.txt", "spambayes": "spambayes.csv"}[program]
+    given = ["--words", words] if program == "spamassassin" else []
+    code, out, err = run("import", dumps / file, "--from", program, *given)
+
+    assert (0, "") == (code, err)
+    assert "learned" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["spamassassin.txt", "--from", "spamassassin"], "--words"),
+        (["rspamd.txt", "--from", "rspamd"], "Learn from the mail folders"),
+        (["bogofilter.txt", "--from", "bogofilter", "--replace"], "--create"),
+        (["bogofilter.txt", "--words", "x"], "--from"),
+        (["bogofilter.txt", "--from", "bogofilter", "--spam-label", "x"], "no label"),
+        (["bogofilter.txt", "--from", "bogofilter", "--profile", "x"], "no profile"),
+        (["bogofilter.txt", "--from", "spambayes"], "first line"),
+        (
+            ["spamassassin.txt", "--from", "spamassassin", "--words", "none"],
+            "cannot be read",
+        ),
+    ],
+)
+def test_a_dump_that_cannot_be_imported_says_why(run, arguments, said):
+    """And what to do instead."""
+    dumps = Path(__file__).parent.parent / "golden" / "dumps"
+    code, _, err = run("import", dumps / arguments[0], *arguments[1:])
+
+    assert (65, True) == (code, said in err)
+    assert "revision 0 " in run("profiles")[1]

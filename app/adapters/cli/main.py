@@ -10,6 +10,8 @@ import typer
 from app import __version__, errors
 from app.adapters.cli.console import complain
 from app.adapters.cli.evaluate import evaluate
+from app.adapters.cli.export import export
+from app.adapters.cli.importing import import_
 from app.adapters.cli.insight import figures, word
 from app.adapters.cli.lab import lab
 from app.adapters.cli.learn import learn
@@ -75,8 +77,10 @@ for command in (
     lab,
     audit,
     profiles,
+    export,
 ):
     cli.command()(command)
+cli.command("import")(import_)
 
 
 def exit_code(error: errors.PostbayesError) -> int:

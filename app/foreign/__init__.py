@@ -1,0 +1,1 @@
+"""What other filters have learned, in our terms: their dumps, read. Pure."""

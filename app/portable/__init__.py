@@ -1,0 +1,1 @@
+"""A profile as a file: written, checked, and learned from."""

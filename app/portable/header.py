@@ -1,0 +1,143 @@
+"""What does the second line of an export say?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from app.classifier.specification import check_labels, check_name
+from app.errors import InvalidSetting, MalformedExport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Contents = Literal["counts", "ledger"]
+"""What an export holds: the counts alone, or the ledger that they come from."""
+
+_LARGEST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What an export is of, and what it needs of the profile it goes to.
+
+    Parameters
+    ----------
+    postbayes : str
+        Version of Postbayes that wrote it.
+    profile : str
+        Name of the profile.
+    created : datetime
+        When that profile was made.
+    feature_set : int
+        Number of the rules that its features were extracted with.
+    labels, spam_labels : tuple of str
+        The profile's labels, and those that stand for spam.
+    contents : str
+        See `Contents`.
+    words : bool
+        Whether the text of features is there.
+    revision : int
+        Of the newest ledger row that it knows of.
+    views : mapping of str to mapping of str to int
+        For each view, how many messages of each label were learned.
+    """
+
+    postbayes: str
+    profile: str
+    created: datetime
+    feature_set: int
+    labels: tuple[str, ...]
+    spam_labels: tuple[str, ...]
+    contents: Contents
+    words: bool
+    revision: int
+    views: Mapping[str, Mapping[str, int]]
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """How many messages of each label were learned, in any view."""
+        return {
+            label: max((n.get(label, 0) for n in self.views.values()), default=0)
+            for label in self.labels
+        }
+
+    def encode(self) -> bytes:
+        """Return the header as one line of JSON."""
+        values = asdict(self) | {"created": self.created.isoformat()}
+        return json.dumps(values, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, line: bytes) -> Header:
+        """Return the header in a line of JSON.
+
+        Raises
+        ------
+        MalformedExport
+            If it is not one, or says what no profile can be.
+        """
+        try:
+            values = json.loads(line)
+            header = cls(
+                postbayes=_text(values["postbayes"]),
+                profile=_text(values["profile"]),
+                created=_moment(values["created"]),
+                feature_set=_number(values["feature_set"]),
+                labels=tuple(map(_text, values["labels"])),
+                spam_labels=tuple(map(_text, values["spam_labels"])),
+                contents=_contents(values["contents"]),
+                words=bool(values["words"]),
+                revision=_number(values["revision"]),
+                views={
+                    _text(view): {_text(name): _number(n) for name, n in counts.items()}
+                    for view, counts in values["views"].items()
+                },
+            )
+            check_name(header.profile)
+            check_labels(header.labels, header.spam_labels)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            InvalidSetting,
+        ) as error:
+            msg = f"the header of this export cannot be read: {error}"
+            raise MalformedExport(msg) from error
+        return header
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        msg = f"{value!r} is not text"
+        raise TypeError(msg)
+    return value
+
+
+def _moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(_text(value))
+    if moment.tzinfo is None:
+        msg = f"{value!r} has no time zone"
+        raise ValueError(msg)
+    return moment
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = f"{value!r} is not a number"
+        raise TypeError(msg)
+    if not 0 <= value <= _LARGEST:
+        msg = f"{value} is not from 0 to {_LARGEST}"
+        raise ValueError(msg)
+    return value
+
+
+def _contents(value: object) -> Contents:
+    for contents in get_args(Contents):
+        if value == contents:
+            return contents  # type: ignore[no-any-return]
+    msg = f"{value!r} is not one of {', '.join(get_args(Contents))}"
+    raise ValueError(msg)

@@ -1,0 +1,253 @@
+"""What is in the blocks of an export?
+
+One function to write and one to read each kind.  Whoever reads has the header,
+and is told of everything that contradicts it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from app.errors import (
+    CorruptVector,
+    InconsistentCounts,
+    InvalidObservation,
+    MalformedExport,
+)
+from app.features.identity import DIGEST_BYTES
+from app.storage.entry import LedgerRow
+from app.storage.sums import decode_sum, encode_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.classifier.snapshot import Statistics
+
+SUM: Final = b"S"
+"""Kind of a block with statistics of one epoch."""
+
+LEDGER: Final = b"L"
+"""Kind of a block with rows of the ledger."""
+
+NAMES: Final = b"N"
+"""Kind of a block with the text of features."""
+
+_EPOCH: Final = struct.Struct("<i")
+_LENGTH: Final = struct.Struct("<I")
+_NUMBER: Final = np.dtype("<i8")
+_FIRST_EPOCH: Final = 197001
+_LAST_EPOCH: Final = 999912
+
+
+def write_sum(
+    epoch: int, views: Mapping[str, Statistics], labels: Sequence[str]
+) -> bytes:
+    """Return the content of a block of statistics."""
+    return _EPOCH.pack(epoch) + encode_sum(views, labels)
+
+
+def read_sum(
+    content: bytes, labels: Sequence[str]
+) -> tuple[int, dict[str, Statistics]]:
+    """Return the epoch of a block of statistics, and them.
+
+    Raises
+    ------
+    MalformedExport
+        If there are none in it.
+    """
+    try:
+        (epoch,) = _EPOCH.unpack_from(content)
+        views = decode_sum(content[_EPOCH.size :], labels)
+    except (
+        struct.error,
+        CorruptVector,
+        InconsistentCounts,
+        InvalidObservation,
+    ) as error:
+        msg = f"statistics in this export cannot be read: {error}"
+        raise MalformedExport(msg) from error
+    return _epoch(epoch), views
+
+
+def write_names(view: str, names: Mapping[int, str]) -> bytes:
+    """Return the content of a block with the text of features of one view."""
+    texts = json.dumps([view, *names.values()], ensure_ascii=False).encode()
+    ids = np.fromiter(names, _NUMBER, len(names))
+    return _LENGTH.pack(len(names)) + ids.tobytes() + texts
+
+
+def read_names(content: bytes) -> tuple[str, dict[int, str]]:
+    """Return the view of a block of names, and text by feature.
+
+    Raises
+    ------
+    MalformedExport
+        If there is none in it.
+    """
+    try:
+        (n,) = _LENGTH.unpack_from(content)
+        ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
+        view, *texts = map(_text, json.loads(content[_LENGTH.size + ids.nbytes :]))
+        names = dict(zip(ids.tolist(), texts, strict=True))
+    except (struct.error, ValueError, TypeError, RecursionError) as error:
+        msg = f"names in this export cannot be read: {error}"
+        raise MalformedExport(msg) from error
+    return view, names
+
+
+def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
+    """Return the content of a block of rows.
+
+    Parameters
+    ----------
+    rows : sequence of LedgerRow
+        The rows, in the order of their revisions.
+    words : bool
+        Whether the text of features goes with them.
+    """
+    lines = []
+    blobs = []
+    for row in rows:
+        names = row.encoded_names if words else None
+        values = {
+            "revision": row.revision,
+            "digest": row.digest.hex(),
+            "label_before": row.label_before,
+            "label": row.label,
+            "epoch": row.epoch,
+            "vector": None if row.vector is None else len(row.vector),
+            "names": None if names is None else len(names),
+            "feature_set": row.feature_set,
+            "source": row.source,
+            "time": row.time.isoformat(),
+            "scores": row.scores,
+            "kind": row.kind,
+        }
+        lines.append(values)
+        blobs += [row.vector or b"", names or b""]
+    texts = json.dumps(lines, separators=(",", ":"), ensure_ascii=False).encode()
+    return _LENGTH.pack(len(texts)) + texts + b"".join(blobs)
+
+
+def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
+    """Return the rows of a block, each of which can be added up.
+
+    Raises
+    ------
+    MalformedExport
+        If there are none in it, or one cannot be read.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(content)
+        at = _LENGTH.size + length
+        rows = []
+        for values in json.loads(content[_LENGTH.size : at]):
+            vector, at = _blob(content, at, values["vector"])
+            names, at = _blob(content, at, values["names"])
+            rows.append(_row(values, vector, names, labels))
+        _require_end(content, at)
+    except (
+        struct.error,
+        KeyError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        CorruptVector,
+        InconsistentCounts,
+        InvalidObservation,
+    ) as error:
+        msg = f"ledger rows in this export cannot be read: {error}"
+        raise MalformedExport(msg) from error
+    return rows
+
+
+def _row(
+    values: dict[str, Any],
+    vector: bytes | None,
+    names: bytes | None,
+    labels: Sequence[str],
+) -> LedgerRow:
+    """Return a row, checked as far as it can be by itself."""
+    if values["kind"] not in {"message", "sum"}:
+        msg = f"a row is of the unknown kind {values['kind']!r}"
+        raise ValueError(msg)
+    row = LedgerRow(
+        revision=_integer(values["revision"]),
+        digest=bytes.fromhex(_text(values["digest"])),
+        label_before=_text_or_none(values["label_before"]),
+        label=_text_or_none(values["label"]),
+        epoch=_epoch(_integer(values["epoch"])),
+        vector=vector,
+        encoded_names=names,
+        feature_set=_integer(values["feature_set"]),
+        source=_text(values["source"]),
+        time=datetime.fromisoformat(_text(values["time"])),
+        scores=values["scores"],
+        kind=values["kind"],
+    )
+    strange = {row.label_before, row.label} - {None, *labels}
+    if strange:
+        msg = f"row {row.revision} has the label {strange.pop()!r}"
+        raise ValueError(msg)
+    if not row.source.isprintable():
+        msg = f"row {row.revision} has a source that is not printable"
+        raise ValueError(msg)
+    if len(row.digest) != DIGEST_BYTES or row.time.tzinfo is None:
+        msg = f"row {row.revision} has no digest of 16 bytes, or a time without zone"
+        raise ValueError(msg)
+    if row.vector is not None:
+        ids = row.ids(labels)
+        row.delta(labels)
+        for view, texts in row.names.items():
+            if len(texts) != ids[view].size:
+                msg = f"row {row.revision} has not as many names as features"
+                raise ValueError(msg)
+    return row
+
+
+def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
+    """Return the bytes of a row's column, and where the next ones begin."""
+    if size is None:
+        return None, at
+    end = at + _integer(size)
+    if not at <= end <= len(content):
+        msg = f"a column of {size} bytes is not there"
+        raise ValueError(msg)
+    return content[at:end], end
+
+
+def _require_end(content: bytes, at: int) -> None:
+    if at != len(content):
+        msg = f"{len(content) - at} bytes belong to no row"
+        raise ValueError(msg)
+
+
+def _epoch(epoch: int) -> int:
+    if not (_FIRST_EPOCH <= epoch <= _LAST_EPOCH and 1 <= epoch % 100 <= 12):  # noqa: PLR2004
+        msg = f"this export has the epoch {epoch}, which is no month (YYYYMM)"
+        raise MalformedExport(msg)
+    return epoch
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = f"{value!r} is not a number"
+        raise TypeError(msg)
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        msg = f"{value!r} is not text"
+        raise TypeError(msg)
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)

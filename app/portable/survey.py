@@ -1,0 +1,189 @@
+"""Is a file an export that can be learned from, to its last byte?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from app.bayes.moments import MomentSums
+from app.errors import InconsistentCounts, MalformedExport
+from app.portable.blocks import BlockReader
+from app.portable.header import Header
+from app.portable.parts import LEDGER, NAMES, SUM, read_names, read_rows, read_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    from app.classifier.snapshot import Statistics
+    from app.storage.entry import LedgerRow
+
+
+class Group(NamedTuple):
+    """What is counted together in a view: the messages of a month."""
+
+    epoch: int
+    view: str
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What has been seen of one group."""
+
+    messages: np.ndarray
+    most: np.ndarray
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What an export holds; made by `survey`.
+
+    Parameters
+    ----------
+    header : Header
+        What it says of itself.
+    content : str
+        Digest of what it holds.
+    features : int
+        Counts of features, of all labels and months.
+    rows : int
+        Rows of the ledger.
+    names : int
+        Features whose text is there.
+    epochs : set of int
+        Its months, YYYYMM.
+    """
+
+    header: Header
+    content: str = ""
+    features: int = 0
+    rows: int = 0
+    names: int = 0
+    epochs: set[int] = field(default_factory=set)
+    _groups: dict[Group, _Counted] = field(default_factory=dict)
+
+    def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
+        """Take note of statistics.
+
+        Raises
+        ------
+        MalformedExport
+            If no messages can have taught them.
+        """
+        self.epochs.add(epoch)
+        for view, x in views.items():
+            if view not in self.header.views:
+                msg = f"this export has the view {view!r}, which its header lacks"
+                raise MalformedExport(msg)
+            try:
+                if isinstance(x, MomentSums):
+                    x.require_reachable()
+                    continue
+                self._note(Group(epoch, view), x.messages, x.occurrences, x.documents)
+            except InconsistentCounts as error:
+                msg = f"no messages have the counts of this export: {error}"
+                raise MalformedExport(msg) from error
+            self.features += x.ids.size
+
+    def add_rows(self, rows: list[LedgerRow]) -> None:
+        """Take note of ledger rows.
+
+        Raises
+        ------
+        MalformedExport
+            If their revisions are not those that follow.
+        """
+        for row in rows:
+            self.rows += 1
+            self.epochs.add(row.epoch)
+            if row.revision != self.rows:
+                msg = (
+                    f"ledger row {self.rows} of this export says that it is row "
+                    f"{row.revision}"
+                )
+                raise MalformedExport(msg)
+
+    def finish(self, content: str) -> None:
+        """Take note of the end.
+
+        Raises
+        ------
+        MalformedExport
+            If there is not what the header says.
+        """
+        self.content = content
+        for group, counted in self._groups.items():
+            if (counted.most > counted.messages).any():
+                msg = (
+                    f"a feature of {group.view} in {group.epoch} is in more messages "
+                    "of this export than there are"
+                )
+                raise MalformedExport(msg)
+        if self.header.contents == "ledger" and self.rows != self.header.revision:
+            msg = (
+                f"this export has {self.rows} ledger rows, and its header says "
+                f"{self.header.revision}"
+            )
+            raise MalformedExport(msg)
+
+    def _note(
+        self,
+        group: Group,
+        messages: np.ndarray,
+        occurrences: np.ndarray,
+        documents: np.ndarray,
+    ) -> None:
+        """Take note of counts of features."""
+        if (
+            (messages < 0).any()
+            or (documents < 0).any()
+            or (occurrences < documents).any()
+        ):
+            msg = f"a count of {group.view} in {group.epoch} is negative or too small"
+            raise InconsistentCounts(msg)
+        zero = np.zeros_like(messages)
+        counted = self._groups.setdefault(group, _Counted(zero, zero.copy()))
+        counted.messages = counted.messages + messages
+        most = documents.max(axis=0, initial=0)
+        counted.most = np.maximum(counted.most, most)
+
+
+def survey(
+    file: BinaryIO, *, progress: Callable[[int], object] = lambda _: None
+) -> Survey:
+    """Read a whole export and believe nothing.
+
+    Parameters
+    ----------
+    file : binary file
+        At its beginning.
+    progress : callable, optional
+        Told where in the file the reading is, in bytes.
+
+    Raises
+    ------
+    MalformedExport
+        With a sentence that says what is wrong with it.
+    """
+    reader = BlockReader(file)
+    found = Survey(header=Header.decode(reader.header))
+    labels = found.header.labels
+    kinds = {LEDGER, NAMES} if found.header.contents == "ledger" else {SUM, NAMES}
+    for kind, content in reader:
+        if kind not in kinds:
+            msg = (
+                f"this export of {found.header.contents} holds a block of the kind "
+                f"{kind.decode('latin-1')!r}, which does not belong there"
+            )
+            raise MalformedExport(msg)
+        if kind == SUM:
+            found.add_sum(*read_sum(content, labels))
+        elif kind == LEDGER:
+            found.add_rows(read_rows(content, labels))
+        else:
+            found.names += len(read_names(content)[1])
+        progress(file.tell())
+    found.finish(reader.content)
+    return found

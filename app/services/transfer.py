@@ -1,0 +1,202 @@
+"""The use cases of moving what was learned: to a file, and from one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from app.errors import UnknownProfile
+from app.features.extract import FEATURE_SET
+from app.portable import learn
+from app.portable.export import export, size
+from app.portable.foreign import add_counts
+from app.services.feedback import require_known
+from app.services.maintenance import BULK_FOLD_ROWS
+from app.storage import fold, profiles
+from app.storage.engine import reading, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from typing import BinaryIO
+
+    from sqlalchemy import Engine
+
+    from app.foreign.tally import Tally
+    from app.portable.export import Exported
+    from app.portable.header import Contents
+    from app.portable.learn import Learned
+    from app.portable.survey import Survey
+    from app.storage.profiles import ProfileRow
+
+    Progress = Callable[[int], object]
+
+
+class Transfer:
+    """Export and import profiles.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    clock : callable
+        Returns the time now, in UTC.
+    store_words : bool
+        Whether the text of features is kept.
+    """
+
+    def __init__(
+        self, engine: Engine, clock: Callable[[], datetime], *, store_words: bool
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._store_words = store_words
+
+    def profile(self, name: str) -> ProfileRow | None:
+        """Return the profile of a name, or None if there is none."""
+        with suppress(UnknownProfile), reading(self._engine) as connection:
+            return profiles.find(connection, name)
+        return None
+
+    def size(self, profile: ProfileRow, contents: Contents) -> int:
+        """Return how many steps of progress an export has."""
+        with reading(self._engine) as connection:
+            return size(connection, profile, contents)
+
+    def export(
+        self,
+        name: str,
+        file: BinaryIO,
+        *,
+        contents: Contents,
+        words: bool,
+        progress: Progress,
+    ) -> Exported:
+        """Write what a profile has learned, while learning goes on.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is none of that name.
+        """
+        with reading(self._engine) as connection:
+            return export(
+                connection,
+                profiles.find(connection, name),
+                file,
+                contents=contents,
+                words=words,
+                progress=progress,
+            )
+
+    def add(
+        self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
+    ) -> Learned:
+        """Add an export to a profile, which is made if there is none.
+
+        Raises
+        ------
+        OtherProfile
+            If it does not fit, or is of this profile itself.
+        DatabaseUnavailable
+            If it could not be stored; then nothing is learned.
+        """
+        learn.require_feature_set(survey.header, FEATURE_SET)
+        with writing(self._engine) as connection:
+            try:
+                profile = profiles.find(connection, name)
+            except UnknownProfile:
+                profile = profiles.create(
+                    connection,
+                    name=name,
+                    labels=survey.header.labels,
+                    spam_labels=survey.header.spam_labels,
+                    feature_set=FEATURE_SET,
+                    created_at=survey.header.created,
+                )
+            learn.require_feature_set(survey.header, profile.feature_set)
+            learn.require_labels(survey.header, profile)
+            return learn.add(
+                connection,
+                profile,
+                file,
+                survey,
+                now=self._clock(),
+                words=self._store_words,
+                progress=progress,
+            )
+
+    def replace(
+        self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
+    ) -> Learned:
+        """Make a profile what an export holds; what it had learned is gone.
+
+        Raises
+        ------
+        OtherProfile
+            If the export is of another feature set.
+        DatabaseUnavailable
+            If it could not be stored; then all is as it was.
+        """
+        learn.require_feature_set(survey.header, FEATURE_SET)
+        with writing(self._engine) as connection:
+            return learn.replace(
+                connection,
+                profile,
+                file,
+                survey,
+                now=self._clock(),
+                words=self._store_words,
+                progress=progress,
+            )
+
+    def add_dump(
+        self, name: str, tally: Tally, *, digest: str, ham: str, spam: str
+    ) -> Learned:
+        """Add the counts of another filter to a profile.
+
+        Parameters
+        ----------
+        name : str
+            Of the profile.
+        tally : Tally
+            What was read from the dump.
+        digest : str
+            Of the dump, in hexadecimal.
+        ham, spam : str
+            The labels that the two kinds of mail get; "" for the first of the
+            profile that is not, or is, a spam label.
+
+        Raises
+        ------
+        UnknownProfile, UnknownLabel
+            If what is named does not exist.
+        MalformedDump
+            If there is nothing to learn in the dump.
+        DatabaseUnavailable
+            If it could not be stored; then nothing is learned.
+        """
+        with writing(self._engine) as connection:
+            profile = profiles.find(connection, name)
+            wanted = next(x for x in profile.labels if x not in profile.spam_labels)
+            chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
+            for label in chosen.values():
+                require_known(label, profile.labels, f"the profile {name!r}")
+            return add_counts(
+                connection,
+                profile,
+                tally.taken(profile.labels, **chosen),
+                program=tally.program,
+                digest=digest,
+                now=self._clock(),
+                words=self._store_words,
+            )
+
+    def fold(self, profile: ProfileRow) -> Iterator[int]:
+        """Fold the ledger of a profile, giving the rows of each step."""
+        while True:
+            with writing(self._engine) as connection:
+                rows = fold.fold(connection, profile, limit=BULK_FOLD_ROWS)
+            if not rows:
+                return
+            yield rows

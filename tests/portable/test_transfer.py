@@ -1,0 +1,623 @@
+"""Export and import: what is there after them is what was there before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import BytesIO
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.statistics import FeatureCounts
+from app.classifier.specification import Specification
+from app.errors import MalformedExport, OtherProfile
+from app.portable import export as exporting
+from app.portable.blocks import BlockReader, BlockWriter
+from app.portable.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    read_rows,
+    write_names,
+    write_rows,
+    write_sum,
+)
+from app.portable.survey import survey
+from app.services.live import LiveProfiles
+from app.services.transfer import Transfer
+from app.storage import bulk, profiles, scored, tables
+from app.storage.audit import audit
+from app.storage.engine import open_engine, reading, writing
+from app.storage.migrate import migrate
+from app.storage.state import load
+from tests import postgres
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    new_profile,
+    observed,
+    on_sqlite,
+    rows_of,
+    taught,
+    teach,
+)
+
+LATER = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def transfer(engine, *, store_words=True):
+    """Return the use cases, with a clock that stands."""
+    return Transfer(engine, lambda: LATER, store_words=store_words)
+
+
+def exported(engine, profile, *, contents="counts", words=True):
+    """Return an export of a profile, whose ledger is folded first."""
+    file = BytesIO()
+    service = transfer(engine)
+    list(service.fold(profile))
+    service.export(
+        profile.name, file, contents=contents, words=words, progress=lambda _: None
+    )
+    return file.getvalue()
+
+
+def imported(engine, data, name, *, store_words=True, instead=False):
+    """Import an export, fold it, and return what became of it."""
+    service = transfer(engine, store_words=store_words)
+    file = BytesIO(data)
+    found = survey(file)
+    file.seek(0)
+    if instead:
+        old = service.profile(name)
+        learned = service.replace(old, file, found, progress=lambda _: None)
+    else:
+        learned = service.add(name, file, found, progress=lambda _: None)
+    list(service.fold(learned.profile))
+    return learned
+
+
+def state(engine, name):
+    """Return the statistics of a profile, by view."""
+    with reading(engine) as connection:
+        return load(connection, profiles.find(connection, name)).tables
+
+
+def audited(engine, name):
+    """Return the audit of a profile."""
+    with reading(engine) as connection:
+        return audit(connection, profiles.find(connection, name))
+
+
+def taught_profile(engine, **labels):
+    """Return a profile of two months, three views and a relabelling."""
+    profile = new_profile(engine, **labels)
+    teach(
+        engine,
+        profile,
+        taught("one", "ham", {"lunch": 1, "noon": 2}, {"length": 2**40}),
+        taught("two", "spam", {"prize": 3, "noon": 1}, {"length": -5}),
+        taught("three", "ham", {"prize": 1}, {"height": 7}, time=APRIL, source="bob"),
+        taught("empty", "spam", {}, time=APRIL),
+        taught("three", "spam", time=APRIL, scores={"log_odds": -0.5}),
+    )
+    return profile
+
+
+@pytest.fixture(params=["counts", "ledger"])
+def contents(request):
+    """Both kinds of export."""
+    return request.param
+
+
+def test_a_round_trip_is_equality(engine, contents):
+    """What is imported into a new profile is what was exported, to the last count."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    learned = imported(engine, data, "copy")
+
+    assert learned.outcome == "added"
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+    for table in (
+        tables.class_count,
+        tables.feature_count,
+        tables.moment_sum,
+        tables.feature_name,
+    ):
+        assert rows_of(engine, table, profile) == rows_of(
+            engine, table, learned.profile
+        )
+
+
+def test_a_second_export_has_the_same_bytes(engine, contents):
+    """Nothing of the way is in the file, but for counts the number of rows."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    copy = imported(engine, data, "copy").profile
+    again = exported(engine, copy, contents=contents)
+    first, second = (survey(BytesIO(found)) for found in (data, again))
+
+    assert first.content == second.content
+    assert first.header == replace(
+        second.header, profile=profile.name, revision=first.header.revision
+    )
+    if contents == "ledger":
+        assert first.header.revision == second.header.revision
+
+
+def test_exports_of_one_state_are_the_same_bytes(engine, contents):
+    """No clock and no chance is in a file, so that backups can be compared."""
+    profile = taught_profile(engine)
+
+    assert exported(engine, profile, contents=contents) == exported(
+        engine, profile, contents=contents
+    )
+
+
+histories = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.sampled_from(["ham", "spam", None]),
+        st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 300), max_size=4),
+        st.dictionaries(st.sampled_from("xyz"), st.integers(-(2**40), 2**40)),
+        st.sampled_from([MARCH, APRIL]),
+    ),
+    max_size=12,
+)
+
+
+@on_sqlite
+@given(history=histories, kind=st.sampled_from(["counts", "ledger"]))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_round_trip_is_equality_whatever_was_taught(engine, history, kind):
+    """For any history of learning, moving and forgetting."""
+    profile = new_profile(engine)
+    for message, label, words, sizes, time in history:
+        teach(engine, profile, taught(message, label, words, sizes, time=time))
+    name = f"copy-of-{profile.name}"
+    imported(engine, exported(engine, profile, contents=kind), name)
+
+    assert state(engine, profile.name) == state(engine, name)
+    assert audited(engine, name).sound
+
+
+def test_counts_are_added_to_what_is_there(engine):
+    """The sum of two profiles is a profile that learned the mail of both."""
+    here, there, both = (new_profile(engine) for _ in range(3))
+    one = taught("one", "ham", {"lunch": 1}, {"length": 4})
+    two = taught("two", "spam", {"lunch": 2, "prize": 1}, {"length": 6})
+    # Told apart by when they were made, as profiles of two sites are.
+    created(engine, there, LATER)
+    teach(engine, here, one)
+    teach(engine, there, two)
+    teach(engine, both, one, two)
+    imported(engine, exported(engine, there), here.name)
+
+    assert state(engine, both.name) == state(engine, here.name)
+    assert audited(engine, here.name).sound
+
+
+def created(engine, profile, time):
+    """Give a profile another time of making."""
+    with writing(engine) as connection:
+        connection.execute(
+            tables.profile.update()
+            .where(tables.profile.c.id == profile.id)
+            .values(created_at=time)
+        )
+
+
+def test_the_same_export_twice_changes_nothing(engine, contents):
+    """Learned is learned, also of what others have counted."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    imported(engine, data, "copy")
+    before = state(engine, "copy")
+    again = imported(engine, data, "copy")
+
+    assert again.outcome == "unchanged"
+    assert before == state(engine, "copy")
+
+
+def test_counts_of_the_profile_itself_are_refused(engine):
+    """They would count each of its messages twice."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile)
+
+    with pytest.raises(OtherProfile, match="count twice"):
+        imported(engine, data, profile.name)
+
+
+def test_a_ledger_adds_the_messages_that_are_not_known(engine):
+    """What a profile says of a message stays; the others come with their history."""
+    here, there = new_profile(engine), new_profile(engine)
+    teach(engine, here, taught("both", "ham", {"lunch": 1}))
+    teach(
+        engine,
+        there,
+        taught("both", "spam", {"lunch": 1}),
+        taught("theirs", "ham", {"prize": 1}, time=APRIL, source="bob"),
+        taught("theirs", "spam"),
+    )
+    learned = imported(engine, exported(engine, there, contents="ledger"), here.name)
+    (_, *added) = rows_of(engine, tables.ledger, here)
+
+    assert (learned.rows, learned.known) == (2, 1)
+    assert [(row[2], row[3], row[8]) for row in added] == [
+        (None, "ham", "bob"),
+        ("ham", "spam", "anna"),
+    ]
+    assert [n.tolist() for n in (state(engine, here.name)["words"].messages,)] == [
+        [1, 1]
+    ]
+    assert audited(engine, here.name).sound
+
+
+def test_learned_is_learned_after_a_move(engine):
+    """A message that the ledger brought can be moved and forgotten here."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+    outcomes = teach(
+        engine,
+        copy,
+        taught("one", "ham", {"lunch": 1}),
+        taught("one", None),
+        taught("two", "ham"),
+    )
+
+    assert [o.kind for o in outcomes] == ["unchanged", "forgotten", "relabelled"]
+    assert audited(engine, "copy").sound
+
+
+def test_an_import_in_a_ledger_is_not_counted_twice(engine):
+    """Two sites that began with one dump share it when they are merged."""
+    here, there = new_profile(engine), new_profile(engine)
+    created(engine, there, LATER)
+    counts = FeatureCounts(
+        np.array([5, 0]), np.array([1]), np.array([[3, 0]]), np.array([[3, 0]])
+    )
+    for profile in (here, there):
+        with writing(engine) as connection:
+            bulk.append_sums(
+                connection,
+                profile,
+                {202603: {"words": counts}},
+                source="import:bogofilter:1234",
+                time=MARCH,
+            )
+    teach(engine, there, taught("theirs", "spam", {"prize": 1}))
+    learned = imported(engine, exported(engine, there, contents="ledger"), here.name)
+
+    assert (learned.rows, learned.known) == (1, 1)
+    assert state(engine, here.name)["words"].messages.tolist() == [5, 1]
+
+
+def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
+    """What it had learned is gone, also from the ledger and from the names."""
+    profile = taught_profile(engine)
+    other = new_profile(engine, labels=("ham", "junk"), spam_labels=("junk",))
+    teach(engine, other, taught("old", "junk", {"casino": 1}))
+    with writing(engine) as connection:
+        row = scored.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
+        scored.put_many(connection, other.id, [row])
+    learned = imported(
+        engine, exported(engine, profile, contents=contents), other.name, instead=True
+    )
+
+    assert learned.outcome == "replaced"
+    assert state(engine, profile.name) == state(engine, other.name)
+    assert audited(engine, other.name).sound
+    assert learned.profile.labels == ("ham", "spam")
+    assert rows_of(engine, tables.feature_name, profile) == rows_of(
+        engine, tables.feature_name, learned.profile
+    )
+    assert rows_of(engine, tables.ledger, other) == []
+    # Teaching by id goes on.
+    assert len(rows_of(engine, tables.scored, learned.profile)) == 1
+
+
+def test_words_stay_behind_where_they_are_not_wanted(engine, contents):
+    """Either side may leave the text of features out."""
+    profile = taught_profile(engine)
+    without = exported(engine, profile, contents=contents, words=False)
+    with_words = exported(engine, profile, contents=contents)
+    left_there = imported(engine, without, "one").profile
+    left_here = imported(engine, with_words, "two", store_words=False).profile
+
+    for copy in (left_there, left_here):
+        assert rows_of(engine, tables.feature_name, copy) == []
+        assert {row[6] for row in rows_of(engine, tables.ledger, copy)} == {None}
+    assert b"lunch" not in b"".join(c for _, c in BlockReader(BytesIO(without)))
+
+
+def test_a_profile_with_more_labels_learns_an_export_of_fewer(engine):
+    """Labels are matched by name, whatever their order."""
+    profile = taught_profile(engine)
+    wide = new_profile(engine, labels=("spam", "newsletter", "ham"))
+    created(engine, wide, LATER)
+    imported(engine, exported(engine, profile), wide.name)
+
+    assert state(engine, wide.name)["words"].messages.tolist() == [3, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"labels": ("ham", "junk"), "spam_labels": ("junk",)},
+        {"labels": ("spam", "ham"), "spam_labels": ("ham",)},
+    ],
+)
+def test_labels_that_a_profile_lacks_are_refused(engine, contents, labels):
+    """The sentence has the labels of both; nothing is changed."""
+    profile = taught_profile(engine)
+    other = new_profile(engine, **labels)
+
+    with pytest.raises(OtherProfile, match="labels ham, spam \\(spam\\)"):
+        imported(engine, exported(engine, profile, contents=contents), other.name)
+    assert rows_of(engine, tables.ledger, other) == []
+
+
+def altered(data, **changes):
+    """Return an export with another header, as if it had been written so."""
+    return rebuilt(data, lambda blocks: blocks, **changes)
+
+
+def rebuilt(data, change, **header):
+    """Return an export of other blocks and another header, whole in itself."""
+    reader = BlockReader(BytesIO(data))
+    file = BytesIO()
+    writer = BlockWriter(file, json.dumps(json.loads(reader.header) | header).encode())
+    for kind, content in change(list(reader)):
+        writer.write(kind, content)
+    writer.close()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("instead", [False, True])
+def test_another_feature_set_is_refused(engine, contents, instead):
+    """Counts of other features mean nothing here; nothing is changed."""
+    profile = taught_profile(engine)
+    data = altered(exported(engine, profile, contents=contents), feature_set=2)
+    before = state(engine, profile.name)
+
+    with pytest.raises(OtherProfile, match="feature set 2"):
+        imported(engine, data, profile.name, instead=instead)
+    with pytest.raises(OtherProfile, match="feature set 2"):
+        imported(engine, data, "new")
+    assert transfer(engine).profile("new") is None
+    assert before == state(engine, profile.name)
+
+
+def sum_of(messages, occurrences, documents, *, view="words", epoch=202603):
+    """Return a block of counts of one feature."""
+    counts = FeatureCounts(
+        np.array(messages),
+        np.array([7]),
+        np.array([occurrences]),
+        np.array([documents]),
+    )
+    return SUM, write_sum(epoch, {view: counts}, ("ham", "spam"))
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (sum_of([1, 0], [-1, 0], [-1, 0]), "negative"),
+        (sum_of([-1, 0], [0, 0], [0, 0]), "negative"),
+        (sum_of([5, 0], [1, 0], [2, 0]), "too small"),
+        (sum_of([1, 0], [9, 0], [9, 0], epoch=202604), "more messages"),
+        (sum_of([1, 0], [1, 0], [1, 0], view="odd"), "header lacks"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=202613), "no month"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=-5), "no month"),
+        ((SUM, b""), "cannot be read"),
+        ((SUM, bytes(50)), "cannot be read"),
+        ((NAMES, b""), "cannot be read"),
+        ((NAMES, write_names("words", {1: "a"})[:-3]), "cannot be read"),
+        ((LEDGER, write_rows([], words=True)), "does not belong"),
+        ((b"X", b""), "does not belong"),
+    ],
+)
+@on_sqlite
+def test_counts_that_nobody_exported_are_refused(engine, block, said):
+    """Right checksums do not make a hostile file believed."""
+    data = exported(engine, taught_profile(engine))
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
+def changed_row(**values):
+    """Return a change of the last row of a ledger."""
+
+    def change(blocks):
+        (kind, content), *rest = blocks
+        rows = read_rows(content, ("ham", "spam"))
+        return [
+            (kind, write_rows([*rows[:-1], replace(rows[-1], **values)], words=True)),
+            *rest,
+        ]
+
+    return change
+
+
+def odd_text(old, new):
+    """Return a change of the text of a block of rows."""
+
+    def change(blocks):
+        (kind, content), *rest = blocks
+        return [(kind, content.replace(old, new)), *rest]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (changed_row(revision=9), "says that it is row 9"),
+        (changed_row(digest=b"short"), "digest of 16 bytes"),
+        (changed_row(time=datetime(2026, 3, 1)), "without zone"),  # noqa: DTZ001
+        (changed_row(epoch=1), "no month"),
+        (changed_row(kind="odd"), "unknown kind"),
+        (changed_row(label="junk"), "label .junk."),
+        (changed_row(label="junk", vector=None), "junk"),
+        (changed_row(source="a\0b"), "printable"),
+        (changed_row(vector=b"x"), "too short"),
+        (changed_row(encoded_names=b"x"), "names"),
+        (changed_row(encoded_names=None, label_before=None), "contradict"),
+        (odd_text(b'"epoch":202603', b'"epoch":"2026"'), "not a number"),
+        (odd_text(b'"source":"anna"', b'"source":[1234]'), "not text"),
+        (odd_text(b'"vector":', b'"vectox":'), "vector"),
+        (lambda _: [(LEDGER, b"")], "cannot be read"),
+        (lambda blocks: [(LEDGER, blocks[0].content + b"x"), *blocks[1:]], "no row"),
+        (
+            lambda blocks: [(LEDGER, blocks[0].content[:-9]), *blocks[1:]],
+            "is not there",
+        ),
+        (lambda blocks: blocks[1:], "0 ledger rows"),
+        (lambda _: [sum_of([1, 0], [1, 0], [1, 0])], "does not belong"),
+    ],
+)
+@on_sqlite
+def test_a_ledger_that_nobody_exported_is_refused(engine, change, said):
+    """Right checksums do not make a hostile file believed; nothing is changed."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, rebuilt(data, change), "new")
+    assert transfer(engine).profile("new") is None
+
+
+@on_sqlite
+def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
+    """The profile could not be folded, or loaded, ever again."""
+    profile = new_profile(engine)
+    minus = FeatureCounts(
+        np.array([-1, 0]), np.array([1]), np.array([[-1, 0]]), np.array([[-1, 0]])
+    )
+    with writing(engine) as connection:
+        (row,) = bulk.append_sums(
+            connection, profile, {202603: {"words": minus}}, source="x", time=MARCH
+        )
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    file = rebuilt(
+        data, lambda _: [(LEDGER, write_rows([row], words=True))], revision=1
+    )
+
+    with pytest.raises(MalformedExport, match="never added"):
+        imported(engine, file, "new")
+
+
+def test_an_export_ends_where_the_counts_end(engine):
+    """Feedback that is not folded yet is not half in the file."""
+    profile = taught_profile(engine)
+    folded = exported(engine, profile, contents="ledger")
+    teach(engine, profile, taught("late", "ham", {"late": 1}))
+    file = BytesIO()
+    transfer(engine).export(
+        profile.name, file, contents="ledger", words=True, progress=lambda _: None
+    )
+
+    assert folded == file.getvalue()
+
+
+@on_sqlite
+def test_large_profiles_are_written_in_many_blocks(engine, monkeypatch, contents):
+    """What one block does not hold goes on in the next."""
+    monkeypatch.setattr(exporting, "FEATURES_PER_ROW", 3)
+    monkeypatch.setattr(exporting, "_NAMES_PER_BLOCK", 3)
+    monkeypatch.setattr(exporting, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(exporting, "_ROWS", 2)
+    profile = new_profile(engine)
+    words = {f"word{n}": n + 1 for n in range(10)}
+    teach(engine, profile, *(taught(n, "ham", words) for n in range(5)))
+    data = exported(engine, profile, contents=contents)
+    kinds = [kind for kind, _ in BlockReader(BytesIO(data))]
+    imported(engine, data, "copy")
+
+    assert (
+        kinds
+        == [SUM if contents == "counts" else LEDGER] * len(kinds[:-4]) + [NAMES] * 4
+    )
+    assert len(kinds) == (8 if contents == "counts" else 9)
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_feature_of_the_largest_id_is_exported(engine):
+    """Ids use all 64 bits, and the last one has no successor."""
+    profile = new_profile(engine)
+    largest = FeatureCounts(
+        np.array([1, 0]), np.array([2**63 - 1]), np.array([[1, 0]]), np.array([[1, 0]])
+    )
+    with writing(engine) as connection:
+        bulk.append_sums(
+            connection, profile, {202603: {"words": largest}}, source="x", time=MARCH
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exporting, "FEATURES_PER_ROW", 1)
+        data = exported(engine, profile)
+    imported(engine, data, "copy")
+
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_move_between_databases_is_whole(tmp_path, postgres_url):
+    """From SQLite to PostgreSQL and back: the same bytes, and the same answers."""
+    with postgres.schema(postgres_url, "moved") as url:
+        small = open_engine(f"sqlite:///{tmp_path}/small.db")
+        large = open_engine(url)
+        for engine in (small, large):
+            migrate(engine)
+        profile = taught_profile(small)
+        data = exported(small, profile, contents="ledger")
+        moved = imported(large, data, profile.name).profile
+        again = exported(large, moved, contents="ledger")
+        counts = exported(small, profile), exported(large, moved)
+        states = state(small, profile.name), state(large, profile.name)
+        for engine in (small, large):
+            engine.dispose()
+
+    assert data == again
+    assert counts[0] == counts[1]
+    assert states[0] == states[1]
+
+
+@on_sqlite
+def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
+    """Retention drops vectors; who learned what stays known."""
+    rows = [
+        replace(row, vector=None, encoded_names=None)
+        for row in read_rows(
+            next(
+                content
+                for kind, content in BlockReader(
+                    BytesIO(exported(engine, taught_profile(engine), contents="ledger"))
+                )
+                if kind == LEDGER
+            ),
+            ("ham", "spam"),
+        )
+    ]
+
+    assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"))
+
+
+def test_a_service_notices_that_a_profile_was_replaced(engine):
+    """Also where the new ledger is as long as the old one was."""
+    profile = taught_profile(engine)
+    other = new_profile(engine)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    data = exported(engine, profile, contents="ledger")
+    teach(engine, other, *(taught(n, "ham", {"casino": 1}) for n in range(5)))
+    live.refresh()
+    imported(engine, data, other.name, instead=True)
+    live.refresh()
+
+    assert live.get(profile.name).snapshot.revision == 5
+    assert live.get(other.name).snapshot.revision == 5
+    assert live.get(other.name).snapshot.messages.tolist() == [1, 3]
