@@ -224,7 +224,7 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
         extended.setdefault(name, []).append((number, encoded, text))
     for name, pieces in extended.items():
         found[name] = _join_extended(sorted(pieces))
-    return word.strip().lower(), found
+    return decode_value(word)[0].lower(), found
 
 
 def _join_extended(pieces: list[tuple[int, bool, str]]) -> str:

@@ -164,7 +164,7 @@ class Node(_Message):
     def encoding(self) -> str:
         """Transfer encoding, lower case, or ""."""
         value = self.first("content-transfer-encoding")[:MAX_PARAMETERS_CHARS]
-        return value.partition(";")[0].strip().lower() if value else ""
+        return headers.decode_value(value.partition(";")[0])[0].lower()
 
     @property
     def disposition(self) -> str:

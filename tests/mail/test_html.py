@@ -57,7 +57,7 @@ def test_a_page_without_a_tree_is_read_too(source):
     """The way around the tree is total as well."""
     page = html.read("<p>" * (MAX_HTML_TAGS + 1) + source)
 
-    assert ("html-too-complex",) == page.defects
+    assert "html-too-complex" in page.defects
     assert page.text == page.text.encode().decode()
 
 

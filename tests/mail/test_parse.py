@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import astuple
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,9 @@ PIECES = st.sampled_from(
         b"Content-Transfer-Encoding: base64\n",
         b"Content-Transfer-Encoding: quoted-printable\n",
         b"Content-Transfer-Encoding: x-uuencode\n",
+        b"Content-Transfer-Encoding: \xd4uoted-printable\n",
+        b"Content-Disposition: \xe1ttachment; filename=\xff\n",
+        b"Content-Type: text/pl\xe4in; charset=\xff\n",
         b"Content-Disposition: attachment; filename*0*=''x%; filename*1=\"y\n",
         b"http://example.com/\n",
         b"--b\n",
@@ -74,6 +78,22 @@ def test_any_bytes_are_a_message(raw):
 
     assert isinstance(message, Message)
     assert sorted(set(message.defects)) == list(message.defects)
+
+
+@given(MAIL)
+def test_whatever_a_message_says_can_be_written(raw):
+    """No string of it holds half a character, which no encoding takes."""
+    message = parse(raw)
+    said = [
+        *message.headers,
+        *message.texts,
+        *message.links,
+        *message.parts,
+    ]
+
+    for one in said:
+        for value in astuple(one):
+            assert isinstance(str(value).encode(), bytes)
 
 
 @given(MAIL)
