@@ -61,7 +61,7 @@ def of_text(text: str) -> list[str]:
             found.append("trick:invisible")
         if _BIDI.search(text):
             found.append("trick:bidi")
-        if _MIXED.search(text):
+        if is_mixed(text):
             found += ["trick:mixed", *_latin(text)]
     return found
 
@@ -87,6 +87,22 @@ def may_be_spaced(words: Container[str]) -> bool:
     the time of `spaced_out`, and most mail has fewer.
     """
     return sum(map(words.__contains__, ascii_lowercase)) >= _LETTERS
+
+
+def is_mixed(text: str) -> bool:
+    """Return whether Latin letters stand beside Cyrillic or Greek ones."""
+    return _MIXED.search(text) is not None
+
+
+def as_latin(word: str) -> str:
+    """Return a word, lower case, with letters of other scripts as they look.
+
+    Examples
+    --------
+    >>> as_latin("p\u0430yp\u0430l")
+    'paypal'
+    """
+    return word.translate(_LOOKALIKES)
 
 
 def of_words(words: Iterable[str]) -> list[str]:
@@ -121,5 +137,5 @@ def of_words(words: Iterable[str]) -> list[str]:
 def _latin(text: str) -> list[str]:
     """Return the words of mixed scripts as they look."""
     words = (word for word in text.split() if len(word) <= _MAX_FOUND)
-    mixed = [word for word in words if _MIXED.search(word)][:_MAX_FOUND]
-    return [word.lower().translate(_LOOKALIKES).strip(".,;:!?()\"'") for word in mixed]
+    mixed = [word for word in words if is_mixed(word)][:_MAX_FOUND]
+    return [as_latin(word.lower()).strip(".,;:!?()\"'") for word in mixed]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,11 @@ def marks(url, element="a", text=""):
         ("http://www.bank.example@evil.example/", ["user-info"]),
         ("http://xn--bcher-kva.example/", ["idna"]),
         ("http://b\u00fccher.example/", ["idna"]),
+        ("http://\uff42ank\u3002example/", ["idna"]),
+        ("http://p\u0430ypal.example/", ["idna", "lookalike"]),
+        ("http://XN--pypal-4ve.example/", ["idna", "lookalike"]),
+        ("http://xn--e1awd7f.example/", ["idna", "lookalike"]),
+        ("http://xn--e1afmkfd.xn--p1ai/", ["idna"]),
         ("https://bit.ly/abc", ["shortener"]),
         ("http://example.com/%61dmin", ["escaped"]),
         ("http://%65xample.com/", ["escaped"]),
@@ -53,6 +60,8 @@ def test_odd_targets_are_marked(url, expected):
         ("http://evil.example/bank.example", "https://bank.example/login", True),
         ("http://192.0.2.1/", "www.bank.example", True),
         ("http://192.0.2.1/", "192.0.2.1", False),
+        ("http://xn--bcher-kva.example/", "www.b\u00fccher.example", False),
+        ("http://p\u0430ypal.example/", "paypal.example", True),
         ("http://evil.example/", "click here", False),
         ("http://evil.example/", "ann@bank.example", False),
         ("http://evil.example/", "", False),
@@ -110,3 +119,21 @@ def test_parents_are_bounded():
 def test_any_link_has_features(url, element, text):
     """Reading a link is total."""
     assert all(name.startswith("link:") for name in of_link(Link(url, element, text)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://b\u00fccher.example/a",
+        "http://B\u00dcCHER.example/a",
+        unicodedata.normalize("NFD", "http://b\u00fccher.example/a"),
+        "http://b\u00fccher\u3002example/a",
+        "http://xn--bcher-kva.example/a",
+        "http://XN--BCHER-KVA.EXAMPLE/a",
+    ],
+)
+def test_a_host_is_one_however_it_is_spelled(url):
+    """In the letters of people, of the wire, and with any dot."""
+    expected = ["link:http", "link:b\u00fccher.example", "link:a", "link:(idna)"]
+
+    assert sorted(expected) == sorted(of_link(Link(url, "a")))
