@@ -15,6 +15,7 @@ _TYPES: Final = {
     int: "NUMBER",
     Path: "PATH",
     list[Path]: "PATH...",
+    float: "NUMBER",
 }
 
 _INTRODUCTION: Final = """

@@ -148,40 +148,6 @@ def test_feedback_is_taught_moved_and_forgotten(run):
     assert (65, "nothing to forget") == (again[0], again[2].strip()[-17:])
 
 
-def test_a_stream_is_evaluated_without_a_database(run, index, tmp_path):
-    """The figures have their stable names; --jsonl has a line per message."""
-    code, out, _ = run(
-        "evaluate", "--index", index, "--json", "--jsonl", tmp_path / "lines"
-    )
-
-    figures = json.loads(out)
-    assert 0 == code
-    assert {
-        "messages": 20,
-        "ham": 10,
-        "spam": 10,
-    } == {k: figures[k] for k in ("messages", "ham", "spam")}
-    assert {
-        "roca_pct",
-        "ham_lost_pct",
-        "spam_missed_pct",
-        "lam_pct",
-        "spam_missed_at_0_1_pct",
-        "messages_per_second",
-    } <= figures.keys()
-    lines = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
-    assert 20 == len(lines)
-    assert {"gold", "decision", "log_odds", "probability"} == lines[0].keys()
-    assert not (tmp_path / "postbayes.db").exists()
-
-
-def test_a_limit_takes_the_first_messages(run, index):
-    """--limit ends the stream early."""
-    _, out, _ = run("evaluate", "--index", index, "--limit", "7")
-
-    assert ["messages", "7"] == out.splitlines()[0].split()
-
-
 def test_an_audit_finds_a_changed_count(run, index, tmp_path):
     """A count that somebody changed is a difference, and exit code 1."""
     learned(run, "--index", index)
@@ -233,11 +199,9 @@ def test_profiles_are_made_and_listed(run):
         (["feedback", "--label", "ham", "--id", "00", "file"], 65, "not both"),
         (["feedback", "--label", "ham", "--source", "a\nb"], 65, "source"),
         (["learn", "--label", "ham", "--source", "x" * 65, "x"], 65, "source"),
-        (["evaluate", "--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),
         (["audit", "--profile", "nobody"], 65, "nobody"),
         (["profiles", "--create", "x", "--labels", "spam"], 78, "labels"),
         (["profiles", "--create", "a b"], 78, "named by"),
-        (["evaluate", "--index", "nowhere"], 65, "nowhere"),
         (["classify", "--url", "http://127.0.0.1:1"], 75, "does not answer"),
     ],
 )
@@ -251,19 +215,18 @@ def test_each_mistake_has_its_code_and_a_sentence(run, arguments, code, says):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", ["learn", "evaluate"])
-def test_ctrl_c_says_what_is_kept(run, index, monkeypatch, command):
+def test_ctrl_c_says_what_is_kept(run, index, monkeypatch):
     """An interrupted command ends with the code of its signal, and a sentence."""
 
     def interrupted(index):
         yield from islice(real(index), 5)
         raise KeyboardInterrupt
 
-    module = importlib.import_module(f"app.adapters.cli.{command}")
+    module = importlib.import_module("app.adapters.cli.learn")
     real = module.read_index
     monkeypatch.setattr(module, "read_index", interrupted)
 
-    code, _, err = run(command, "--index", index)
+    code, _, err = run("learn", "--index", index)
 
     assert 130 == code
     assert "interrupted" in err

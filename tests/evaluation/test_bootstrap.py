@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.evaluation import bootstrap
-from app.evaluation.bootstrap import roca_interval_pct
-from app.evaluation.metrics import roca_pct
+from app.evaluation.bootstrap import (
+    interval,
+    lam_replicates,
+    roca_interval_pct,
+    roca_replicates,
+)
+from app.evaluation.metrics import Errors, roca_pct
 
 SCORES = st.lists(
     st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=30
@@ -81,3 +86,48 @@ def test_one_side_alone_has_no_interval(spam):
     gold = np.full(5, spam)
 
     assert roca_interval_pct(np.arange(5.0), gold, seed=1) is None
+
+
+@given(SCORES, st.integers(0, 5))
+def test_lam_of_a_sample_is_the_metric_of_its_messages(pairs, seed):
+    """The same messages are drawn as for 1-ROCA: ham, then spam."""
+    scores, gold = arrays(pairs)
+    decided = scores > 0
+    random = np.random.default_rng(seed)
+    lost, missed = decided[~gold], ~decided[gold]
+    errors = Errors(
+        ham=lost.size,
+        ham_lost=int(lost[random.integers(0, lost.size, size=(1, lost.size))].sum()),
+        spam=missed.size,
+        spam_missed=int(
+            missed[random.integers(0, missed.size, size=(1, missed.size))].sum()
+        ),
+    )
+
+    assert [pytest.approx(errors.lam_pct)] == lam_replicates(
+        decided, gold, seed=seed, resamples=1
+    ).tolist()
+
+
+@pytest.mark.parametrize("spam", [True, False])
+def test_one_side_alone_has_no_replicates(spam):
+    """What is not defined is not a number, and has no interval."""
+    gold = np.full(5, spam)
+    replicates = lam_replicates(gold, gold, seed=1, resamples=3)
+
+    assert np.isnan(replicates).all()
+    assert interval(replicates) is None
+
+
+def test_what_two_filters_share_cancels_out():
+    """The paired difference of nearly equal filters is far surer than each figure."""
+    random = np.random.default_rng(3)
+    gold = np.arange(600) < 300
+    scores = random.normal(gold * 2.0, 1.0)
+    better = scores + 0.05 * np.where(gold, 1, -1)
+    here = roca_replicates(better, gold, seed=1)
+    there = roca_replicates(scores, gold, seed=1)
+    low, high = interval(here - there)
+
+    assert high < 0
+    assert high - low < np.subtract(*interval(there)[::-1]) / 5

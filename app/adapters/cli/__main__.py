@@ -2,4 +2,6 @@
 
 from app.adapters.cli.main import main
 
-main()
+# An evaluation starts processes, and each of them imports this file.
+if __name__ == "__main__":
+    main()

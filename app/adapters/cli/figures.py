@@ -1,0 +1,137 @@
+"""How are the figures of an evaluation printed, for people and for programs?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.evaluation.bootstrap import roca_interval_pct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from app.evaluation.comparison import Comparison, Difference
+    from app.evaluation.run import Run
+
+HEADINGS: Final = {
+    "messages": "messages",
+    "roca_pct": "1-ROCA %",
+    "ham_lost_pct": "lost %",
+    "spam_missed_pct": "missed %",
+    "lam_pct": "lam %",
+    "spam_missed_at_0_1_pct": "at 0.1 %",
+    "ece_pct": "ece %",
+}
+"""The figures of the table that several runs make."""
+
+# Columns that hold names.
+_WORDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of all runs.
+
+    Parameters
+    ----------
+    runs : tuple of Run
+        What came of each configuration on each stream.
+    comparisons : tuple of Comparison
+        Each configuration but the first against the first.
+    seed : int
+        Of the intervals.
+    """
+
+    runs: tuple[Run, ...]
+    comparisons: tuple[Comparison, ...]
+    seed: int
+
+    def as_json(self) -> dict[str, object]:
+        """Return one object: the figures of one run, or a list of several.
+
+        Contract: one run's figures stand at the top, under the names of
+        `app.evaluation.report.Report`.
+        """
+        found: list[dict[str, object]] = [
+            {
+                **run.report().as_json(),
+                "roca_interval_pct": roca_interval_pct(
+                    run.log_odds, run.is_spam, seed=self.seed
+                ),
+                "data_sha256": run.survey.digest,
+            }
+            for run in self.runs
+        ]
+        if len(found) == 1:
+            return found[0]
+        names = [
+            {"stream": run.stream, "configuration": run.configuration}
+            for run in self.runs
+        ]
+        return {
+            "runs": [
+                {**name, **figures} for name, figures in zip(names, found, strict=True)
+            ],
+            "comparisons": [asdict(comparison) for comparison in self.comparisons],
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the figures of one run one by one, those of several in a table."""
+        if len(self.runs) == 1:
+            for name, value in self.runs[0].report().as_json().items():
+                shown = f"{value:.3f}" if isinstance(value, float) else str(value)
+                console.print(f"{name:24} {shown:>12}")
+            return
+        for line in self._lines():
+            console.print(line, markup=False)
+        for comparison in self.comparisons:
+            console.print(sentence(comparison), markup=False)
+
+    def _lines(self) -> Iterator[str]:
+        """Yield a table of all runs.
+
+        Not rich's: it cuts names to the width of the terminal, and a name of a
+        configuration that is cut tells nothing.
+        """
+        rows = [("stream", "configuration", *HEADINGS.values())]
+        for run in self.runs:
+            figures = run.report().as_json()
+            cells = [_shown(figures[name]) for name in HEADINGS]
+            rows.append((run.stream, run.configuration, *cells))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "  ".join(
+                cell.ljust(width) if at < _WORDS else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+
+
+def sentence(comparison: Comparison) -> str:
+    """Return a comparison in words.
+
+    Notes
+    -----
+    Differences are new minus old: less than 0 is better.
+    """
+    return (
+        f"{comparison.configuration} against {comparison.against}: "
+        f"1-ROCA {_change(comparison.roca)}, lam {_change(comparison.lam)}; "
+        f"won {comparison.won}, tied {comparison.tied}, lost {comparison.lost}."
+    )
+
+
+def _change(difference: Difference) -> str:
+    if difference.value is None:
+        return "is not defined"
+    said = f"{difference.value:+.3f}"
+    if difference.interval is not None:
+        said += " ({:+.3f} to {:+.3f})".format(*difference.interval)
+    return said
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value}"

@@ -1,0 +1,143 @@
+"""The messages of a stream as the filters see them, parsed once for all.
+
+Every configuration that is compared reads the same arrays, and so does every
+process: they lie in files that the system maps into each of them once.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from app.bayes.measurements import Measurements
+from app.bayes.sparse import SparseCounts
+from app.features.extract import extract
+from app.mail.parse import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from app.features.observation import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One view of all messages, one message after the other.
+
+    Parameters
+    ----------
+    ids, values : ndarray of int64, shape (N,)
+        The features, and their counts or measured values.
+    bounds : ndarray of int64, shape (n + 1,)
+        Message *m* has the features ``bounds[m]:bounds[m + 1]``.
+    """
+
+    ids: NDArray[np.int64]
+    values: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The features of all messages of a stream.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        View by view.
+    measured : frozenset of str
+        The views that hold measurements.
+    seconds : float
+        How long reading and parsing took.
+    """
+
+    columns: Mapping[str, Column]
+    measured: frozenset[str]
+    seconds: float
+
+    @classmethod
+    def read(
+        cls,
+        raws: Iterable[bytes],
+        views: Mapping[str, bool],
+        *,
+        tick: Callable[[], object],
+        clock: Callable[[], float],
+    ) -> Self:
+        """Read and parse messages.
+
+        Parameters
+        ----------
+        raws : iterable of bytes
+            The messages.
+        views : mapping of str to bool
+            The views that are wanted, and which of them are measurements.
+        tick : callable
+            Called after each message.
+        clock : callable
+            Seconds since any moment.
+        """
+        begun = clock()
+        parts: dict[str, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]]
+        parts = {view: ([], []) for view in views}
+        for raw in raws:
+            seen = extract(parse(raw), views).views
+            for view, (ids, values) in parts.items():
+                x = seen[view]
+                ids.append(x.ids)
+                values.append(x.values if isinstance(x, Measurements) else x.counts)
+            tick()
+        columns = {
+            view: Column(
+                _joined(ids),
+                _joined(values),
+                np.cumsum([0, *(part.size for part in ids)], dtype=np.int64),
+            )
+            for view, (ids, values) in parts.items()
+        }
+        measured = frozenset(view for view, measures in views.items() if measures)
+        return cls(columns, measured, clock() - begun)
+
+    def __getitem__(self, message: int) -> dict[str, Payload]:
+        """Return the views of a message."""
+        found: dict[str, Payload] = {}
+        for view, column in self.columns.items():
+            low, high = column.bounds[message : message + 2].tolist()
+            kind = Measurements if view in self.measured else SparseCounts
+            found[view] = kind(column.ids[low:high], column.values[low:high])
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays into an empty folder."""
+        kept = {"measured": sorted(self.measured), "seconds": self.seconds}
+        for view, column in self.columns.items():
+            for part in ("ids", "values", "bounds"):
+                np.save(folder / f"{view}.{part}.npy", getattr(column, part))
+        about = {"views": list(self.columns), **kept}
+        (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Map the arrays of a folder into memory."""
+        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+
+        def mapped(view: str, part: str) -> NDArray[np.int64]:
+            # Plain arrays over the map: slices of np.memmap are memmaps again,
+            # and every one of them costs a few µs more.
+            return np.asarray(np.load(folder / f"{view}.{part}.npy", mmap_mode="r"))
+
+        columns = {
+            view: Column(*(mapped(view, part) for part in ("ids", "values", "bounds")))
+            for view in about["views"]
+        }
+        return cls(columns, frozenset(about["measured"]), about["seconds"])
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *parts])

@@ -1,0 +1,96 @@
+"""Two configurations on the same messages: who won, by how much, and how surely."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.classifier.specification import Specification
+from app.evaluation.comparison import compare
+from app.evaluation.outcome import Outcome
+from app.evaluation.run import Run
+from app.evaluation.source import Survey
+
+GOLD = np.arange(200) % 2 == 1
+
+
+def outcome(scores, messages):
+    """Return what a filter said of some messages."""
+    return Outcome(
+        message=np.array(messages),
+        log_odds=np.array(scores, np.float64),
+        probability=np.full(len(scores), 0.5),
+        decision=np.where(np.array(scores) > 0, 2, 0).astype(np.int8),
+        seconds=1.0,
+        mistakes=(),
+    )
+
+
+def run_of(name, *outcomes, gold=GOLD):
+    """Return the run of a configuration."""
+    labels = tuple("spam" if spam else "ham" for spam in gold)
+    return Run(
+        stream="s",
+        configuration=name,
+        specification=Specification(),
+        survey=Survey(
+            labels=labels, where=labels, order=tuple(range(len(labels))), digest="00"
+        ),
+        in_time=True,
+        outcomes=outcomes,
+    )
+
+
+def noisy(spread, seed):
+    """Return scores of a filter that is worse the wider it spreads."""
+    random = np.random.default_rng(seed)
+    return np.where(GOLD, 1.0, -1.0) + random.normal(0, spread, GOLD.size)
+
+
+def test_a_better_filter_wins_and_the_interval_says_so():
+    """Below 0 is better; parts are counted by 1-ROCA."""
+    halves = (range(100), range(100, 200))
+    good, bad = noisy(0.5, 1), noisy(3.0, 2)
+    comparison = compare(
+        [run_of("new", *(outcome(good[list(half)], half) for half in halves))],
+        [run_of("old", *(outcome(bad[list(half)], half) for half in halves))],
+        seed=1,
+    )
+    low, high = comparison.roca.interval
+
+    assert ("new", "old") == (comparison.configuration, comparison.against)
+    assert (2, 0, 0) == (comparison.won, comparison.tied, comparison.lost)
+    assert low < comparison.roca.value < high < 0
+    assert comparison.lam.value < 0
+
+
+def test_a_filter_ties_with_itself():
+    """No difference, and no doubt about it."""
+    same = [run_of("a", outcome(noisy(1.0, 1), range(200)))]
+    comparison = compare(same, same, seed=1)
+
+    assert (0, 1, 0) == (comparison.won, comparison.tied, comparison.lost)
+    assert 0.0 == comparison.roca.value
+    assert (0.0, 0.0) == comparison.roca.interval
+
+
+def test_differences_are_averaged_over_streams():
+    """Two streams, one won by 50 points and one lost by as many."""
+    perfect, useless = np.where(GOLD, 1.0, -1.0), np.zeros(200)
+    new = [run_of("n", outcome(each, range(200))) for each in (perfect, useless)]
+    old = [run_of("o", outcome(each, range(200))) for each in (useless, perfect)]
+    comparison = compare(new, old, seed=1)
+
+    assert (1, 0, 1) == (comparison.won, comparison.tied, comparison.lost)
+    assert 0.0 == comparison.roca.value
+    assert (0.0, 0.0) == pytest.approx(comparison.roca.interval)
+
+
+def test_a_stream_of_ham_alone_has_no_difference():
+    """What no stream defines is None."""
+    ham = run_of("a", outcome(np.zeros(5), range(5)), gold=[False] * 5)
+    comparison = compare([ham], [ham], seed=1)
+
+    assert (0, 0, 0) == (comparison.won, comparison.tied, comparison.lost)
+    assert (None, None) == (comparison.roca.value, comparison.roca.interval)
+    assert (None, None) == (comparison.lam.value, comparison.lam.interval)

@@ -1,0 +1,30 @@
+"""One line of JSON for each message."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.evaluation.result import Result
+
+
+@given(st.floats(), st.floats(0, 1), st.text(), st.sampled_from(["spam", "unsure"]))
+def test_every_result_is_one_line_of_strict_json(log_odds, probability, gold, decision):
+    """Infinite log-odds are null: JSON has no infinity."""
+    line = Result(
+        gold=gold, decision=decision, log_odds=log_odds, probability=probability
+    ).json_line()
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    assert "\n" not in line
+    assert {
+        "gold": gold,
+        "decision": decision,
+        "log_odds": log_odds if math.isfinite(log_odds) else None,
+        "probability": probability,
+    } == json.loads(line, parse_constant=refuse)
