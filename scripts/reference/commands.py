@@ -27,8 +27,9 @@ Commands and services may work on one database at the same time.
 
 CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C.",
-    1: "`audit` found a difference; the question of `import --replace` was answered "
-    "with no; or a defect of Postbayes, with a traceback.",
+    1: "`audit` or `backup --audit` found a difference; the question of "
+    "`import --replace` was answered with no; or a defect of Postbayes, with a "
+    "traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
     3: "`serve` could not begin: its port is in use.",
@@ -55,6 +56,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
+    "backup": (*_COMMON, 0, 1, 65),
     "export": (*_COMMON, 0, 65),
     "import": (*_COMMON, 0, 1, 65),
 }

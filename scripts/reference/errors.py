@@ -34,6 +34,7 @@ _STORED: Final = (
     "word",
     "audit",
     "profiles",
+    "backup",
     "export",
     "import",
 )
@@ -62,7 +63,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Say it as the sentence asks. With `--url` it is the sentence that the "
         "service answered with.",
-        commands=("learn", "classify", "feedback", "import"),
+        commands=("learn", "classify", "feedback", "backup", "import"),
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
@@ -115,6 +116,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "feedback",
             "evaluate",
             "lab",
+            "backup",
             "export",
             "import",
         ),

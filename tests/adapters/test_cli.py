@@ -464,3 +464,35 @@ def test_a_dump_that_cannot_be_imported_says_why(run, arguments, said):
 
     assert (65, True) == (code, said in err)
     assert "revision 0 " in run("profiles")[1]
+
+
+def test_a_database_is_backed_up_and_checked(run, index, tmp_path):
+    """The copy is of a mode that keeps others out, and can be used as it is."""
+    run("learn", "--index", index)
+    code, out, _ = run("backup", "copy.db", "--audit")
+    assert (code, "agree with their ledger" in out) == (0, True)
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+    before = run("classify", "--json", index.parent / "ham0")[1]
+    (tmp_path / "copy.db").replace(tmp_path / "postbayes.db")
+    for log in tmp_path.glob("postbayes.db-*"):
+        log.unlink()
+    assert before == run("classify", "--json", index.parent / "ham0")[1]
+
+
+def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
+    """It is kept, since it is what there is, and the exit code tells."""
+    run("learn", "--index", index)
+    with sqlite3.connect(tmp_path / "postbayes.db") as database:
+        database.execute("UPDATE class_count SET messages = messages + 1")
+    code, out, _ = run("backup", "copy.db", "--audit")
+    assert (code, "of default counts and ledger disagree" in out) == (1, True)
+    code, out, _ = run("backup", "copy.db", "--json")
+    assert (code, json.loads(out)["unsound"]) == (0, [])
+    assert (tmp_path / "copy.db").exists()
+
+
+def test_a_backup_that_has_no_place_changes_nothing(run, tmp_path):
+    """A folder that is not there."""
+    code, _, err = run("backup", tmp_path / "none" / "copy.db")
+    assert (code, "cannot be written" in err) == (65, True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from app.adapters.cli.console import ERR, OUT, interruptible, progress
+from app.adapters.cli.target import whole
 from app.bootstrap import now, open_database
-from app.errors import UnknownProfile, UnreadableSource
+from app.errors import UnknownProfile
 from app.services.transfer import Transfer
 from app.settings import load_settings
 
@@ -127,16 +128,5 @@ def _target(file: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(file)
-    part = path.with_name(path.name + ".part")
-    try:
-        # What is learned is as private as the mail.
-        part.touch(mode=0o600)
-        with part.open("wb") as target:
-            yield target
-        part.replace(path)
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}"
-        raise UnreadableSource(msg) from error
-    finally:
-        part.unlink(missing_ok=True)
+    with whole(Path(file)) as part, part.open("wb") as target:
+        yield target

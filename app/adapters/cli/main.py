@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from app import __version__, errors
+from app.adapters.cli.backup import backup
 from app.adapters.cli.console import complain
 from app.adapters.cli.evaluate import evaluate
 from app.adapters.cli.export import export
@@ -77,6 +78,7 @@ for command in (
     lab,
     audit,
     profiles,
+    backup,
     export,
 ):
     cli.command()(command)
