@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.adapters import sockets
 from app.adapters.listener import Door, Listener
+from app.adapters.milter.server import milter
 from app.adapters.spamd.server import spamd
 from app.address import parse_address
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {"spamd": spamd}
+DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {
+    "milter": milter,
+    "spamd": spamd,
+}
 """The doors, by the name of the setting that has their address."""
 
 

@@ -121,6 +121,16 @@ class Settings(BaseSettings):
         description="Header that is added to spam, beside those of Postbayes, for "
         "rules that look for it. Empty: none.",
     )
+    milter: str | None = Field(
+        None,
+        description="Address of the milter door: `host:port`, `inet:host:port` or "
+        "`unix:/path`. Unset: closed.",
+    )
+    milter_skip_authenticated: bool = Field(
+        default=True,
+        description="Let the mail of clients that logged in pass the milter unread: "
+        "what a site's own people send is not what its filter learns.",
+    )
     spamd: str | None = Field(
         None,
         description="Address of the spamd door: `host:port`, such as "

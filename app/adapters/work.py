@@ -36,7 +36,9 @@ async def scoring(use_case: Callable[[], T], size: int) -> T:
     """
     if size <= INLINE_BYTES:
         return use_case()
-    return await to_thread.run_sync(use_case)
+    # A door that has waited long enough goes on; the thread changes nothing and
+    # ends by itself, because the time of a message is bounded.
+    return await to_thread.run_sync(use_case, abandon_on_cancel=True)
 
 
 async def learning(use_case: Callable[[], T]) -> T:

@@ -1,0 +1,126 @@
+"""How does a connection of a mail server get its answers? Bytes, threads, time.
+
+The failure policy: whatever goes wrong here, mail passes unmarked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from email.utils import format_datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from app.adapters.listener import Door
+from app.adapters.marks import EXPLAINED, marks, ours, parse_flag
+from app.adapters.milter.codec import Decoder, ProtocolError
+from app.adapters.milter.session import Session
+from app.adapters.milter.trace import received
+from app.adapters.work import scoring
+from app.bootstrap import now
+from app.errors import PostbayesError
+
+if TYPE_CHECKING:
+    from app.adapters.listener import Connection
+    from app.adapters.milter.session import Question
+    from app.bootstrap import Application
+
+log = logging.getLogger(__name__)
+
+# Then the message passes unmarked. Postfix waits 300 s for the answer at the end
+# of a message (milter_content_timeout) and Sendmail 300 s (T=E:5m), while the
+# client waits for theirs. The largest message takes a second to score.
+PATIENCE: Final = 20.0
+
+# Between two events the client of the mail server may think: Postfix waits 300 s
+# for it (smtpd_timeout). A milter that hung up first would make the mail server
+# answer for it, by milter_default_action.
+IDLE: Final = 610.0
+
+# Postfix and Sendmail connect anew for each client.
+TOTAL: Final = 86_400.0
+
+
+class Milter:
+    """The door, over an application.
+
+    Parameters
+    ----------
+    application : Application
+        The use cases and settings.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        settings = application.settings
+        self._flag = parse_flag(settings.spam_header)
+        self._ours = ours(self._flag)
+        self._skip_authenticated = settings.milter_skip_authenticated
+
+    async def serve(self, connection: Connection) -> None:
+        """Speak the protocol until either side is done."""
+        session, decoder = Session(self._ours), Decoder()
+        while not session.ended:
+            read = connection.read_between if session.between else connection.read
+            data = await read()
+            if not data:
+                return
+            try:
+                for event in decoder.feed(data):
+                    answer = session.receive(event)
+                    if not isinstance(answer, bytes):
+                        answer = await self._answer(answer)
+                    if answer:
+                        await connection.write(answer)
+            except ProtocolError as error:
+                log.warning("%s does not speak milter: %s", connection.peer, error)
+                return
+
+    async def _answer(self, question: Question) -> bytes:
+        """Return the answer about a message; when in doubt, let it pass."""
+        envelope = question.envelope
+        if envelope.user and self._skip_authenticated:
+            return question.accept(marks=[])
+        try:
+            async with asyncio.timeout(PATIENCE):
+                size = len(question.content)
+                return await scoring(partial(self._judge, question), size)
+        except TimeoutError:
+            reason = f"it was not scored within {PATIENCE:.0f} s"
+        except PostbayesError as error:
+            reason = str(error)
+        # The outermost point of a message: the next one has another chance.
+        except Exception:
+            log.exception("%s passes unmarked", envelope.queue_id)
+            return question.accept(marks=[])
+        log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
+        return question.accept(marks=[])
+
+    def _judge(self, question: Question) -> bytes:
+        app, envelope = self._application, question.envelope
+        raw = received(envelope, format_datetime(now())) + question.content
+        profile = app.recipients.shared(envelope.recipients)
+        classified = app.classify(profile, raw, strongest=EXPLAINED)
+        action = app.action(classified.verdict)
+        id_, log_odds = classified.observation.id, classified.verdict.log_odds
+        told = log.info if action in {"quarantine", "reject"} else log.debug
+        told("%s: %s, %+.2f, id %s", envelope.queue_id, action, log_odds, id_)
+        if action == "reject":
+            return question.reject(f"This message looks like spam (id {id_})")
+        headers = marks(classified, action, self._flag)
+        if action == "quarantine":
+            reason = f"spam, log-odds {log_odds:+.2f}"
+            return question.quarantine(marks=headers, reason=reason)
+        return question.accept(marks=headers)
+
+
+def milter(application: Application) -> Door:
+    """Return the door.
+
+    Raises
+    ------
+    InvalidSetting
+        If the header that marks spam is none.
+    """
+    serve = Milter(application).serve
+    return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL)

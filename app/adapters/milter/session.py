@@ -1,0 +1,366 @@
+"""What follows on which event? One connection of a mail server, without I/O.
+
+A table says which events may come in which state; anything else ends the
+connection, and the mail server does what it does without a filter.  Only the
+end of a message needs an answer with content: a `Question`, which whoever holds
+the session asks the classifier and turns into bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from app.adapters.milter import codec
+from app.adapters.milter.codec import Actions, Event, ProtocolError, Steps
+from app.mail.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
+# Sendmail 8.14.
+VERSION: Final = 6
+OLDEST: Final = 2
+
+WANTED_ACTIONS: Final = (
+    Actions.ADD_HEADERS | Actions.CHANGE_HEADERS | Actions.QUARANTINE
+)
+
+# Silent events cost no round trip. Bodies are not silent where the mail server
+# can be told to skip the rest of one: up to 64 KiB come with the end anyway, and
+# of a large message what is not scored is not even sent.
+WANTED_STEPS: Final = (
+    Steps.NO_UNKNOWN
+    | Steps.NO_DATA
+    | Steps.SKIP
+    | Steps.SILENT_CONNECT
+    | Steps.SILENT_HELO
+    | Steps.SILENT_MAIL
+    | Steps.SILENT_RECIPIENT
+    | Steps.SILENT_HEADER
+    | Steps.SILENT_END_OF_HEADERS
+    | Steps.SILENT_BODY
+    | Steps.LEADING_SPACE
+)
+
+# Postfix's smtpd_recipient_limit; who comes later does not choose the profile.
+MAX_RECIPIENTS: Final = 1_000
+
+# Copies of one of our headers that are removed. A mail server that takes 100 kB
+# of headers (Postfix's header_size_limit) takes fewer.
+MAX_FORGED: Final = 10_000
+
+# The macros that are read, by what Postfix and Sendmail call them.
+_QUEUE_ID: Final = "i"
+_HOST: Final = "j"
+_PROGRAM: Final = "v"
+_TLS: Final = "{tls_version}"
+_USER: Final = "{auth_authen}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What the mail server knows of a message beside its text.
+
+    Parameters
+    ----------
+    client, address, helo : str
+        The client's name in the DNS, its address, and what it calls itself.
+    sender : str
+        Of the SMTP envelope.
+    recipients : tuple of str
+        Of the SMTP envelope, in order.
+    queue_id, host, program, tls, user : str
+        The mail server's id of the message, its own name, its program, the
+        version of TLS, and who logged in; empty where it did not say.
+    """
+
+    client: str = ""
+    address: str = ""
+    helo: str = ""
+    sender: str = ""
+    recipients: tuple[str, ...] = ()
+    queue_id: str = ""
+    host: str = ""
+    program: str = ""
+    tls: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A whole message, and how the mail server can be answered.
+
+    Parameters
+    ----------
+    envelope : Envelope
+        What came with it.
+    content : bytes
+        The message as it was received, without the mail server's own header.
+    forged : mapping of bytes to int
+        How many headers of each of our names it brought along.
+    actions : Actions
+        What the mail server does if asked.
+    leading_space : bool
+        Whether the blank after a colon belongs to the value.
+    """
+
+    envelope: Envelope
+    content: bytes
+    forged: Mapping[bytes, int]
+    actions: Actions
+    leading_space: bool
+
+    def accept(self, *, marks: list[tuple[str, str]]) -> bytes:
+        """Let the message pass with some headers, and none that are forged."""
+        return self._changed(marks) + codec.CONTINUE
+
+    def quarantine(self, *, marks: list[tuple[str, str]], reason: str) -> bytes:
+        """Have the message held, where the mail server can; else mark it only."""
+        held = Actions.QUARANTINE in self.actions
+        return (
+            self._changed(marks)
+            + (codec.quarantine(reason) if held else b"")
+            + codec.CONTINUE
+        )
+
+    def reject(self, reason: str) -> bytes:
+        """Refuse the message, for good."""
+        return codec.reply(f"550 5.7.1 {reason}")
+
+    def _changed(self, marks: list[tuple[str, str]]) -> bytes:
+        changes: list[bytes] = []
+        if Actions.CHANGE_HEADERS in self.actions:
+            # From the last one up, so that no deletion changes the number of
+            # another: Sendmail counts what is deleted, Postfix does not.
+            changes += (
+                codec.delete_header(name, number)
+                for name, count in self.forged.items()
+                for number in range(min(count, MAX_FORGED), 0, -1)
+            )
+        if Actions.ADD_HEADERS in self.actions:
+            blank = " " if self.leading_space else ""
+            changes += (codec.add_header(name, blank + value) for name, value in marks)
+        return b"".join(changes)
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message while it arrives."""
+
+    headers: bytearray = field(default_factory=bytearray)
+    body: bytearray = field(default_factory=bytearray)
+    forged: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are still taken: those that are parsed, and one that tells."""
+        return max(0, MAX_BYTES + 1 - len(self.headers) - len(self.body))
+
+
+State = Literal["greeting", "open", "message"]
+
+
+class Session:
+    """The filter's side of one connection.
+
+    Parameters
+    ----------
+    ours : frozenset of str
+        Names of headers, in lower case, that nobody else may write.
+    """
+
+    def __init__(self, ours: frozenset[str]) -> None:
+        self._ours = {name.encode() for name in ours}
+        self._state: State = "greeting"
+        self._actions = Actions(0)
+        self._steps = Steps(0)
+        self._client = Envelope()
+        self._envelope = Envelope()
+        self._recipients: list[str] = []
+        self._macros: dict[str, str] = {}
+        self._message = _Message()
+        self.ended = False
+
+    @property
+    def between(self) -> bool:
+        """Whether no message is on its way."""
+        return self._state != "message"
+
+    def receive(self, event: Event) -> bytes | Question:
+        """Return what the mail server is told, or what has to be asked first.
+
+        Raises
+        ------
+        ProtocolError
+            If the event may not come now.
+        """
+        step = _TABLE.get((self._state, type(event)))
+        if step is None:
+            msg = f"a {type(event).__name__} may not come in the state {self._state!r}"
+            raise ProtocolError(msg)
+        return step(self, event)
+
+    def negotiate(self, event: codec.Negotiate) -> bytes:
+        """Choose from what the mail server offers."""
+        if event.version < OLDEST:
+            msg = f"version {event.version} of the protocol; {OLDEST} is the oldest"
+            raise ProtocolError(msg)
+        self._actions = WANTED_ACTIONS & Actions(event.actions & WANTED_ACTIONS)
+        self._steps = Steps(event.steps & WANTED_STEPS)
+        if Steps.SKIP in self._steps:
+            self._steps &= ~Steps.SILENT_BODY
+        self._state = "open"
+        version = min(event.version, VERSION)
+        return codec.negotiated(version, self._actions, self._steps)
+
+    def macros(self, event: codec.Macros) -> bytes:
+        """Remember those that are read."""
+        self._macros |= {k: v for k, v in event.values.items() if k in _READ}
+        return b""
+
+    def connect(self, event: codec.Connect) -> bytes:
+        """Note who the client is."""
+        self._client = Envelope(client=event.name, address=event.address)
+        return self._unless(Steps.SILENT_CONNECT)
+
+    def helo(self, event: codec.Helo) -> bytes:
+        """Note what the client calls itself."""
+        self._client = replace(self._client, helo=event.name)
+        return self._unless(Steps.SILENT_HELO)
+
+    def mail(self, event: codec.Mail) -> bytes:
+        """Begin a message."""
+        self._message = _Message()
+        self._recipients = []
+        self._envelope = replace(self._client, sender=event.sender)
+        self._state = "message"
+        return self._unless(Steps.SILENT_MAIL)
+
+    def recipient(self, event: codec.Recipient) -> bytes:
+        """Note one who receives it."""
+        if len(self._recipients) < MAX_RECIPIENTS:
+            self._recipients.append(event.address)
+        return self._unless(Steps.SILENT_RECIPIENT)
+
+    def header(self, event: codec.Header) -> bytes:
+        """Write the header as it stood in the message."""
+        message = self._message
+        name = event.name.lower()
+        if name in self._ours:
+            message.forged[name] = message.forged.get(name, 0) + 1
+        blank = b"" if Steps.LEADING_SPACE in self._steps else b" "
+        # Folded values have bare line feeds (Postfix and Sendmail alike).
+        value = event.value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        line = b"%b:%b%b\r\n" % (event.name, blank, value)
+        message.headers += line[: message.missing]
+        return self._unless(Steps.SILENT_HEADER)
+
+    def end_of_headers(self, _: codec.EndOfHeaders) -> bytes:
+        """Go on to the body."""
+        return self._unless(Steps.SILENT_END_OF_HEADERS)
+
+    def body(self, event: codec.Body) -> bytes:
+        """Take a piece, or have the rest skipped."""
+        message = self._message
+        message.body += event.data[: message.missing]
+        if not message.missing and Steps.SKIP in self._steps:
+            return codec.SKIP
+        return self._unless(Steps.SILENT_BODY)
+
+    def end(self, event: codec.End) -> Question:
+        """Ask about the message that is whole."""
+        message = self._message
+        message.body += event.data[: message.missing]
+        named = {
+            attribute: self._macros[macro]
+            for macro, attribute in _READ.items()
+            if macro in self._macros
+        }
+        question = Question(
+            envelope=replace(
+                self._envelope, recipients=tuple(self._recipients), **named
+            ),
+            content=b"\r\n".join((message.headers, message.body)),
+            forged=message.forged,
+            actions=self._actions,
+            leading_space=Steps.LEADING_SPACE in self._steps,
+        )
+        self._reset()
+        return question
+
+    def abort(self, _: codec.Abort) -> bytes:
+        """Forget the message, not the client."""
+        self._reset()
+        return b""
+
+    def quit_client(self, _: codec.QuitClient) -> bytes:
+        """Forget the client, not what was negotiated."""
+        self._reset()
+        self._client = Envelope()
+        self._macros = {}
+        return b""
+
+    def quit(self, _: codec.Quit) -> bytes:
+        """End."""
+        self.ended = True
+        return b""
+
+    def other(self, _: codec.Other) -> bytes:
+        """Pass over what was not asked for; older servers send it all the same."""
+        return codec.CONTINUE
+
+    def _reset(self) -> None:
+        self._message = _Message()
+        self._recipients = []
+        # What belongs to a message must not stand for the next one, should the
+        # mail server not say it again.
+        for macro in (_QUEUE_ID, _USER):
+            self._macros.pop(macro, None)
+        self._state = "open"
+
+    def _unless(self, silent: Steps) -> bytes:
+        return b"" if silent in self._steps else codec.CONTINUE
+
+
+_READ: Final = {
+    _QUEUE_ID: "queue_id",
+    _HOST: "host",
+    _PROGRAM: "program",
+    _TLS: "tls",
+    _USER: "user",
+}
+
+_Step = Callable[[Session, Any], bytes | Question]
+
+_ANYWHERE: Final[dict[type[Event], _Step]] = {
+    codec.Macros: Session.macros,
+    codec.Abort: Session.abort,
+    codec.Quit: Session.quit,
+    codec.QuitClient: Session.quit_client,
+    codec.Other: Session.other,
+    # A client may begin anew, with EHLO or MAIL, wherever it stands.
+    codec.Connect: Session.connect,
+    codec.Helo: Session.helo,
+    codec.Mail: Session.mail,
+}
+_GREETING: Final[dict[type[Event], _Step]] = {
+    codec.Negotiate: Session.negotiate,
+    codec.Quit: Session.quit,
+}
+_IN_MESSAGE: Final[dict[type[Event], _Step]] = {
+    codec.Recipient: Session.recipient,
+    codec.Header: Session.header,
+    codec.EndOfHeaders: Session.end_of_headers,
+    codec.Body: Session.body,
+    codec.End: Session.end,
+}
+_TABLE: Final[dict[tuple[State, type[Event]], _Step]] = {
+    **{("greeting", event): step for event, step in _GREETING.items()},
+    **{("open", event): step for event, step in _ANYWHERE.items()},
+    **{
+        ("message", event): step for event, step in {**_ANYWHERE, **_IN_MESSAGE}.items()
+    },
+}
