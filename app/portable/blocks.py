@@ -34,6 +34,13 @@ VERSION: Final = 1
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes of a block's content, at most; as of a sum (`app.storage.sums`)."""
 
+MOST_UNPACKED: Final = 100
+"""Bytes of content for each byte of the file, at most, beyond the first `LARGEST`.
+
+Blocks of 15,000 messages unpack to 1.0 to 2.9 times their size; zlib can make
+1,030 of one.
+"""
+
 _MAGIC: Final = b"POSTBAYES-EXPORT "
 _LONGEST_LINE: Final = 65_536
 _HEAD: Final = struct.Struct("<cII32s")
@@ -125,6 +132,8 @@ class BlockReader:
             raise MalformedExport(_CUT)
         self.header: Final = line.rstrip(b"\n")
         self.content = ""
+        self._packed = 0
+        self._unpacked = 0
 
     def __iter__(self) -> Iterator[Block]:
         """Give the blocks, each checked; the last one is not given.
@@ -162,6 +171,14 @@ class BlockReader:
             msg = (
                 f"block {number} of this export says that it has "
                 f"{max(length, size)} bytes; {LARGEST} are allowed"
+            )
+            raise MalformedExport(msg)
+        self._packed += length
+        self._unpacked += size
+        if self._unpacked > LARGEST + MOST_UNPACKED * self._packed:
+            msg = (
+                f"block {number} of this export unpacks to more than {MOST_UNPACKED} "
+                "times its size, which nothing that was learned does"
             )
             raise MalformedExport(msg)
         content = packed = self._take(length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
+
+
+MOST_FEATURES: Final = 4
+"""Counts of features for each byte of the file, at most.
+
+An id is a hash and takes six bytes; ids of grams and their counts take one to
+two.  A file of zeros would fill a disk with six hundred times its size.
+"""
 
 
 class Group(NamedTuple):
@@ -180,6 +188,12 @@ def survey(
             raise MalformedExport(msg)
         if kind == SUM:
             found.add_sum(*read_sum(content, labels))
+            if found.features > MOST_FEATURES * file.tell():
+                msg = (
+                    f"this export has {found.features:,} counts in {file.tell():,} "
+                    "bytes, which no mail can have taught"
+                )
+                raise MalformedExport(msg)
         elif kind == LEDGER:
             found.add_rows(read_rows(content, labels))
         else:

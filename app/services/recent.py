@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from app.storage import profiles
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow, put_many
 
@@ -82,7 +83,9 @@ class Recent:
             row = ScoredRow.of(observation, time=time)
             rows.setdefault(profile_id, []).append(row)
         with writing(engine) as connection:
-            for profile_id in sorted(rows):
+            # What a profile has scored that was replaced since goes with it.
+            there = {row.id for row in profiles.list_all(connection)}
+            for profile_id in sorted(rows.keys() & there):
                 put_many(connection, profile_id, rows[profile_id])
         with self._lock:
             for key, written in waiting.items():

@@ -42,7 +42,7 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
     Returns
     -------
     int
-        Rows folded; 0 once all are.
+        Rows folded; 0 once all are, or the profile is gone.
 
     Raises
     ------
@@ -57,7 +57,9 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
         select(tables.fold.c.folded_revision)
         .where(tables.fold.c.profile_id == profile.id)
         .with_for_update()
-    ).scalar_one()
+    ).scalar_one_or_none()
+    if folded is None:
+        return 0
     rows = rows_after(connection, profile.id, revision=folded, limit=limit)
     if not rows:
         return 0
@@ -80,13 +82,16 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
 
 
 def folded_revision(connection: Connection, profile_id: int) -> int:
-    """Return the revision up to which the count tables hold the ledger."""
-    revision: int = connection.execute(
+    """Return the revision up to which the count tables hold the ledger.
+
+    It is 0 where the profile is gone, since nothing of it is left to hold.
+    """
+    revision: int | None = connection.execute(
         select(tables.fold.c.folded_revision).where(
             tables.fold.c.profile_id == profile_id
         )
-    ).scalar_one()
-    return revision
+    ).scalar_one_or_none()
+    return revision or 0
 
 
 def _note_names(

@@ -138,3 +138,10 @@ def test_a_block_that_no_reader_takes_is_not_written(monkeypatch):
     monkeypatch.setattr(blocks, "LARGEST", 10)
     with pytest.raises(MalformedExport, match="too large"):
         written([(b"S", b"x" * 11)])
+
+
+def test_many_blocks_are_no_bomb_either(monkeypatch):
+    """What each of them may unpack to, all of them together may not."""
+    monkeypatch.setattr(blocks, "LARGEST", 100_000)
+    with pytest.raises(MalformedExport, match="100 times its size"):
+        read(written([(b"S", bytes(100_000))] * 3))

@@ -28,16 +28,20 @@ from app.portable.parts import (
 )
 from app.portable.survey import survey
 from app.services.live import LiveProfiles
+from app.services.maintenance import Upkeep
+from app.services.recent import Recent
 from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
+from app.storage.fold import fold
 from app.storage.migrate import migrate
 from app.storage.state import load
 from tests import postgres
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    digest,
     new_profile,
     observed,
     on_sqlite,
@@ -431,6 +435,20 @@ def test_counts_that_nobody_exported_are_refused(engine, block, said):
         imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
 
 
+@on_sqlite
+def test_counts_that_no_mail_can_have_taught_are_refused(engine):
+    """A few bytes of zeros must not fill the disk with counts."""
+    n = 300_000
+    ones = np.zeros((n, 2), np.int64)
+    ones[:, 0] = 1
+    counts = FeatureCounts(np.array([1, 0]), np.arange(n), ones, ones)
+    block = SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
+    data = exported(engine, taught_profile(engine))
+
+    with pytest.raises(MalformedExport, match="no mail can have taught"):
+        imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
 def changed_row(**values):
     """Return a change of the last row of a ledger."""
 
@@ -621,3 +639,26 @@ def test_a_service_notices_that_a_profile_was_replaced(engine):
     assert live.get(profile.name).snapshot.revision == 5
     assert live.get(other.name).snapshot.revision == 5
     assert live.get(other.name).snapshot.messages.tolist() == [1, 3]
+
+
+def test_a_service_goes_on_while_a_profile_is_replaced(engine):
+    """What it holds of the old one is dropped, and hinders nothing."""
+    profile = taught_profile(engine)
+    other = new_profile(engine)
+    data = exported(engine, profile)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    recent = Recent(store_words=True)
+    upkeep = Upkeep(
+        engine, live, recent, scored_days=1, scored_rows=9, clock=lambda: MARCH
+    )
+    teach(engine, other, taught("old", "ham", {"casino": 1}))
+    recent.add(other.id, observed("seen", {"x": 1}), MARCH)
+    live.refresh()
+    imported(engine, data, other.name, instead=True)
+
+    with writing(engine) as connection:
+        assert fold(connection, other, limit=9) == 0
+    assert upkeep() is False
+    assert recent.get(other.id, digest("seen")) is None
+    assert rows_of(engine, tables.scored, other) == []
