@@ -26,6 +26,17 @@ _SEPARATOR: Final = re.compile(
     rb"From (?:-?\s*\Z|.{0,900}?\b\d\d?:\d\d.{0,40}?\b\d{4}\b)"
 )
 
+# What exports and scripts write instead: the sender alone, or a date that is not
+# of asctime() (RFC 5322, ISO 8601).  Sentences look so too, so that a header has
+# to follow.
+_LOOSE: Final = re.compile(
+    rb"From (?:[^\s@]{1,300}@[^\s@]{1,300}\s*\Z"
+    rb"|[^\s@]{1,300}@.{0,300}?\b\d{4}\b.{0,40}?[ T]\d\d?:\d\d)"
+)
+_HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:")
+# Editors on Windows put it before the first line.
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
 # Lines of any length are taken in pieces of this size.  Unit: bytes.
 _PIECE: Final = 65_536
 
@@ -40,7 +51,8 @@ def is_mbox(path: Path) -> bool:
     """
     try:
         with path.open("rb") as file:
-            return _SEPARATOR.match(file.readline(_PIECE)) is not None
+            first = file.readline(_PIECE).removeprefix(_BYTE_ORDER_MARK)
+            return _separates(first, file.readline(_PIECE))
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -83,8 +95,12 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
     """Yield the messages of an mbox; empty ones are left out."""
     message = bytearray()
     line_starts = after_blank = True
-    while piece := file.readline(_PIECE):
-        if line_starts and after_blank and _SEPARATOR.match(piece):
+    piece = file.readline(_PIECE)
+    following = file.readline(_PIECE)
+    if _separates(piece.removeprefix(_BYTE_ORDER_MARK), following):
+        piece = piece.removeprefix(_BYTE_ORDER_MARK)
+    while piece:
+        if line_starts and after_blank and _separates(piece, following):
             yield from _whole(message)
             message = bytearray()
             after_blank = False
@@ -92,7 +108,15 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
             message += piece[: max(0, ENTRY_LIMIT - len(message))]
             after_blank = line_starts and piece in {b"\n", b"\r\n"}
         line_starts = piece.endswith(b"\n")
+        piece, following = following, file.readline(_PIECE)
     yield from _whole(message)
+
+
+def _separates(line: bytes, following: bytes) -> bool:
+    """Return whether a line stands between two messages."""
+    if _SEPARATOR.match(line):
+        return True
+    return bool(_LOOSE.match(line) and _HEADER.match(following))
 
 
 def _whole(message: bytearray) -> Iterator[bytes]:

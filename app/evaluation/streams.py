@@ -2,13 +2,14 @@
 
 What a path holds is told by what is there, not by its name: a folder with
 `cur` and `new` is a Maildir, a file that begins with a `From ` line and a date
-is an mbox, any other file is one message.  An index says more than its path
+is an mbox, any other file is one message.  Archives are refused: as one message
+they would teach their bytes, and nobody means that.  An index says more than its path
 could, and is asked for by name (`app.evaluation.index`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.errors import UnreadableSource
 from app.evaluation.entry import list_folder, read_entry, unreadable
@@ -20,6 +21,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.evaluation.entry import Entry
+
+# First bytes, by the formats' own specifications; those of a tar's first entry
+# stand at byte 257 (POSIX.1-1988, ustar).
+_ARCHIVES: Final = (
+    (0, b"PK\x03\x04", "zip"),
+    (0, b"\x1f\x8b\x08", "gzip"),
+    (0, b"BZh91AY&SY", "bzip2"),
+    (0, b"\xfd7zXZ\x00", "xz"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd"),
+    (0, b"7z\xbc\xaf\x27\x1c", "7z"),
+    (0, b"Rar!\x1a\x07", "rar"),
+    (257, b"ustar", "tar"),
+)
 
 
 def read_path(
@@ -69,6 +83,10 @@ def _read_file(path: Path, *, label: str | None) -> Iterator[Entry]:
         yield from read_mbox(path, label=label)
         return
     entry = read_entry(path, label=label)
+    for at, magic, kind in _ARCHIVES:
+        if entry.raw.startswith(magic, at):
+            msg = f"cannot read {path}: it is a {kind} archive; unpack it first"
+            raise UnreadableSource(msg)
     if entry.raw:
         yield entry
 

@@ -124,6 +124,48 @@ def test_a_sentence_does_not_end_a_message(line):
     assert [message] == read(SEPARATOR + message)
 
 
+@pytest.mark.parametrize(
+    "separator",
+    [
+        b"From anna@example.org\n",
+        b"From anna@example.org\r\n",
+        b"From anna@example.org Mon, 17 Sep 2001 08:00:00 +0000\n",
+        b"From anna@example.org 2001-09-17 08:00:00\n",
+        b"From anna@example.org 2001-09-17T08:00:00Z\n",
+    ],
+)
+def test_separators_without_a_date_of_asctime_are_known(separator):
+    """Scripts and exports write them; a header follows."""
+    content = separator + b"A: 1\n\n" + separator + b"A: 2\n"
+
+    assert [b"A: 1\n", b"A: 2\n"] == read(content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"From anna@example.org\n",
+        b"From anna@example.org I heard in 2001 at 8:00\n",
+        b"From bob we heard in 2001 at 8:00\nNote: this\n",
+    ],
+)
+def test_a_line_without_a_header_after_it_does_not_end_a_message(line):
+    """Nor does a sentence without an address, whatever comes next."""
+    message = b"Subject: hello\n\n" + line + b"she said\n"
+
+    assert [message] == read(SEPARATOR + message)
+
+
+def test_a_byte_order_mark_before_the_first_line_is_left_out(tmp_path):
+    """It hides the first separator from nobody; in a message it stays."""
+    path = tmp_path / "box"
+    path.write_bytes(b"\xef\xbb\xbf" + (SEPARATOR + b"A: 1\n\n") * 2)
+
+    assert is_mbox(path)
+    assert [b"A: 1\n", b"A: 1\n"] == [e.raw for e in read_mbox(path, label=None)]
+    assert [b"\xef\xbb\xbfA: 1\n"] == read(b"\xef\xbb\xbfA: 1\n")
+
+
 def test_a_separator_needs_an_empty_line_before_it():
     """A forwarded `From ` line inside a paragraph stays where it is."""
     message = b"Subject: hello\n\nShe wrote:\n" + SEPARATOR

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 
 import pytest
@@ -117,3 +120,22 @@ def test_messages_are_read_when_they_are_asked_for(tmp_path):
     (tmp_path / "2").write_bytes(b"changed")
 
     assert [b"one", b"changed"] == [first.raw, next(stream).raw]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04" + bytes(30), "zip"),
+        (gzip.compress(SEPARATOR), "gzip"),
+        (bz2.compress(SEPARATOR), "bzip2"),
+        (lzma.compress(SEPARATOR), "xz"),
+        (bytes(257) + b"ustar\x0000", "tar"),
+    ],
+)
+def test_an_archive_is_refused(tmp_path, content, kind):
+    """Learned as one message it would teach compressed bytes."""
+    path = tmp_path / "box"
+    path.write_bytes(content)
+
+    with pytest.raises(UnreadableSource, match=f"box: it is a {kind} archive; unpack"):
+        labels_and_contents(tmp_path)
