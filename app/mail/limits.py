@@ -12,8 +12,8 @@ from typing import Final
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a message that are parsed.
 
-Precedent: spamc passes messages over 500 kB by unscanned; rspamd takes 50 MB
-and looks at 1 MB of each part.  The text of nearly all mail comes before its
+Precedent: spamc passes messages over 500 kB by unscanned (spamc.pod, -s);
+rspamd takes 50 MB (cfg_utils, DEFAULT_MAX_MESSAGE).  The text of nearly all mail comes before its
 large attachments, so what is cut is the end of an attachment.
 """
 
@@ -27,21 +27,24 @@ MAX_LINES: Final = 65_536
 MAX_DEPTH: Final = 30
 """Multiparts and messages around a part.
 
-Precedent: Sendmail's MAXMIMENESTING of 20, Postfix's mime_nesting_limit of 100.
+Precedent: Sendmail's MAXMIMENESTING of 20 (conf.h), Postfix's
+mime_nesting_limit of 100 (mail_params.h).
 The standard parser recurses at each level, and Python's stack allows 1,000.
 """
 
 MAX_PARTS: Final = 1_000
 """Leaves and containers of the MIME tree.
 
-Precedent: Go's mime/multipart stops at 1,000 parts (CVE-2023-24536).
+Precedent: Haraka's mime_parts of 1,000 (connection.ini), and Go's
+multipartmaxparts of 1,000 (mime/multipart/formdata.go).
 """
 
 MAX_HEADERS: Final = 1_000
 """Header fields of one message or part.
 
-Precedent: Haraka's max_header_lines of 1,000; Exim and Postfix bound the bytes
-(1 MiB, 100 kB).
+Precedent: Haraka's max_lines of 1,000 in a header (connection.ini); Exim bounds
+the bytes of all (HEADER_MAXSIZE, 1 MiB), Postfix those of each
+(header_size_limit, 100 kB).
 """
 
 MAX_HEADER_CHARS: Final = 10_000
@@ -54,19 +57,21 @@ MAX_PARAMETERS_CHARS: Final = 2_000
 """Characters of a Content-Type or Content-Disposition that are looked at.
 
 Precedent: Postfix's header_size_limit allows 102,400 for a whole header;
-Sendmail's MaxMimeHeaderLength recommends 256 per parameter.
+Sendmail's MaxMimeHeaderLength is off by default, and 256 with 128 for each
+parameter where it is set (OpenBSD's configurations).
 """
 
 MAX_TEXT_CHARS: Final = 200_000
 """Characters of text that the message's texts may have together.
 
-Precedent: SpamAssassin's body_part_scan_size of 50,000 for each part.
+Precedent: SpamAssassin's body_part_scan_size of 50,000 for each part
+(Mail::SpamAssassin::Conf).
 """
 
 MAX_HTML_CHARS: Final = 500_000
 """Characters of one HTML part that are parsed.
 
-Precedent: SpamAssassin's rawbody_part_scan_size of 500,000.
+Precedent: SpamAssassin's rawbody_part_scan_size of 500,000, in the same place.
 """
 
 MAX_HTML_TREE_CHARS: Final = 128 * 1024
@@ -74,7 +79,8 @@ MAX_HTML_TREE_CHARS: Final = 128 * 1024
 
 The parser compares each attribute with all others of its tag: 70,000 in one tag
 take 6 s, as many as fit in here 1 s (lexbor in selectolax 1.0).
-Precedent: Gmail clips messages at 102 kB, so that honest senders stay below.
+Precedent: Gmail clips HTML at about 102 kB (as senders report: no document of
+its own says so), so that newsletters stay below.
 """
 
 MAX_HTML_TAGS: Final = 5_000
@@ -100,7 +106,7 @@ MAX_ANCESTORS: Final = 30
 MAX_MEMBERS: Final = 200
 """Names of an archive that are listed.
 
-Precedent: ClamAV's MaxFiles of 10,000, to be unpacked; here names alone, and
+Precedent: ClamAV's MaxFiles of 10,000 (default.h), to be unpacked; here names alone, and
 an archive by mail has a handful.
 """
 
