@@ -13,8 +13,8 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a message that are parsed.
 
 Precedent: spamc passes messages over 500 kB by unscanned (spamc.pod, -s);
-rspamd takes 50 MB (cfg_utils, DEFAULT_MAX_MESSAGE).  The text of nearly all mail comes before its
-large attachments, so what is cut is the end of an attachment.
+rspamd takes 50 MB (cfg_utils, DEFAULT_MAX_MESSAGE).  The text of nearly all mail
+comes before its large attachments, so what is cut is the end of an attachment.
 """
 
 MAX_LINES: Final = 65_536
@@ -106,8 +106,8 @@ MAX_ANCESTORS: Final = 30
 MAX_MEMBERS: Final = 200
 """Names of an archive that are listed.
 
-Precedent: ClamAV's MaxFiles of 10,000 (default.h), to be unpacked; here names alone, and
-an archive by mail has a handful.
+Precedent: ClamAV's MaxFiles of 10,000 (default.h), to be unpacked; here names
+alone, and an archive by mail has a handful.
 """
 
 MAX_MEMBER_NAME_BYTES: Final = 200
