@@ -74,6 +74,16 @@ def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
     ]
 
 
+def test_the_stages_are_compared_with_both_readings_of_the_yardstick(tmp_path):
+    """Twice two rows of ratios for the views as shipped, and for all."""
+    index = write_stream(tmp_path / "stream", 3)
+    printed = run("speed/stages.py", "--index", str(index)).splitlines()
+
+    assert printed[0].startswith("3 messages")
+    assert 4 == sum(row.startswith("bytes to ") and " / " in row for row in printed)
+    assert 4 == sum("of one and the same message" in row for row in printed)
+
+
 @pytest.mark.parametrize(
     ("program", "arguments", "sentence"),
     [
