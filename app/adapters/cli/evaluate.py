@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from app.adapters.cli.chosen import chosen_plan, chosen_sources
 from app.adapters.cli.configurations import configurations
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.figures import Figures
-from app.errors import InvalidInput, UnreadableSource
+from app.errors import UnreadableSource
 from app.evaluation.comparison import compare
 from app.evaluation.experiment import Experiment, Protocol
-from app.evaluation.plan import Folds, Online, TrainFirst
 from app.evaluation.report_page.page import Document, page
 from app.evaluation.report_page.reasons import named
-from app.evaluation.source import FolderSource, IndexSource
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from app.evaluation.comparison import Comparison
-    from app.evaluation.plan import Plan
     from app.evaluation.run import Run
-    from app.evaluation.source import Source
-    from app.settings import Settings
 
 MOST_PROCESSES: Final = 256
 
@@ -159,7 +155,7 @@ def evaluate(
     nothing.
     """
     settings = load_settings()
-    plan = _plan(
+    plan = chosen_plan(
         folds=folds,
         train_first=train_first,
         delay=delay,
@@ -168,7 +164,7 @@ def evaluate(
         shuffle=shuffle,
     )
     experiment = Experiment(
-        sources=_sources(index or [], ham or [], spam or [], limit, settings),
+        sources=chosen_sources(index or [], ham or [], spam or [], limit, settings),
         configurations=configurations(settings, trial or []),
         protocol=Protocol(plan=plan, shuffle=shuffle, noise=noise, seed=seed),
     )
@@ -206,87 +202,6 @@ def evaluate(
     figures.show(OUT)
     if report is not None:
         OUT.print(f"The diagrams are in {report}", markup=False)
-
-
-def _plan(
-    *,
-    folds: int | None,
-    train_first: int | None,
-    delay: int | None,
-    first: int | None,
-    share: float | None,
-    shuffle: int | None,
-) -> Plan:
-    """Return the plan that the options ask for.
-
-    Raises
-    ------
-    InvalidInput
-        If they ask for two that contradict each other.
-    """
-    feedback = [
-        name
-        for name, value in (
-            ("--delay", delay),
-            ("--feedback-first", first),
-            ("--feedback-share", share),
-        )
-        if value is not None
-    ]
-    batch = "--folds" if folds is not None else "--train-first"
-    if folds is not None and train_first is not None:
-        msg = "give --folds or --train-first, not both: each says what is learned"
-        raise InvalidInput(msg)
-    if feedback and (folds is not None or train_first is not None):
-        msg = (
-            f"{feedback[0]} is about users who answer as mail arrives; with {batch} "
-            "everything is learned beforehand. Leave one of the two out"
-        )
-        raise InvalidInput(msg)
-    if folds is not None and shuffle is not None:
-        msg = "folds are dealt by chance already: leave --shuffle out, or vary --seed"
-        raise InvalidInput(msg)
-    if folds is not None:
-        return Folds(folds=folds)
-    if train_first is not None:
-        return TrainFirst(messages=train_first)
-    return Online(delay=delay or 0, first=first, share=1.0 if share is None else share)
-
-
-def _sources(
-    indexes: Sequence[Path],
-    ham: Sequence[Path],
-    spam: Sequence[Path],
-    limit: int | None,
-    settings: Settings,
-) -> list[Source]:
-    """Return the streams that the options name.
-
-    Raises
-    ------
-    InvalidInput
-        If they name none, or two kinds.
-    """
-    if bool(indexes) == bool(ham or spam):
-        msg = (
-            "say which mail: --ham PATH and --spam PATH, or --index FILE, which says "
-            "what each message is"
-        )
-        raise InvalidInput(msg)
-    if indexes:
-        return [IndexSource(index=index, limit=limit) for index in indexes]
-    if limit is not None:
-        msg = "--limit takes the first of an index; leave it out with --ham and --spam"
-        raise InvalidInput(msg)
-    wanted = [label for label in settings.labels if label not in settings.spam_labels]
-    return [
-        FolderSource(
-            ham=tuple(ham),
-            spam=tuple(spam),
-            ham_label=wanted[0],
-            spam_label=settings.spam_labels[0],
-        )
-    ]
 
 
 def _stage(bar: Progress, name: str, steps: int) -> Callable[[int], object]:

@@ -1,38 +1,29 @@
-"""What is drawn of the runs on one stream?"""
+"""What is drawn of the runs on one stream? Thresholds, and the course of time."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.evaluation.calibration import reliability
 from app.evaluation.curves import error_over_time, learning_curve, roc
 from app.evaluation.metrics import spam_missed_at
-from app.evaluation.report_page.scales import Linear, Logarithmic, Logit, written
-from app.evaluation.report_page.svg import Axis, Plot, legend
-from app.evaluation.report_page.tables import number, numbers, table
+from app.evaluation.report_page.frame import figure, series
+from app.evaluation.report_page.scales import Linear, Logarithmic, written
+from app.evaluation.report_page.svg import Axis, Plot
+from app.evaluation.report_page.tables import number, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from app.evaluation.run import Run
-
-SERIES: Final = 6
-"""Lines that can be told apart; the classes repeat after them."""
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""
 
 _WINDOW: Final = 500
 """Messages of a side that errors are averaged over, where there are enough."""
-
-_BARS: Final = 40
-_NARROWEST: Final = 1e-9
 
 
 def roc_figure(runs: Sequence[Run]) -> str:
@@ -60,11 +51,11 @@ def roc_figure(runs: Sequence[Run]) -> str:
         )
         report = run.report()
         lines += [
-            plot.steps(points, class_=_class(at)),
+            plot.steps(points, class_=series(at)),
             plot.dot(
                 report.ham_lost_pct or 0.0,
                 report.spam_missed_pct or 0.0,
-                class_=_class(at),
+                class_=series(at),
                 says=f"{run.configuration}: as it decides",
             ),
         ]
@@ -78,7 +69,7 @@ def roc_figure(runs: Sequence[Run]) -> str:
         )
         for run in runs
     ]
-    return _figure(
+    return figure(
         "What each threshold costs",
         "Down and to the left is better; the dot is where the filter decides.",
         plot.drawn(
@@ -131,7 +122,7 @@ def time_figure(runs: Sequence[Run]) -> str:
         )
         for at in _some(len(shown))
     ]
-    return _figure(
+    return figure(
         "Errors over time",
         f"Among the last {window:,} messages of each kind"
         + (f" ({run.configuration})." if len(runs) > 1 else "."),
@@ -168,7 +159,7 @@ def learning_figure(runs: Sequence[Run]) -> str:
                 None if value is None else (moment, value)
                 for moment, value in zip(course.messages, course.values, strict=True)
             ),
-            class_=_class(at),
+            class_=series(at),
         )
         for at, course in enumerate(courses)
     ]
@@ -176,7 +167,7 @@ def learning_figure(runs: Sequence[Run]) -> str:
         (f"{moments[at]:,}", *(number(course.values[at]) for course in courses))
         for at in _some(len(moments))
     ]
-    return _figure(
+    return figure(
         "Learning curve",
         "How well all mail so far is told apart; lower is better.",
         plot.drawn(
@@ -195,169 +186,8 @@ def learning_figure(runs: Sequence[Run]) -> str:
     )
 
 
-def reliability_figure(run: Run, whose: str) -> str:
-    """Return the share of spam against the probability that was promised."""
-    bins = reliability(run.is_spam, run.probability)
-    scale = Logit()
-    plot = Plot(
-        x=Axis(scale=scale, title="probability of spam that was said, per cent"),
-        y=Axis(scale=scale, title="spam that there was, per cent"),
-    )
-    marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
-    rows = []
-    for each in bins:
-        low, high = wilson(each.spam, each.messages)
-        share, mean = 100 * each.share, 100 * each.mean
-        says = f"{mean:.2f} % said, {share:.2f} % spam of {each.messages:,}"
-        marks += [
-            plot.upright(mean, 100 * low, 100 * high, class_="interval"),
-            plot.dot(mean, share, class_=_class(0), says=says),
-        ]
-        rows.append(
-            (
-                f"{100 * each.low:.2f} to {100 * each.high:.2f}",
-                number(mean, 2),
-                number(share, 2),
-                f"{100 * low:.2f} to {100 * high:.2f}",
-                number(each.messages),
-            )
-        )
-    return _figure(
-        f"Does the probability mean what it says?{whose}",
-        "On the dashed line it does; the bars are 95 % intervals.",
-        plot.drawn(
-            *marks,
-            title="Reliability diagram",
-            description="The share of spam in groups of messages of like probability, "
-            "against that probability, both on log-odds scales.",
-        ),
-        [],
-        table(
-            "Groups of equally many messages, in per cent",
-            ("probability", "mean", "spam", "95 % interval", "messages"),
-            rows,
-            text=1,
-        ),
-    )
-
-
-def histogram_figure(run: Run, whose: str) -> str:
-    """Return how many ham and how many spam have which score."""
-    scores, gold = run.log_odds, run.is_spam
-    finite = scores[np.isfinite(scores)]
-    edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0
-    edges = np.linspace(-max(edge, 1.0), max(edge, 1.0), _BARS + 1)
-    ham, spam = (_counts(scores[side], edges) for side in (~gold, gold))
-    top = max(10.0, float(max(ham.max(), spam.max())))
-    rule = run.specification.verdict
-    panels = []
-    for name, class_, counts in (("ham", "ham", ham), ("spam", "spam", spam)):
-        plot = Plot(
-            x=Axis(
-                scale=Linear(edges[0], edges[-1]),
-                title="log-odds of spam, nats" if class_ == "spam" else "",
-            ),
-            y=Axis(scale=Logarithmic(0.5, top, zero=True), title=name),
-            height=200,
-        )
-        panels.append(
-            plot.drawn(
-                *(
-                    plot.bar(low, high, count, class_=class_)
-                    for low, high, count in zip(
-                        edges.tolist(),
-                        edges[1:].tolist(),
-                        counts.tolist(),
-                        strict=False,
-                    )
-                    if count
-                ),
-                *(
-                    plot.upright(at, 0, top, class_="threshold")
-                    for at in (rule.ham_threshold, rule.spam_threshold)
-                ),
-                *(
-                    (
-                        plot.note(rule.ham_threshold, "ham", side="left"),
-                        plot.note(rule.spam_threshold, "spam", side="right"),
-                    )
-                    if class_ == "ham"
-                    else ()
-                ),
-                title=f"Scores of the {name}",
-                description=f"How many {name} have which log-odds, on a logarithmic "
-                "scale.",
-            )
-        )
-    rows = [
-        (f"{low:+.1f} to {high:+.1f}", f"{h:,}", f"{s:,}")
-        for low, high, h, s in zip(
-            edges.tolist(),
-            edges[1:].tolist(),
-            ham.tolist(),
-            spam.tolist(),
-            strict=False,
-        )
-        if h or s
-    ]
-    return _figure(
-        f"Scores{whose}",
-        "Where it decides ham and spam is marked; between the two it is unsure.",
-        "".join(panels),
-        [],
-        table("Messages by score", ("log-odds", "ham", "spam"), rows, text=1),
-    )
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share.
-
-    References
-    ----------
-    .. [1] E. B. Wilson, "Probable inference, the law of succession, and
-       statistical inference", *Journal of the American Statistical
-       Association* 22, 1927, 209-212.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in wilson(0, 100)]
-    [0.0, 0.037]
-    """
-    z = 1.959964
-    share = successes / trials
-    middle = share + z * z / (2 * trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
-    whole = 1 + z * z / trials
-    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
-
-
-def _counts(
-    scores: NDArray[np.float64], edges: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Return the messages in each bar; those beyond the ends are in the last ones."""
-    inside = np.clip(scores, edges[0], edges[-1] - _NARROWEST)
-    return np.histogram(inside, edges)[0].astype(np.int64)
-
-
-def _figure(
-    heading: str,
-    says: str,
-    drawing: str,
-    names: Sequence[tuple[str, str]],
-    numbers_table: str,
-) -> str:
-    return (
-        f"<figure><h3>{escape(heading)}</h3><p>{escape(says)}</p>"
-        f"{legend(names)}{drawing}{numbers(numbers_table)}</figure>"
-    )
-
-
 def _names(runs: Iterable[Run]) -> list[tuple[str, str]]:
-    return [(run.configuration, _class(at)) for at, run in enumerate(runs)]
-
-
-def _class(at: int) -> str:
-    return f"s{at % SERIES}"
+    return [(run.configuration, series(at)) for at, run in enumerate(runs)]
 
 
 def _some(length: int) -> list[int]:

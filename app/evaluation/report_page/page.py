@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from app import __version__
 from app.evaluation.bootstrap import interval, lam_replicates, roca_interval_pct
-from app.evaluation.report_page.figures import (
+from app.evaluation.report_page.distributions import (
     histogram_figure,
-    learning_figure,
     reliability_figure,
+)
+from app.evaluation.report_page.figures import (
+    learning_figure,
     roc_figure,
     time_figure,
 )
