@@ -1,0 +1,1 @@
+"""Programs that measure, on mail of your own."""
