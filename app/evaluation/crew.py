@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -63,6 +63,7 @@ def carry_out(
     # says that nobody waits any more, and integers are written in one piece.
     shared = context.RawArray("q", len(tasks) + 1)
     told = 0
+    others = set(active_children())
     crew = ProcessPoolExecutor(
         min(processes, len(tasks)),
         mp_context=context,
@@ -70,11 +71,16 @@ def carry_out(
         initargs=(shared,),
     )
     waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
+    members = set(active_children()) - others
     try:
         while waiting:
             finished, waiting = wait(
                 waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
             )
+            # Trap: the executor does not watch a process that it started after
+            # its own thread last looked, and then waits for it for ever.
+            if any(member.exitcode for member in members):
+                raise BrokenProcessPool  # noqa: TRY301  as the executor does
             now = sum(shared[: len(tasks)])
             advance(now - told)
             told = now
