@@ -10,6 +10,7 @@ from app.classifier.score import Verdict, score
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import observe
+from app.services.marked import is_same_message, marked_ids
 from app.storage import ledger, scored
 from app.storage.engine import reading
 from app.storage.teaching import Teaching
@@ -94,6 +95,9 @@ class Feedback:
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
 
+        Where its headers name the id under which it was scored, it is learned
+        as it was scored, whatever mail servers have changed since.
+
         Raises
         ------
         UnknownProfile, UnknownLabel, EmptyMessage
@@ -104,6 +108,7 @@ class Feedback:
         live = self._live.get(profile)
         require_label(live, label)
         observation = observe(raw, live.snapshot.specification.views)
+        observation = self._as_scored(live, raw, observation)
         return self._learn(live, observation, label, source)
 
     def teach_by_id(
@@ -204,6 +209,19 @@ class Feedback:
             before=before,
             labels=live.row.labels,
         )
+
+    def _as_scored(
+        self, live: LiveProfile, raw: bytes, arrived: Observation
+    ) -> Observation:
+        """Return what was scored of a message, if its headers say which it was."""
+        for digest in marked_ids(raw):
+            try:
+                scored_then = self._recall(live, digest)
+            except UnknownMessage:
+                continue
+            if is_same_message(scored_then, arrived):
+                return scored_then
+        return arrived
 
     def _recall(self, live: LiveProfile, digest: bytes) -> Observation:
         """Return what was seen of a message when it was scored or taught."""
