@@ -15,7 +15,7 @@ cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
 .DEFAULT_GOAL := help
 # Half an environment (no ensurepip, say) must not look like a whole one.
 .DELETE_ON_ERROR:
-.PHONY: help run test check format lint types imports spelling docs accuracy speed lock image clean
+.PHONY: help run test check format lint types imports spelling docs accuracy speed demo-mail lock image clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ accuracy: $(VENV)/.run  ## evaluate on CORPORA=folder (one folder with an `index
 
 speed: $(VENV)/.run  ## measure latency and throughput on INDEX=file (a TREC-style index)
 	$(bin)/python benchmarks/http_latency.py --index $(or $(INDEX),$(error say which mail to send: make speed INDEX=file))
+
+demo-mail: $(VENV)/.dev  ## a real Postfix and Dovecot on loopback: mail is marked, filed and taught; needs root
+	$(bin)/python scripts/demo-mail
 
 lock: ## choose the versions in requirements/ anew; needs uv
 	$(UV) pip compile $(lock_options) --extra postgres --group build \

@@ -367,33 +367,33 @@ def test_postbayes_mark_passes_mail_on_when_the_service_is_away(scripts):
     assert (0, spam(1)) == scripts("postbayes-mark", stdin=spam(1), away=True)
 
 
-def test_postbayes_postfix_gives_the_marked_message_back(service, scripts):
-    """The program gets sender, recipients and the message; its exit code is kept."""
-    sendmail = service.folder / "sendmail"
-    sendmail.write_text('#!/bin/sh\necho "$@"; cat; exit 75\n')
-    sendmail.chmod(0o755)
+def test_postbayes_teach_returns_at_once_and_teaches(service, scripts):
+    """A feedback is in the ledger with its source, soon after the script is done."""
+    long = "somebody" * 10
 
-    code, out = scripts(
-        "postbayes-postfix",
-        *("bob@example.org", "ann@example.org", "carl@example.org"),
-        stdin=spam(50),
-        MARK=str(service.folder / "postbayes-mark"),
-        SENDMAIL=str(sendmail),
-    )
-
-    words = b"-G -i -f bob@example.org -- ann@example.org carl@example.org\n"
-    assert (75, words + b"X-Postbayes: spam\n" + spam(50)) == (code, out)
+    assert (0, b"") == scripts("postbayes-teach", "ham", "a b&c", stdin=ham(60))
+    wait_for_rows(service, 11)
+    assert (0, b"") == scripts("postbayes-teach", "ham", long, stdin=ham(61))
+    assert [("ham", long[:64]), ("ham", "a b&c")] == wait_for_rows(service, 12)
 
 
-def test_postbayes_teach_teaches_or_fails(service, scripts):
-    """A feedback is in the ledger with its source, or the exit code says not."""
-    answer = (0, b"")
-
-    assert answer == scripts("postbayes-teach", "ham", "a b&c", stdin=ham(60))
-    assert 0 != scripts("postbayes-teach", "junk", stdin=ham(61))[0]
+def wait_for_rows(service, revision):
+    """Return the labels and sources of the newest rows, once there are so many."""
+    newest = "SELECT revision, label, source FROM ledger ORDER BY revision DESC LIMIT 2"
     with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
-        last = "SELECT revision, label, source FROM ledger ORDER BY revision DESC"
-        assert (11, "ham", "a b&c") == database.execute(last).fetchone()
+        while (rows := database.execute(newest).fetchall())[0][0] < revision:
+            pass
+    return [row[1:] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in sorted((ROOT / "deploy").rglob("*")) if p.is_file()], ids=named
+)
+def test_what_is_deployed_is_what_the_page_shows(path):
+    """The files to copy stand on the page as they are, and are what the tests run."""
+    shown = BLOCK.findall(text(DOCS / "connecting.md"))
+
+    assert text(path) in [body for _, body in shown]
 
 
 def test_commands_of_the_connecting_page_run(service):

@@ -1,0 +1,5 @@
+require ["vnd.dovecot.pipe", "copy", "imapsieve", "environment", "variables"];
+if environment :matches "imap.user" "*" {
+    set "user" "${1}";
+}
+pipe :copy :try "postbayes-teach" ["spam", "${user}"];

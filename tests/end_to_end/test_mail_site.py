@@ -1,0 +1,213 @@
+"""A real Postfix and a real Dovecot: mail comes in, is marked, filed and taught."""
+
+from __future__ import annotations
+
+import os
+import smtplib
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+
+from tests import mail_site
+from tests.end_to_end.conftest import PATIENCE, Service
+from tests.messages import ham, spam
+
+ANN = f"ann@{mail_site.DOMAIN}"
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """A folder of this module; the service's database is in it."""
+    with mail_site.open_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def service(folder):
+    """A service with its milter open, that has learned more than the tests change."""
+    service = Service(f"sqlite:///{folder}/postbayes.db", folder)
+    service.milter = service.open_door("milter")
+    service.start()
+    for n in range(24):
+        service.teach(ham(n), "ham")
+        service.teach(spam(n), "spam")
+    yield service
+    service.client.close()
+    if service.process.poll() is None:
+        service.kill()
+
+
+@pytest.fixture(scope="module")
+def site(service):
+    """Postfix and Dovecot beside it."""
+    reason = mail_site.missing()
+    if reason is not None:
+        if os.environ.get(mail_site.REQUIRE) == "1":
+            pytest.fail(f"{reason}, but {mail_site.REQUIRE}=1")
+        pytest.skip(f"{reason}: not tested")
+    url = f"http://127.0.0.1:{service.port}"
+    milter = f"inet:127.0.0.1:{service.milter}"
+    with mail_site.mail_site(milter=milter, url=url) as site:
+        yield site
+
+
+@pytest.fixture
+def mailbox(site):
+    """Ann's mail, over IMAP."""
+    with mail_site.Mailbox(site, ANN) as mailbox:
+        yield mailbox
+
+
+def learned(service):
+    """Return how many messages of each label are learned."""
+    return service.client.get("/profiles/default").json()["messages"]
+
+
+def until(service, expected):
+    """Wait until so much is learned; teaching goes on in the background."""
+    deadline = time.monotonic() + PATIENCE
+    while learned(service) != expected:
+        assert time.monotonic() < deadline, (learned(service), expected)
+        time.sleep(0.02)
+
+
+def more(service, **numbers):
+    """Return what will be learned once so many messages are added."""
+    return {
+        label: number + numbers.get(label, 0)
+        for label, number in learned(service).items()
+    }
+
+
+def test_spam_goes_to_junk_and_ham_to_the_inbox(service, mailbox):
+    """Each has the headers of its verdict once, and what was forged is gone."""
+    forged = b"X-Postbayes: ham\nX-Spam-Flag: NO\nx-postbayes: ham\n"
+    bad = mailbox.arrived(mailbox.send(forged + spam(107)))
+    good = mailbox.arrived(mailbox.send(b"X-Spam-Flag: YES\n" + ham(107)))
+
+    assert ("Junk", ["spam"], ["YES"]) == (
+        bad[0],
+        bad[1].get_all("X-Postbayes"),
+        bad[1].get_all("X-Spam-Flag"),
+    )
+    assert ("INBOX", ["ham"], None) == (
+        good[0],
+        good[1].get_all("X-Postbayes"),
+        good[1].get_all("X-Spam-Flag"),
+    )
+    # The message in the mailbox, with all that was added, has the same id.
+    for _, message in (bad, good):
+        assert message["X-Postbayes-Id"] == service.classify(bytes(message))["id"]
+
+
+def test_moving_mail_teaches_and_the_next_verdict_is_another(service, mailbox):
+    """Into Junk is spam, out of it is ham, and the next one of its kind is judged so."""
+    letter = b"From: club@chess.example\nSubject: chess\n\nOpening theory, gambit %d. "
+    folders, expected = [], more(service)
+    while "Junk" not in folders and len(folders) < 20:
+        word = mailbox.send(letter % len(folders))
+        folder, message = mailbox.arrived(word)
+        folders.append(folder)
+        if folder == "INBOX":
+            expected["spam"] += 1
+            mailbox.move(word, "INBOX", "Junk")
+            until(service, expected)
+    mailbox.move(word, "Junk", "INBOX")
+    until(service, {**expected, "ham": expected["ham"] + 1})
+    with closing(sqlite3.connect(service.folder / "postbayes.db")) as database:
+        row = database.execute(
+            "SELECT label, source, lower(hex(digest)) FROM ledger ORDER BY revision DESC"
+        ).fetchone()
+
+    assert ("INBOX", "Junk") == (folders[0], folders[-1])
+    assert ("ham", ANN, message["X-Postbayes-Id"]) == row
+
+
+def test_throwing_junk_away_teaches_nothing(service, mailbox):
+    """Junk to Trash is no vote; the next move shows that nothing was missed."""
+    thrown, moved = (mailbox.send(spam(n)) for n in (120, 121))
+    for word in (thrown, moved):
+        assert "Junk" == mailbox.arrived(word)[0]
+    expected = more(service, ham=1)
+
+    mailbox.move(thrown, "Junk", "Trash")
+    mailbox.move(moved, "Junk", "INBOX")
+
+    until(service, expected)
+
+
+def test_a_message_that_is_put_into_junk_is_taught(service, mailbox):
+    """Clients that work offline put a copy there, and the ids stay the same."""
+    _, message = mailbox.arrived(mailbox.send(ham(130)))
+    expected = more(service, spam=1)
+
+    mailbox.imap.append("Junk", None, None, bytes(message))
+
+    until(service, expected)
+
+
+@contextmanager
+def restarted(service, **settings):
+    """Run the service with other settings for a while."""
+    service.stop()
+    service.environment |= settings
+    service.start()
+    try:
+        yield
+    finally:
+        service.stop()
+        for name in settings:
+            del service.environment[name]
+        service.start()
+
+
+def test_spam_is_refused_where_that_is_set(service, mailbox):
+    """The sending server gets a 550 with the id, and nothing is delivered."""
+    with (
+        restarted(service, POSTBAYES_REJECT_FROM="3"),
+        pytest.raises(
+            smtplib.SMTPDataError, match=r"5\.7\.1 This message looks like"
+        ) as got,
+    ):
+        mailbox.send(spam(131))
+
+    assert 550 == got.value.smtp_code
+
+
+def test_spam_is_held_where_that_is_set(service, site, mailbox):
+    """Postfix keeps it on hold until the postmaster decides."""
+    with restarted(service, POSTBAYES_QUARANTINE_FROM="3"):
+        mailbox.send(spam(132))
+        good = mailbox.arrived(mailbox.send(ham(132)))[0]
+        (held,) = site.held()
+
+    assert ("INBOX", "someone@example.net") == (good, held)
+
+
+def test_mail_passes_unmarked_while_the_service_is_away(service, mailbox):
+    """Killed in the middle of everything: mail arrives, without our headers."""
+    service.kill()
+    try:
+        folder, message = mailbox.arrived(mailbox.send(spam(140)))
+    finally:
+        service.start()
+    again, marked = mailbox.arrived(mailbox.send(spam(141)))
+
+    assert ("INBOX", None) == (folder, message["X-Postbayes"])
+    assert ("Junk", "spam") == (again, marked["X-Postbayes"])
+
+
+def test_mail_that_is_taught_while_the_service_is_away_is_not_lost(service, mailbox):
+    """The move is done at once; what it says is learned once the service is back."""
+    word = mailbox.send(ham(150))
+    assert "INBOX" == mailbox.arrived(word)[0]
+    expected = more(service, spam=1)
+    service.kill()
+    try:
+        mailbox.move(word, "INBOX", "Junk")
+    finally:
+        service.start()
+
+    until(service, expected)

@@ -1,0 +1,320 @@
+"""A whole mail site on loopback: Postfix and Dovecot, in folders of their own.
+
+Postfix takes mail by SMTP, asks the milter, and gives it to Dovecot by LMTP;
+Dovecot has it for IMAP, and runs the IMAPSieve scripts of deploy/dovecot.  Both
+come from Debian's packages and run as they do there, on ports that are free;
+nothing outside the folder is written, and nothing of the system's is started.
+"""
+
+from __future__ import annotations
+
+import email
+import imaplib
+import json
+import os
+import shutil
+import smtplib
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import Message
+
+REQUIRE = "POSTBAYES_REQUIRE_MAIL"
+PASSWORD = "secret"  # noqa: S105  of a server that lives for one test
+DOMAIN = "example.org"
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+INSTALLED = "/usr/local/lib/postbayes"
+PATIENCE = 30
+_numbers = count(1000)
+
+_MASTER = """\
+{smtp} inet n - n - - smtpd
+pickup unix n - n 60 1 pickup
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+verify unix - - n - 1 verify
+flush unix n - n 1000? 0 flush
+proxymap unix - - n - - proxymap
+showq unix n - n - - showq
+error unix - - n - - error
+retry unix - - n - - error
+discard unix - - n - - discard
+lmtp unix - - n - - lmtp
+anvil unix - - n - 1 anvil
+postlog unix-dgram n - n - 1 postlogd
+"""
+
+_MAIN = """\
+compatibility_level = 3.6
+queue_directory = {folder}/queue
+data_directory = {folder}/data
+command_directory = /usr/sbin
+daemon_directory = /usr/lib/postfix/sbin
+maillog_file = {folder}/postfix.log
+maillog_file_prefixes = {folder}
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = mail.{domain}
+mydestination =
+mynetworks = 127.0.0.0/8
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+alias_maps =
+virtual_mailbox_domains = {domain}
+virtual_mailbox_maps = static:all
+virtual_transport = lmtp:inet:127.0.0.1:{lmtp}
+"""
+
+_DOVECOT = """\
+base_dir = {folder}/run
+state_dir = {folder}/state
+log_path = {folder}/dovecot.log
+protocols = imap lmtp
+listen = 127.0.0.1
+ssl = no
+disable_plaintext_auth = no
+auth_username_format = %Lu
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid=nobody gid=nogroup home={folder}/mail/%u allow_all_users=yes
+}}
+mail_location = maildir:~/Maildir
+first_valid_uid = 1
+service imap-login {{
+  inet_listener imap {{
+    port = {imap}
+  }}
+  inet_listener imaps {{
+    port = 0
+  }}
+}}
+service lmtp {{
+  inet_listener lmtp {{
+    address = 127.0.0.1
+    port = {lmtp}
+  }}
+}}
+namespace inbox {{
+  inbox = yes
+  mailbox Junk {{
+    special_use = \\Junk
+    auto = create
+  }}
+  mailbox Trash {{
+    special_use = \\Trash
+    auto = create
+  }}
+}}
+"""
+
+
+def missing() -> str | None:
+    """Return what keeps a mail site from running here, or None."""
+    needed = ("/usr/sbin/postfix", "/usr/sbin/dovecot", "/usr/bin/sievec")
+    absent = [program for program in needed if not Path(program).exists()]
+    if absent:
+        return f"{', '.join(absent)} not installed"
+    if os.geteuid() != 0:
+        return "Postfix and Dovecot want to be started by root"
+    return None
+
+
+def free_port() -> int:
+    """Return a port that nobody uses now."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+class MailSite:
+    """Postfix and Dovecot of one test."""
+
+    def __init__(self, folder: Path, *, milter: str, url: str) -> None:
+        self.folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.smtp, self.lmtp, self.imap = free_port(), free_port(), free_port()
+        names = {
+            "folder": folder,
+            "domain": DOMAIN,
+            "password": PASSWORD,
+            "smtp": self.smtp,
+            "lmtp": self.lmtp,
+            "imap": self.imap,
+        }
+        postfix = folder / "postfix"
+        for made in (postfix, folder / "queue", folder / "data", folder / "mail"):
+            made.mkdir()
+        shutil.chown(folder / "data", "postfix")
+        shutil.chown(folder / "mail", "nobody", "nogroup")
+        ours = (DEPLOY / "postfix" / "main.cf").read_text()
+        ours = ours.replace("inet:127.0.0.1:11332", milter)
+        (postfix / "main.cf").write_text(_MAIN.format(**names) + ours)
+        (postfix / "master.cf").write_text(_MASTER.format(**names))
+
+        installed = folder / "postbayes"
+        shutil.copytree(DEPLOY / "dovecot", installed)
+        teach = installed / "postbayes-teach"
+        teach.write_text(teach.read_text().replace("http://127.0.0.1:8025", url))
+        ours = (installed / "postbayes.conf").read_text()
+        (folder / "dovecot.conf").write_text(
+            _DOVECOT.format(**names) + ours.replace(INSTALLED, str(installed))
+        )
+        for script in installed.glob("*.sieve"):
+            _run("sievec", "-c", str(folder / "dovecot.conf"), str(script))
+
+    def start(self) -> None:
+        """Start both, and wait until they answer."""
+        # In the foreground: they end with us, and hold none of our pipes.
+        commands = (
+            ("dovecot", "-F", "-c", str(self.folder / "dovecot.conf")),
+            ("postfix", "-c", str(self.folder / "postfix"), "start-fg"),
+        )
+        for name, *arguments in commands:
+            with (self.folder / f"{name}.out").open("w") as out:
+                self._processes.append(
+                    subprocess.Popen(
+                        [f"/usr/sbin/{name}", *arguments], stdout=out, stderr=out
+                    )
+                )
+        for port in (self.smtp, self.lmtp, self.imap):
+            self._wait(port)
+
+    def stop(self) -> None:
+        """Stop both."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(PATIENCE)
+
+    def _wait(self, port: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError(self.log())
+
+    def held(self) -> list[str]:
+        """Return the senders of the messages that Postfix has on hold."""
+        queue = subprocess.run(
+            ["/usr/sbin/postqueue", "-c", str(self.folder / "postfix"), "-j"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found = [json.loads(line) for line in queue.stdout.splitlines()]
+        return [each["sender"] for each in found if each["queue_name"] == "hold"]
+
+    def log(self) -> str:
+        """Return what both have logged."""
+        logs = [*self.folder.glob("*.out"), *self.folder.glob("*.log")]
+        return "\n".join(each.read_text() for each in logs)
+
+
+class Mailbox:
+    """What a user sees and does; each message is found by a word of its own."""
+
+    def __init__(self, site: MailSite, user: str) -> None:
+        self.site = site
+        self.user = user
+        self.imap = imaplib.IMAP4("127.0.0.1", site.imap)
+        self.imap.login(user, PASSWORD)
+
+    def __enter__(self) -> Self:
+        """Return the mailbox."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Log out."""
+        self.imap.logout()
+
+    def send(self, raw: bytes, sender: str = "someone@example.net") -> str:
+        """Send a message by SMTP, and return the word by which it is found."""
+        word = f"word{next(_numbers)}"
+        raw = raw.replace(b"\n", b"\r\n") + word.encode() + b"\r\n"
+        with smtplib.SMTP("127.0.0.1", self.site.smtp) as smtp:
+            smtp.sendmail(sender, [self.user], raw)
+        return word
+
+    def find(self, word: str, folder: str) -> str | None:
+        """Return the number in a folder that a message has now, if it is there."""
+        self.imap.select(folder)
+        found = self.imap.uid("SEARCH", "BODY", word)[1][0].split()
+        return found[-1].decode() if found else None
+
+    def arrived(self, word: str) -> tuple[str, Message]:
+        """Return folder and message, once it is delivered."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            for folder in ("INBOX", "Junk"):
+                number = self.find(word, folder)
+                if number is not None:
+                    (_, raw), _ = self.imap.uid("FETCH", number, "(BODY.PEEK[])")[1]
+                    return folder, email.message_from_bytes(raw)
+            time.sleep(0.02)
+        raise AssertionError(self.site.log())
+
+    def move(self, word: str, source: str, target: str) -> None:
+        """Move a message from one folder to another."""
+        number = self.find(word, source)
+        assert "OK" == self.imap.uid("MOVE", number, target)[0]
+
+
+@contextmanager
+def mail_site(*, milter: str, url: str) -> Iterator[MailSite]:
+    """Run a mail site as long as the context lasts.
+
+    Parameters
+    ----------
+    milter : str
+        Address of the milter, as Postfix writes it.
+    url : str
+        Address of the HTTP door.
+    """
+    with open_folder() as folder:
+        site = MailSite(folder, milter=milter, url=url)
+        try:
+            site.start()
+            yield site
+        finally:
+            site.stop()
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Make a folder that is there as long as the context lasts.
+
+    Not pytest's, which only root may enter: both servers run as users of their
+    own.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="postbayes-mail-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
