@@ -21,6 +21,7 @@ from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
 from app.services.recipients import Recipients, parse_aliases
 from app.services.tally import Tally
+from app.services.undo import Undo
 from app.services.words import Words
 from app.services.writer import Writer
 from app.storage import profiles
@@ -165,6 +166,7 @@ class Application:
             now,
             store_words=settings.store_words,
         )
+        self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
 

@@ -6,6 +6,7 @@ PostbayesError
 │   ├── MessageTooLarge
 │   ├── SlowRequest
 │   ├── MalformedRequest
+│   ├── InvalidSelection
 │   ├── UnsupportedContentType
 │   ├── MissingLabel
 │   ├── UnknownLabel
@@ -18,10 +19,13 @@ PostbayesError
 │   └── InvalidSetting
 ├── NotFound
 │   ├── UnknownProfile
-│   └── UnknownMessage
+│   ├── UnknownMessage
+│   └── UnknownSource
 ├── Conflict
 │   ├── ProfileExists
-│   └── OtherProfile
+│   ├── OtherProfile
+│   ├── Expired
+│   └── Irreversible
 ├── Unavailable             try again later; nothing was lost or half-done
 │   └── DatabaseUnavailable
 └── Inconsistent            stored data contradict each other: a defect
@@ -56,6 +60,10 @@ class SlowRequest(InvalidInput):
 
 class MalformedRequest(InvalidInput):
     """A request is not of the shape that its door takes."""
+
+
+class InvalidSelection(InvalidInput):
+    """An undo does not say what to take back, or in a way that nothing can be."""
 
 
 class UnsupportedContentType(InvalidInput):
@@ -110,6 +118,10 @@ class UnknownMessage(NotFound):
     """No message of that id, or not any more."""
 
 
+class UnknownSource(NotFound):
+    """Nobody of that name has taught the profile."""
+
+
 class Conflict(PostbayesError):
     """The request contradicts what is there."""
 
@@ -120,6 +132,14 @@ class ProfileExists(Conflict):
 
 class OtherProfile(Conflict):
     """An export does not fit the profile that it is imported into."""
+
+
+class Expired(Conflict):
+    """What was learned is too old to be changed: its features are not kept."""
+
+
+class Irreversible(Conflict):
+    """What is to be undone is needed by what was done since."""
 
 
 class Unavailable(PostbayesError):

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent
-from app.storage import fold, scored
-from app.storage.engine import writing
+from app.services.undo import carry_out
+from app.storage import fold, scored, undo_work
+from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +77,7 @@ class Upkeep:
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._folded: dict[int, int] = {}
+        self._undoing: set[int] = set()
         self._broken: dict[int, str] = {}
 
     def __call__(self) -> bool:
@@ -91,6 +93,9 @@ class Upkeep:
             self._live.refresh()
             if self._recent is not None:
                 self._recent.flush(self._engine)
+            # An undo whose process ended before it was carried out.
+            with reading(self._engine) as connection:
+                self._undoing = undo_work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:
             oldest = self._clock() - self._keep
@@ -108,6 +113,8 @@ class Upkeep:
             # What is wrong with one profile must not stop the others: it keeps
             # its unfolded rows, which a start of the service reads anyway.
             try:
+                if live.row.id in self._undoing:
+                    more |= carry_out(self._engine, live) > 0
                 more |= self._fold(live)
             except Inconsistent as error:
                 if self._broken.get(live.row.id) != str(error):

@@ -94,7 +94,7 @@ def append_sums(
             rows.append(
                 LedgerRow(
                     revision=revision,
-                    digest=_digest(profile.id, revision, vector),
+                    digest=digest_of_sum(profile.id, revision, vector),
                     label_before=None,
                     label=None,
                     epoch=epoch,
@@ -177,7 +177,7 @@ def _names_of(part: Mapping[str, Statistics], names: Names) -> bytes | None:
     return encode_names(found) if any(map(any, found.values())) else None
 
 
-def _digest(profile_id: int, revision: int, vector: bytes) -> bytes:
+def digest_of_sum(profile_id: int, revision: int, vector: bytes) -> bytes:
     """Return the digest of a sum: of what it says and where."""
     place = f"{profile_id}/{revision}".encode()
     return blake2b(vector, digest_size=_DIGEST_BYTES, key=place).digest()

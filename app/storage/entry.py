@@ -47,6 +47,7 @@ class LedgerRow:
     time: datetime
     scores: Mapping[str, Any] | None
     kind: RowKind = "message"
+    undo: int | None = None
 
     @property
     def views(self) -> dict[str, Payload]:

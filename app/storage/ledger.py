@@ -31,6 +31,7 @@ __all__ = [
     "epoch_of",
     "latest",
     "lock",
+    "many",
     "rows_after",
     "write",
 ]
@@ -67,6 +68,14 @@ _LATEST: Final = select(tables.ledger).where(
         )
         .group_by(tables.ledger.c.digest)
     ),
+)
+_MANY: Final = (
+    select(tables.ledger)
+    .where(
+        tables.ledger.c.profile_id == bindparam("profile_id"),
+        tables.ledger.c.revision.in_(bindparam("revisions", expanding=True)),
+    )
+    .order_by(tables.ledger.c.revision)
 )
 _INSERT: Final = insert(tables.ledger)
 _MOVE_REVISION: Final = (
@@ -224,6 +233,16 @@ def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow 
     return _latest(connection, profile_id, {digest}).get(digest)
 
 
+def many(
+    connection: Connection, profile_id: int, revisions: Sequence[int]
+) -> list[LedgerRow]:
+    """Return the rows of some revisions, a few hundred at most, oldest first."""
+    rows = connection.execute(
+        _MANY, {"profile_id": profile_id, "revisions": list(revisions)}
+    )
+    return [_read(row) for row in rows]
+
+
 def _latest(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
@@ -254,6 +273,7 @@ def _read(row: Row[Any]) -> LedgerRow:
         time=row.time,
         scores=row.scores,
         kind=row.kind,
+        undo=row.undo,
     )
 
 
@@ -273,4 +293,5 @@ def _values(profile_id: int, row: LedgerRow) -> dict[str, object]:
         "time": row.time,
         "scores": row.scores,
         "kind": row.kind,
+        "undo": row.undo,
     }

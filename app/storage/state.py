@@ -81,6 +81,25 @@ def load(connection: Connection, profile: ProfileRow) -> StoredState:
     )
 
 
+def load_by_epoch(
+    connection: Connection, profile: ProfileRow
+) -> dict[int, dict[str, Statistics]]:
+    """Return the state of a profile, taken apart by epoch.
+
+    Raises
+    ------
+    InconsistentCounts
+        As `load`.
+    """
+    n_classes = len(profile.labels)
+    held = counts.load_by_epoch(connection, profile.id, profile.labels)
+    folded = folded_revision(connection, profile.id)
+    for rows in batches_after(connection, profile.id, revision=folded):
+        for epoch, views in sum_by_epoch(rows, profile.labels).items():
+            held[epoch] = sum_by_view((held.get(epoch, {}), views), n_classes=n_classes)
+    return held
+
+
 def batches_after(
     connection: Connection,
     profile_id: int,

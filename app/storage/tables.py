@@ -127,9 +127,49 @@ ledger: Final = Table(
     # `vector` is what it adds (`app.storage.sums`) and whose labels are NULL.
     # Last, and with a default, because a migration added it.
     Column("kind", Text, nullable=False, server_default="message"),
+    # Number of the undo that this row carries out.  NULL: it was taught.
+    Column("undo", Integer),
     Index(None, "profile_id", "digest", "revision"),
     Index(None, "profile_id", "time"),
     Index(None, "profile_id", "source", "time"),
+)
+
+# What somebody took back.  An undo takes back rows of the ledger, listed in
+# `undone`, and earlier undos, listed in `takes`; what it takes back is in force
+# again once the undo is taken back itself.
+undo: Final = Table(
+    "undo",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("source", Text, nullable=False),
+    Column("time", UtcDateTime, nullable=False),
+    # What was asked for: ids, source, since, until.
+    Column("asked", JSON, nullable=False),
+    Column("takes", JSON, nullable=False),
+)
+
+undone: Final = Table(
+    "undone",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Index(None, "profile_id", "revision"),
+    sqlite_with_rowid=False,
+)
+
+# What an undo has still to do; empty once it is carried out.
+undo_work: Final = Table(
+    "undo_work",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    # Of one row of a message that has to be put right, or of a sum.
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+    # Of a sum: 1 to add it again, -1 to take it back.
+    Column("sign", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 class_count: Final = Table(

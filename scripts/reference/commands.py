@@ -50,6 +50,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "learn": (*_COMMON, 0, 65),
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
+    "undo": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 74, 78, 130),

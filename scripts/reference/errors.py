@@ -19,6 +19,7 @@ ErrorClass = type[errors.PostbayesError]
 CLASSIFY: Final = "POST /classify"
 FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
+UNDO: Final = "POST /feedback/undo"
 PROFILE: Final = "GET /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
@@ -30,6 +31,7 @@ _STORED: Final = (
     "learn",
     "classify",
     "feedback",
+    "undo",
     "figures",
     "word",
     "audit",
@@ -68,29 +70,35 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, FEEDBACK),
+        operations=(CLASSIFY, FEEDBACK, UNDO),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, where the first 4 MiB are looked at "
         "and the rest may be left out. JSON has to be held whole and may have 8 MiB. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, FEEDBACK),
+        operations=(CLASSIFY, FEEDBACK, UNDO),
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, FEEDBACK),
+        operations=(CLASSIFY, FEEDBACK, UNDO),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field. Unknown fields are refused, so that a "
         "misspelt one is noticed. The status is 422 where a query parameter is "
         "wrong, and 400 where the body is.",
-        operations=(CLASSIFY, FEEDBACK, FORGET),
+        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO),
+    ),
+    errors.InvalidSelection: Advice(
+        "Say at least one of ids, source, from and until. Times are ISO 8601; over "
+        "HTTP they need a time zone.",
+        operations=(UNDO,),
+        commands=("undo",),
     ),
     errors.UnsupportedContentType: Advice(
         "Say `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone says that the body is a form.",
-        operations=(CLASSIFY, FEEDBACK),
+        operations=(CLASSIFY, FEEDBACK, UNDO),
     ),
     errors.MissingLabel: Advice(
         "Give `?label=` or `label` in the JSON; `--label` on the command line.",
@@ -146,15 +154,32 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownProfile: Advice(
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE, FIGURES, WORD),
-        commands=("learn", "classify", "feedback", "audit", "export", "import"),
+        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, PROFILE, FIGURES, WORD),
+        commands=("learn", "classify", "feedback", "undo", "audit", "export", "import"),
     ),
     errors.UnknownMessage: Advice(
         "To teach it, send the message itself. An id is remembered for "
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
         "learning. To forget it, nothing is to be done: it is not learned.",
-        operations=(FEEDBACK, FORGET),
-        commands=("feedback",),
+        operations=(FEEDBACK, FORGET, UNDO),
+        commands=("feedback", "undo"),
+    ),
+    errors.UnknownSource: Advice(
+        "The query under *Who teaches how much* in [operating.md](../operating.md) "
+        "lists those that there are.",
+        operations=(UNDO,),
+        commands=("undo",),
+    ),
+    errors.Expired: Advice(
+        "The features of what was learned are kept for `POSTBAYES_VECTOR_DAYS`, and "
+        "only so long can it be undone. The sentence says from when on.",
+        operations=(UNDO,),
+        commands=("undo",),
+    ),
+    errors.Irreversible: Advice(
+        "Undo first what took the counts away. What wrote them can be done again.",
+        operations=(UNDO,),
+        commands=("undo",),
     ),
     errors.ProfileExists: Advice(
         "Choose another name, or the labels that it has.",
@@ -170,7 +195,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Nothing of the request is stored, unless the sentence says that it may be; "
         "sending a feedback twice is safe in any case. "
         "With `--url` it is also the answer where the service is away.",
-        operations=(FEEDBACK, FORGET, FIGURES, WORD, READY),
+        operations=(FEEDBACK, FORGET, UNDO, FIGURES, WORD, READY),
         commands=_STORED,
     ),
     errors.InconsistentCounts: Advice(

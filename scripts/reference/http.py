@@ -35,6 +35,10 @@ to `POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. J
 may have 8 MiB.
 """
 
+_JSON_BODY: Final = """
+The body is JSON, as `application/json`, of 8 MiB at most, with these fields.
+"""
+
 MEANINGS: Final = {
     "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
     "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
@@ -111,7 +115,8 @@ def _operation(
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         fields = table(("field", "type", "meaning"), _fields(schema, schemas, "", None))
-        parts += [sentences(_BODY), fields]
+        raw = "message/rfc822" in operation["requestBody"]["content"]
+        parts += [sentences(_BODY if raw else _JSON_BODY), fields]
     for exchange in EXAMPLES[method, path]:
         parts.append(block("sh", exchange.command()))
         parts.append(exchanges.shown(answers[exchange]))

@@ -139,10 +139,10 @@ def _teach_here(
             taught = app.feedback.teach(name, raw, label=label, source=source)
         elif label:
             taught = app.feedback.teach_by_id(
-                name, _digest(message_id), label=label, source=source
+                name, digest_of(message_id), label=label, source=source
             )
         else:
-            taught = app.feedback.forget(name, _digest(message_id), source=source)
+            taught = app.feedback.forget(name, digest_of(message_id), source=source)
         return FeedbackOut.of(taught)
 
 
@@ -164,7 +164,14 @@ def _teach_there(
     return _document(FeedbackOut, url, answer)
 
 
-def _digest(message_id: str | None) -> bytes:
+def digest_of(message_id: str | None) -> bytes:
+    """Return the digest that an id stands for.
+
+    Raises
+    ------
+    UnknownMessage
+        If it is not 32 hexadecimal digits, so that no message can have it.
+    """
     try:
         digest = bytes.fromhex(message_id or "")
     except ValueError:

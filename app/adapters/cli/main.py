@@ -19,6 +19,7 @@ from app.adapters.cli.learn import learn
 from app.adapters.cli.mail import classify, feedback
 from app.adapters.cli.profiles import audit, profiles
 from app.adapters.cli.serve import serve
+from app.adapters.cli.undo import undo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +73,7 @@ for command in (
     learn,
     classify,
     feedback,
+    undo,
     figures,
     word,
     evaluate,

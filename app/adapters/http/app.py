@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.adapters.http import errors, insight, metrics, reference, routes
+from app.adapters.http import errors, insight, metrics, reference, routes, undo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -65,6 +65,7 @@ def create_app(
     app.include_router(insight.router)
     app.include_router(metrics.router)
     app.include_router(reference.router)
+    app.include_router(undo.router)
     application.tally.registry.register(metrics.State(application))
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

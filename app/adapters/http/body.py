@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Depends, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from app.adapters.schemas import FeedbackIn, TextIn
@@ -37,6 +37,7 @@ BODY_SECONDS: Final = 60
 MAX_DIGITS: Final = 18
 
 In = TypeVar("In", bound=TextIn)
+Document = TypeVar("Document", bound=BaseModel)
 
 
 async def read_body(request: Request) -> bytes:
@@ -135,6 +136,21 @@ def is_json(request: Request) -> bool:
 
 
 def parse_json(body: bytes, model: type[In]) -> In:
+    """Return a JSON body as the message or feedback that it should be.
+
+    Raises
+    ------
+    MalformedRequest
+        If it is no JSON, or not of that shape.
+    """
+    given = parse_document(body, model)
+    if given.mixed():
+        msg = "send either `message` or the fields of a form, not both"
+        raise MalformedRequest(msg)
+    return given
+
+
+def parse_document(body: bytes, model: type[Document]) -> Document:
     """Return a JSON body as the document that it should be.
 
     Raises
@@ -144,13 +160,13 @@ def parse_json(body: bytes, model: type[In]) -> In:
     """
     try:
         try:
-            given = model.model_validate_json(body)
+            return model.model_validate_json(body)
         except ValidationError as error:
             if error.errors(include_url=False, include_input=False)[0]["type"] != (
                 "json_invalid"
             ):
                 raise
-            given = model.model_validate(_lenient(body))
+            return model.model_validate(_lenient(body))
     except ValidationError as error:
         detail = "; ".join(
             f"{'.'.join(str(part) for part in e['loc']) or 'body'}: {e['msg']}"
@@ -158,10 +174,21 @@ def parse_json(body: bytes, model: type[In]) -> In:
         )
         msg = f"the JSON body cannot be used: {detail}"
         raise MalformedRequest(msg) from error
-    if given.mixed():
-        msg = "send either `message` or the fields of a form, not both"
-        raise MalformedRequest(msg)
-    return given
+
+
+def require_json(request: Request) -> None:
+    """Raise unless a request says that its body is JSON.
+
+    Raises
+    ------
+    UnsupportedContentType
+        If it is a message, or something else.
+    """
+    if not is_json(request):
+        msg = (
+            "send JSON, as application/json (curl: -H 'Content-Type: application/json')"
+        )
+        raise UnsupportedContentType(msg)
 
 
 def _lenient(body: bytes) -> object:

@@ -1,0 +1,140 @@
+"""`postbayes undo`: take back what was taught, by whom or when it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.adapters.cli.console import OUT, interruptible, progress
+from app.adapters.cli.mail import digest_of
+from app.adapters.undo import UndoOut
+from app.bootstrap import Specify, now, open_database
+from app.errors import InvalidSelection
+from app.services.live import LiveProfiles
+from app.services.undo import Undo
+from app.settings import load_settings
+from app.storage.undos import Selection
+
+if TYPE_CHECKING:
+    from app.adapters.insight import ErrorsOut
+
+
+def undo(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids of messages.", metavar="[ID]...")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="Who taught it, import:NAME, or undo:7 to take back an undo."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Taught then or later: 2026-03-01 or 2026-03-01T14:30, local time "
+            "unless it says otherwise.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Taught before then.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would change.")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Whose ledger. [POSTBAYES_PROFILE]")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
+    ] = False,
+) -> None:
+    """Take back what was taught, as if it had never been.
+
+    All that is given must be true of it: of these messages, by this source, of
+    this time. A service on the same database follows within a second. An undo
+    that is interrupted is finished by the next one, or by the service.
+    """
+    asked = Selection(
+        ids=frozenset(digest_of(each) for each in ids or ()),
+        source=source,
+        since=_moment(since),
+        until=_moment(until),
+    )
+    settings = load_settings()
+    name = profile or settings.profile
+    engine = open_database(settings)
+    live = LiveProfiles(engine, Specify(settings))
+    live.refresh()
+    reverse = Undo(engine, live, now)
+    told = "interrupted; it is decided, and the same command or the service goes on"
+    if dry_run:
+        undone = reverse.forecast(name, asked)
+    else:
+        with interruptible(told), progress() as bar:
+            undone = reverse.begin(name, asked, source="undo")
+            total = len(undone.plan.work)
+            task = bar.add_task("undoing", total=total, rate="")
+            start = revision = undone.revision
+            for revision in reverse.finish(name):
+                bar.update(task, completed=revision - start)
+            undone = replace(undone, revision=revision)
+    engine.dispose()
+    document = UndoOut.of(undone)
+    if as_json:
+        OUT.print(document.model_dump_json(), markup=False)
+        return
+    for sentence in _sentences(document):
+        OUT.print(sentence, markup=False)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return a time; without a zone it is local."""
+    if text is None:
+        return None
+    try:
+        # Without a zone it is taken for local time.
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        msg = f"{text!r} is no time; write 2026-03-01, or 2026-03-01T14:30+01:00"
+        raise InvalidSelection(msg) from error
+
+
+def _sentences(document: UndoOut) -> list[str]:
+    """Return what was taken back, in words."""
+    if not document.rows and not document.undos:
+        return ["nothing of it is in force; nothing was changed"]
+    would = "would take" if document.dry_run else "took"
+    back = [f"{document.rows} rows of the ledger", *document.undos]
+    lines = [f"{document.profile}: {would} back {', '.join(back)}"]
+    lines += [
+        f"  {moved.messages} messages: {moved.label_before or 'not learned'} -> "
+        f"{moved.label or 'not learned'}"
+        for moved in document.messages
+    ]
+    lines += [
+        f"  {messages:+d} messages of imports: {label}"
+        for label, messages in document.summed.items()
+        if messages
+    ]
+    if document.features is not None:
+        lines.append(f"  {document.features} features change their counts")
+    if document.figures_before is not None and document.figures_after is not None:
+        lines.append(f"  errors now: {_errors(document.figures_before)}")
+        lines.append(f"  errors then: {_errors(document.figures_after)}")
+    if document.undo is not None:
+        lines.append(f"To take that back: postbayes undo --source {document.undo}")
+    return lines
+
+
+def _errors(figures: ErrorsOut) -> str:
+    """Return error figures in words."""
+    return (
+        f"{figures.ham_lost} of {figures.ham} ham lost, "
+        f"{figures.spam_missed} of {figures.spam} spam missed"
+    )

@@ -1,0 +1,112 @@
+"""What is asked of an undo, and what is said of it? Documents of HTTP and `--json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from app.adapters.insight import ErrorsOut
+from app.adapters.schemas import MAX_SOURCE, PRINTABLE
+from app.storage.undos import PREFIX
+
+if TYPE_CHECKING:
+    from app.services.undo import Undone
+
+MAX_IDS = 1_000
+"""Ids in one request; whoever has more of them has a source or a time as well."""
+
+Id = Annotated[str, Field(max_length=64)]
+
+
+class UndoIn(BaseModel):
+    """What to take back: all that is given must be true of it."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    ids: list[Id] = Field(
+        default_factory=list,
+        max_length=MAX_IDS,
+        description="Ids of messages; none given means any.",
+    )
+    source: str | None = Field(
+        None,
+        max_length=MAX_SOURCE,
+        pattern=PRINTABLE,
+        description="Who taught it, as `source` of `/feedback` said; `import:NAME`; or "
+        "`undo:7`, to take back an undo.",
+    )
+    from_: AwareDatetime | None = Field(
+        None, alias="from", description="Taught then or later. With a time zone."
+    )
+    until: AwareDatetime | None = Field(
+        None, description="Taught before then. With a time zone."
+    )
+    dry_run: bool = Field(False, description="Only say what would change.")
+
+
+class MovedOut(BaseModel):
+    """Messages that get from one label to another."""
+
+    label_before: str | None = Field(description="Null: not learned.")
+    label: str | None = Field(description="Null: not learned.")
+    messages: int = Field(description="How many of them.")
+
+
+class UndoOut(BaseModel):
+    """What was taken back, or would be."""
+
+    undo: str | None = Field(
+        description="Name of the undo: the source by which it can be undone. Null in a "
+        "dry run, and where nothing is left to take back."
+    )
+    dry_run: bool = Field(description="Whether nothing was changed.")
+    rows: int = Field(description="Ledger rows that are taken back.")
+    undos: list[str] = Field(description="Earlier undos that are taken back.")
+    messages: list[MovedOut] = Field(
+        description="Messages whose label changes. A message that somebody else has "
+        "labelled since keeps that label."
+    )
+    summed: dict[str, int] = Field(
+        description="Messages of imports, per label: negative where they are taken "
+        "back."
+    )
+    features: int | None = Field(
+        description="Features whose counts change; of a dry run."
+    )
+    figures_before: ErrorsOut | None = Field(
+        description="The error figures of all scored messages as they are; of a dry "
+        "run."
+    )
+    figures_after: ErrorsOut | None = Field(
+        description="And as they would be; of a dry run."
+    )
+    profile: str = Field(description="Whose ledger.")
+    revision: int = Field(description="Its newest row.")
+
+    @classmethod
+    def of(cls, undone: Undone) -> Self:
+        """Return the document of an undo."""
+        plan, forecast = undone.plan, undone.forecast
+        return cls(
+            undo=undone.name,
+            dry_run=forecast is not None,
+            rows=len(plan.revisions),
+            undos=[f"{PREFIX}{number}" for number in sorted(plan.undo.takes)],
+            messages=[
+                MovedOut(label_before=before, label=after, messages=messages)
+                for (before, after), messages in sorted(
+                    plan.messages.items(), key=lambda item: str(item[0])
+                )
+            ],
+            summed=dict(plan.summed),
+            features=None if forecast is None else forecast.features,
+            figures_before=None
+            if forecast is None
+            else ErrorsOut.of(forecast.errors_before),
+            figures_after=None
+            if forecast is None
+            else ErrorsOut.of(forecast.errors_after),
+            profile=undone.profile,
+            revision=undone.revision,
+        )

@@ -1,0 +1,244 @@
+"""The use case of undo: take back what was taught, by whom or when it was."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import DatabaseUnavailable, InvalidSelection
+from app.evaluation.metrics import Errors
+from app.storage import scores, undo_plan, undo_work
+from app.storage.engine import reading, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.services.live import LiveProfile, LiveProfiles
+    from app.storage.undo_plan import Plan
+    from app.storage.undos import Selection
+
+# Seconds between two steps, in which waiting feedback gets the write lock: a
+# thread that takes it again at once would have it for the whole undo.
+PAUSE: Final = 0.005
+# Messages whose scores the live figures are made of in a forecast.
+WINDOW: Final = 2**31 - 1
+# Times that another undo may have to be finished first.
+_TRIES: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What an undo would change beside the labels of messages.
+
+    Parameters
+    ----------
+    features : int
+        Features and measured fields whose counts would change.
+    errors_before, errors_after : Errors
+        The live error figures of all scored messages, without the undo and
+        with it.
+    """
+
+    features: int
+    errors_before: Errors
+    errors_after: Errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What became of an undo.
+
+    Parameters
+    ----------
+    profile : str
+        Whose ledger.
+    plan : Plan
+        What it takes back.
+    name : str or None
+        The source of the rows that it wrote, by which it can be undone; None
+        where nothing was noted.
+    forecast : Forecast or None
+        Of a dry run only.
+    revision : int
+        Of the newest ledger row after it.
+    """
+
+    profile: str
+    plan: Plan
+    name: str | None
+    forecast: Forecast | None
+    revision: int
+
+
+class Undo:
+    """Take back teachings, exactly, and take that back too.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    live : LiveProfiles
+        The profiles in memory.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(
+        self, engine: Engine, live: LiveProfiles, clock: Callable[[], datetime]
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._clock = clock
+
+    def forecast(self, profile: str, asked: Selection) -> Undone:
+        """Return what an undo would change; nothing is changed.
+
+        Raises
+        ------
+        InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
+            If it does not say what, or that does not exist.
+        Expired, Irreversible
+            If it cannot be undone.
+        DatabaseUnavailable
+            If the ledger cannot be read.
+        """
+        require_something(asked)
+        live = self._live.get(profile)
+        with reading(self._engine) as connection:
+            plan = undo_plan.plan(
+                connection, live.row, asked, source="", time=self._clock()
+            )
+            features = undo_plan.features_of(connection, live.row, plan.work)
+            scored = scores.newest(
+                connection,
+                live.row.id,
+                spam_labels=live.row.spam_labels,
+                window=WINDOW,
+            )
+        before = Errors.of(scored.is_spam, scored.decided_spam)
+        return Undone(
+            profile=live.row.name,
+            plan=plan,
+            name=None,
+            forecast=Forecast(
+                features=features,
+                errors_before=before,
+                errors_after=_changed(before, plan, live.row.spam_labels),
+            ),
+            revision=live.snapshot.revision,
+        )
+
+    def begin(self, profile: str, asked: Selection, *, source: str) -> Undone:
+        """Note an undo; `finish` carries it out, and the upkeep if nobody does.
+
+        From here on it is decided, whatever happens to this process.
+
+        Raises
+        ------
+        InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
+            If it does not say what, or that does not exist.
+        Expired, Irreversible
+            If it cannot be undone; nothing is.
+        DatabaseUnavailable
+            If it could not be noted; then nothing is undone.
+        """
+        require_something(asked)
+        live = self._live.get(profile)
+        for _ in range(_TRIES):
+            with writing(self._engine) as connection:
+                plan = undo_work.begin(
+                    connection, live.row, asked, source=source, time=self._clock()
+                )
+            if plan is not None:
+                return Undone(
+                    profile=live.row.name,
+                    plan=plan,
+                    name=None if plan.empty else plan.undo.name,
+                    forecast=None,
+                    revision=live.snapshot.revision,
+                )
+            for _ in self.finish(profile):
+                pass
+        msg = "other undos are being carried out; try again in a moment"
+        raise DatabaseUnavailable(msg)
+
+    def finish(self, profile: str) -> Iterator[int]:
+        """Carry out what was begun, yielding the newest revision after each step.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        DatabaseUnavailable
+            If the database went away: what is left is done by the upkeep.
+        """
+        live = self._live.get(profile)
+        while revision := carry_out(self._engine, live):
+            yield revision
+            time.sleep(PAUSE)
+
+
+def carry_out(engine: Engine, live: LiveProfile) -> int:
+    """Do one step of what was undone, and return its newest revision, 0 without one.
+
+    The rows are added to memory where nothing is missing before them; else the
+    upkeep, which follows the ledger, adds them within a second.
+    """
+    left = 1
+    while left:
+        with writing(engine) as connection:
+            rows = undo_work.step(connection, live.row, limit=undo_work.STEP)
+            # Where others have put right what was to be, nothing is appended.
+            left = undo_work.pending(connection, live.row.id)
+        if rows:
+            live.apply(rows)
+            return rows[-1].revision
+    return 0
+
+
+def require_something(asked: Selection) -> None:
+    """Raise unless a selection says what to take back.
+
+    Raises
+    ------
+    InvalidSelection
+        If it would take back everything, or its time ends before it begins.
+    """
+    if not asked.ids and asked.source is None and not (asked.since or asked.until):
+        msg = (
+            "say what to undo: ids of messages, a source, or a time with since and "
+            "until; several of them together must all be true"
+        )
+        raise InvalidSelection(msg)
+    if asked.since and asked.until and asked.since >= asked.until:
+        msg = (
+            f"the time ends before it begins: since {asked.since.isoformat()}, "
+            f"until {asked.until.isoformat()}"
+        )
+        raise InvalidSelection(msg)
+
+
+def _changed(before: Errors, plan: Plan, spam_labels: tuple[str, ...]) -> Errors:
+    """Return the error figures with the messages of a plan as they would be."""
+    figures = {
+        "ham": before.ham,
+        "ham_lost": before.ham_lost,
+        "spam": before.spam,
+        "spam_missed": before.spam_missed,
+    }
+    for (decision, old, new), messages in plan.scored.items():
+        for label, sign in ((old, -messages), (new, messages)):
+            if label is None:
+                continue
+            decided_spam = decision == "spam"
+            if label in spam_labels:
+                figures["spam"] += sign
+                figures["spam_missed"] += 0 if decided_spam else sign
+            else:
+                figures["ham"] += sign
+                figures["ham_lost"] += sign if decided_spam else 0
+    return Errors(**figures)

@@ -1,0 +1,115 @@
+"""Can the sums of an undo be added and taken back?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.bayes.moments import MomentSums
+from app.errors import Expired, Irreversible
+from app.storage import ledger, state, undos
+from app.storage.deltas import total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from app.classifier.snapshot import Statistics
+    from app.storage.profiles import ProfileRow
+    from app.storage.undos import Taught
+
+
+def require_kept(
+    connection: Connection, profile: ProfileRow, rows: Iterable[Taught]
+) -> None:
+    """Raise if a row has no vector any more."""
+    gone = [row.revision for row in rows if not row.kept]
+    if gone:
+        raise Expired(too_old(connection, profile, min(gone)))
+
+
+def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
+    """Return the sentence for a row that cannot be taken back any more."""
+    oldest = undos.oldest_kept(connection, profile.id)
+    since = "nothing" if oldest is None else f"what came from {oldest:%Y-%m-%d} on"
+    return (
+        f"row {revision} of the ledger is too old: its features are not kept any "
+        f"more (POSTBAYES_VECTOR_DAYS); {since} can be undone, and nothing was"
+    )
+
+
+def signs(
+    connection: Connection,
+    profile: ProfileRow,
+    sums: Sequence[Taught],
+    *,
+    before: frozenset[int],
+    after: frozenset[int],
+    own: frozenset[int],
+) -> dict[int, int]:
+    """Return which sums to add again, 1, and which to take back, -1."""
+    taken = undos.taken_by(connection, profile.id, [row.revision for row in sums])
+    found = {}
+    for row in sums:
+        by = taken.get(row.revision, set())
+        sign = int(not by & after and row.revision not in own) - int(not by & before)
+        if sign:
+            found[row.revision] = sign
+    require_kept(connection, profile, [row for row in sums if row.revision in found])
+    return found
+
+
+def require_reachable(
+    connection: Connection, profile: ProfileRow, changed: Mapping[int, int]
+) -> dict[str, int]:
+    """Return the messages that sums change, if no count becomes negative."""
+    if not changed:
+        return {}
+    n_classes = len(profile.labels)
+    delta: dict[int, dict[str, Statistics]] = {}
+    for revision in sorted(changed):
+        (row,) = ledger.many(connection, profile.id, [revision])
+        for view, part in row.delta(profile.labels).items():
+            signed = part if changed[revision] > 0 else -part
+            if changed[revision] > 0 and _takes(part):
+                msg = (
+                    f"row {revision} of the ledger, by {row.source!r}, takes counts "
+                    "away that may be needed since it was undone; do again what "
+                    "wrote it instead of undoing the undo"
+                )
+                raise Irreversible(msg)
+            here = delta.setdefault(row.epoch, {})
+            parts = (here[view], signed) if view in here else (signed,)
+            here[view] = total(parts, n_classes=n_classes)
+    held = state.load_by_epoch(connection, profile)
+    messages = np.zeros(n_classes, np.int64)
+    for epoch, views in delta.items():
+        for view, part in views.items():
+            there = held.get(epoch, {}).get(view)
+            after = part if there is None else total((there, part), n_classes=n_classes)
+            if _takes(after):
+                msg = (
+                    f"counts of {view} in {epoch} would become negative: something "
+                    "else has taken them away since, such as a pruning or an import "
+                    "that replaced them; undo that first"
+                )
+                raise Irreversible(msg)
+        messages += max((part.messages for part in views.values()), key=_size)
+    return dict(zip(profile.labels, messages.tolist(), strict=True))
+
+
+def _size(messages: NDArray[np.int64]) -> int:
+    """Return how many messages are counted; every view counts about as many."""
+    return int(np.abs(messages).sum())
+
+
+def _takes(part: Statistics) -> bool:
+    """Return whether statistics have a negative number of messages anywhere."""
+    if (part.messages < 0).any():
+        return True
+    if isinstance(part, MomentSums):
+        return bool((part.pairs < 0).any())
+    return bool((part.documents < 0).any() or (part.occurrences < 0).any())

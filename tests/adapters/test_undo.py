@@ -1,0 +1,185 @@
+"""Undo over HTTP and on the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.adapters.cli.main import main
+from app.services.undo import Undo
+from tests.adapters.test_http import served
+from tests.messages import ham, spam
+
+SOON = datetime.now(UTC) + timedelta(days=1)
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service over an empty database."""
+    with served(tmp_path) as client:
+        yield client
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `postbayes` over a database of its own; return code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+def teach(client, raw, label, source):
+    """Teach one message; return its id."""
+    query = {"label": label, "source": source}
+    answer = client.post("/feedback", params=query, content=raw)
+    return answer.json()["id"]
+
+
+def test_a_source_is_undone_and_that_is_undone(client):
+    """First told what would change, then done, then done again."""
+    teach(client, spam(1), "spam", "ann")
+    teach(client, spam(2), "ham", "ben")
+    asked = {"source": "ben"}
+    told = client.post("/feedback/undo", json=asked | {"dry_run": True}).json()
+    done = client.post("/feedback/undo", json=asked).json()
+    back = client.post("/feedback/undo", json={"source": done["undo"]}).json()
+
+    forgotten = [{"label_before": "ham", "label": None, "messages": 1}]
+    assert (None, True, 1, forgotten) == (
+        told["undo"],
+        told["dry_run"],
+        told["rows"],
+        told["messages"],
+    )
+    assert told["features"] > 0
+    assert (2, 1) == (
+        told["figures_before"]["messages"],
+        told["figures_after"]["messages"],
+    )
+    assert ("undo:1", False, forgotten, None) == (
+        done["undo"],
+        done["dry_run"],
+        done["messages"],
+        done["features"],
+    )
+    assert ("undo:2", ["undo:1"], 4) == (back["undo"], back["undos"], back["revision"])
+
+
+def test_a_message_and_a_time_are_undone(client):
+    """Both must be true; times have a zone."""
+    id_ = teach(client, spam(1), "spam", "ann")
+    later = {"ids": [id_], "from": SOON.isoformat()}
+    before = {"ids": [id_], "until": SOON.isoformat()}
+    nothing = client.post("/feedback/undo", json=later).json()
+    something = client.post("/feedback/undo", json=before).json()
+
+    assert (None, 0, []) == (nothing["undo"], nothing["rows"], nothing["messages"])
+    assert ("undo:1", 1) == (something["undo"], something["rows"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "kind"),
+    [
+        ({}, 422, "invalid-selection"),
+        (
+            {"from": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"},
+            422,
+            "invalid-selection",
+        ),
+        ({"source": "nobody"}, 404, "unknown-source"),
+        ({"source": "undo:1"}, 404, "unknown-source"),
+        ({"ids": ["0" * 32]}, 404, "unknown-message"),
+        ({"ids": ["xyz"]}, 404, "unknown-message"),
+        ({"from": "2026-03-02T00:00:00"}, 400, "malformed-request"),
+        ({"sauce": "ann"}, 400, "malformed-request"),
+        ({"ids": ["0" * 32] * 1001}, 400, "malformed-request"),
+    ],
+)
+def test_what_cannot_be_undone_has_its_status(client, asked, status, kind):
+    """And a sentence, and nothing is noted."""
+    teach(client, spam(1), "spam", "ann")
+    answer = client.post("/feedback/undo", json=asked)
+
+    assert status == answer.status_code
+    assert f"urn:postbayes:problem:{kind}" == answer.json()["type"]
+    assert 1 == client.get("/profiles/default").json()["revision"]
+
+
+def test_a_message_is_no_undo(client):
+    """The body has to be JSON."""
+    answer = client.post("/feedback/undo", content=spam(1))
+
+    assert 415 == answer.status_code
+    assert "send JSON" in answer.json()["detail"]
+
+
+def taught(run):
+    """Teach two messages by two people on the command line."""
+    for raw, label, source in ((spam(1), "spam", "ann"), (ham(1), "spam", "ben")):
+        run("feedback", "--label", label, "--source", source, stdin=raw)
+
+
+def test_the_command_says_what_it_does(run):
+    """In words, and how to take it back."""
+    taught(run)
+    told = run("undo", "--source", "ben", "--dry-run")
+    done = run("undo", "--source", "ben")
+    again = run("undo", "--source", "ben")
+    back = run("undo", "--source", "undo:1", "--json")
+
+    assert "default: would take back 1 rows of the ledger" in told[1]
+    assert "1 messages: spam -> not learned" in told[1]
+    assert "features change their counts" in told[1]
+    assert "errors now: 0 of 0 ham lost, 2 of 2 spam missed" in told[1]
+    assert "errors then: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
+    assert "default: took back 1 rows of the ledger" in done[1]
+    assert "postbayes undo --source undo:1" in done[1]
+    assert "nothing of it is in force" in again[1]
+    assert ("undo:2", ["undo:1"]) == (
+        json.loads(back[1])["undo"],
+        json.loads(back[1])["undos"],
+    )
+
+
+def test_the_command_takes_days_and_moments(run):
+    """Local where no zone is said; what is none is refused with a sentence."""
+    taught(run)
+    earlier = run("undo", "--until", "2020-01-01", "--json")
+    later = run("undo", "--from", "2020-01-01T12:30+01:00", "--json")
+    wrong = run("undo", "--from", "yesterday")
+
+    assert (None, "undo:1") == (
+        json.loads(earlier[1])["undo"],
+        json.loads(later[1])["undo"],
+    )
+    assert 65 == wrong[0]
+    assert "'yesterday' is no time" in wrong[2]
+
+
+def test_the_command_can_be_interrupted(run, monkeypatch):
+    """What it says is true: the next one goes on."""
+    taught(run)
+
+    def interrupted(self, profile):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Undo, "finish", interrupted)
+        code, _, said = run("undo", "--source", "ben")
+    done = json.loads(run("undo", "--source", "ann", "--json")[1])
+
+    assert 130 == code
+    assert "it is decided" in said
+    assert ("undo:2", 4) == (done["undo"], done["revision"])

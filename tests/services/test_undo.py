@@ -1,0 +1,187 @@
+"""The use case of undo, on a running application."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from app.bootstrap import Application
+from app.errors import InvalidSelection, UnknownProfile, UnknownSource
+from app.settings import Settings
+from app.storage import undo_work
+from app.storage.audit import audit
+from app.storage.engine import reading
+from app.storage.state import load
+from app.storage.undos import Selection
+from tests.messages import ham, spam
+from tests.services.conftest import running
+from tests.storage.builders import APRIL, MARCH
+
+
+def teach(app, raw, label, *, source):
+    """Teach one message; return its digest."""
+    taught = app.feedback.teach("default", raw, label=label, source=source)
+    return taught.outcome.digest
+
+
+def undo(app, **asked):
+    """Undo, carry it out, and return what became of it."""
+    undone = app.undo.begin("default", Selection(**asked), source="test")
+    for _ in app.undo.finish("default"):
+        pass
+    return undone
+
+
+@contextmanager
+def stopped(database_url):
+    """Open an application whose writer does not run."""
+    app = Application(Settings(_env_file=None, database_url=database_url))
+    try:
+        yield app
+    finally:
+        app.engine.dispose()
+
+
+def snapshot(app, *, revision):
+    """Wait until memory has learned a revision, and return the snapshot."""
+    live = app.live.get("default")
+    while live.snapshot.revision < revision:
+        time.sleep(0.01)
+    return live.snapshot
+
+
+def state(app, *, revision):
+    """Return the words that the default profile knows: bit for bit comparable."""
+    return snapshot(app, revision=revision).tables["words"].flatten()
+
+
+def test_memory_is_as_if_it_had_never_been_taught(app):
+    """The state equals that before the bad afternoon, and an audit finds nothing."""
+    teach(app, ham(99), "ham", source="ann")
+    teach(app, spam(99), "spam", source="ann")
+    before = state(app, revision=2)
+    for n in range(5):
+        teach(app, ham(n), "spam", source="ben")
+    undone = undo(app, source="ben")
+    with reading(app.engine) as connection:
+        found = audit(connection, app.live.get("default").row)
+
+    assert ("undo:1", {("spam", None): 5}) == (undone.name, dict(undone.plan.messages))
+    assert before == state(app, revision=12)
+    assert (True, 12) == (found.sound, found.ledger_rows)
+
+
+def test_an_undo_that_nobody_finishes_is_finished_by_the_upkeep(app):
+    """The process that began it may have been killed."""
+    teach(app, ham(99), "ham", source="ann")
+    before = state(app, revision=1)
+    for n in range(5):
+        teach(app, ham(n), "spam", source="ben")
+    app.undo.begin("default", Selection(source="ben"), source="test")
+
+    assert before == state(app, revision=11)
+
+
+def test_the_next_undo_finishes_the_one_before_it(database_url):
+    """Without a service that would: both are there in the end."""
+    with running(database_url=database_url) as app:
+        teach(app, ham(99), "ham", source="ann")
+        teach(app, spam(99), "spam", source="ben")
+    with stopped(database_url) as app:
+        first = app.undo.begin("default", Selection(source="ann"), source="test")
+        second = undo(app, source="ben")
+
+        assert ("undo:1", "undo:2") == (first.name, second.name)
+        assert [0, 0] == snapshot(app, revision=4).messages.tolist()
+
+
+def test_feedback_goes_on_while_something_is_undone(app, monkeypatch):
+    """In the end memory is what a start would load, and an audit finds nothing."""
+    monkeypatch.setattr(undo_work, "STEP", 3)
+    for n in range(12):
+        teach(app, ham(n), "spam", source="ben")
+
+    def others(worker):
+        for n in range(12):
+            teach(app, spam(100 * worker + n), "spam", source="ann")
+            teach(app, ham(n), ("ham", "spam")[worker % 2], source=f"w{worker}")
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(others, worker) for worker in range(3)]
+        undo(app, source="ben")
+        for each in working:
+            each.result()
+    row = app.live.get("default").row
+    with reading(app.engine) as connection:
+        stored, found = load(connection, row), audit(connection, row)
+
+    assert found.sound
+    assert stored.tables["words"] == state(app, revision=stored.revision)
+
+
+def test_a_forecast_says_what_changes_and_changes_nothing(app):
+    """Labels, features and error figures, as they are after the undo."""
+    for n in range(8):
+        teach(app, ham(n), "ham", source="ann")
+        teach(app, spam(n), "spam", source="ann")
+    for n in range(8, 12):
+        teach(app, ham(n), "spam", source="ben")
+    forecast = app.undo.forecast("default", Selection(source="ben"))
+    told = forecast.forecast
+    now = app.figures("default", window=1000).errors
+    undo(app, source="ben")
+    snapshot(app, revision=24)
+
+    assert (None, {("spam", None): 4}) == (forecast.name, dict(forecast.plan.messages))
+    assert told.features > 10
+    assert now == told.errors_before
+    assert app.figures("default", window=1000).errors == told.errors_after
+    assert told.errors_before != told.errors_after
+
+
+def test_a_forecast_of_undoing_an_undo_brings_the_figures_back(app):
+    """What was scored when it was first learned counts again."""
+    for n in range(4):
+        teach(app, spam(n), "spam", source="ann")
+    before = app.figures("default", window=1000).errors
+    undone = undo(app, source="ann")
+    snapshot(app, revision=8)
+    forecast = app.undo.forecast("default", Selection(source=undone.name)).forecast
+
+    assert 0 == forecast.errors_before.spam
+    assert before == forecast.errors_after
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({}, "say what to undo"),
+        ({"since": APRIL, "until": MARCH}, "the time ends before it begins"),
+        ({"since": MARCH, "until": MARCH}, "the time ends before it begins"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(app, asked, sentence):
+    """Everything at once, and times that run backwards."""
+    with pytest.raises(InvalidSelection, match=sentence):
+        undo(app, **asked)
+    with pytest.raises(InvalidSelection, match=sentence):
+        app.undo.forecast("default", Selection(**asked))
+
+
+def test_a_profile_or_source_that_never_was_is_an_error(app):
+    """Nothing is noted."""
+    with pytest.raises(UnknownProfile, match="no profile 'other'"):
+        app.undo.begin("other", Selection(source="ann"), source="test")
+    with pytest.raises(UnknownSource, match="never taught by 'ann'"):
+        app.undo.forecast("default", Selection(source="ann"))
+
+
+def test_an_undo_of_nothing_has_no_name(app):
+    """A time in which nothing was taught."""
+    teach(app, spam(99), "spam", source="ann")
+    undone = undo(app, until=MARCH)
+
+    assert (None, True) == (undone.name, undone.plan.empty)

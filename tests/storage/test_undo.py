@@ -1,0 +1,462 @@
+"""Undo: the ledger without some of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select, update
+
+from app.errors import Expired, Irreversible, UnknownMessage, UnknownSource
+from app.storage import bulk, tables, undo_plan, undo_work, undos
+from app.storage.engine import open_engine, reading, writing
+from app.storage.ledger import latest
+from app.storage.migrate import migrate
+from app.storage.undos import Selection
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    digest,
+    fold_all,
+    new_profile,
+    rows_of,
+    taught,
+    teach,
+)
+from tests.storage.test_bulk import MAIL, add, audited, learned, loaded, negated
+
+COUNTED = (
+    tables.class_count,
+    tables.feature_count,
+    tables.moment_sum,
+    tables.feature_name,
+)
+
+
+def begin(engine, profile, asked, *, source="boss", time=APRIL):
+    """Note an undo and return its plan."""
+    with writing(engine) as connection:
+        return undo_work.begin(connection, profile, asked, source=source, time=time)
+
+
+def finish(engine, profile, *, limit=256):
+    """Carry out what was begun, and return how many rows that were."""
+    written = 0
+    while True:
+        with writing(engine) as connection:
+            rows = undo_work.step(connection, profile, limit=limit)
+        if not rows:
+            with reading(engine) as connection:
+                if not undo_work.pending(connection, profile.id):
+                    return written
+        written += len(rows)
+
+
+def undo(engine, profile, *, limit=256, time=APRIL, **asked):
+    """Undo and return the plan."""
+    plan = begin(engine, profile, Selection(**asked), time=time)
+    finish(engine, profile, limit=limit)
+    return plan
+
+
+def labels_of(engine, profile, messages=range(4)):
+    """Return what each message is learned as now."""
+    with reading(engine) as connection:
+        found = [latest(connection, profile.id, digest(m)) for m in messages]
+    return [row and row.label for row in found]
+
+
+def contents(engine, profile):
+    """Return all counts of a profile, folded."""
+    fold_all(engine, profile)
+    return [rows_of(engine, table, profile) for table in COUNTED]
+
+
+def test_an_undone_source_was_never_there(engine):
+    """Its messages are forgotten, what it had moved goes back, the rest stays."""
+    profile, other = new_profile(engine), new_profile(engine)
+    kept = [taught(1, "spam", {"a": 1}), taught(2, "ham", {"b": 1}, {"size": 3})]
+    teach(engine, profile, kept[0])
+    teach(engine, profile, taught(1, "ham", source="ben"))
+    teach(engine, profile, taught(3, "spam", {"a": 2, "c": 1}, source="ben"))
+    teach(engine, profile, kept[1])
+    plan = undo(engine, profile, source="ben")
+    teach(engine, other, *kept)
+
+    assert {("ham", "spam"): 1, ("spam", None): 1} == dict(plan.messages)
+    assert [None, "spam", "ham", None] == labels_of(engine, profile)
+    assert contents(engine, other) == contents(engine, profile)
+    assert (True, 6) == audited(engine, profile)
+
+
+def test_the_newest_word_is_kept_when_an_older_one_is_undone(engine):
+    """Ann's label stays though Ben, who said another before, is undone."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+    teach(engine, profile, taught(1, "ham", source="ann"))
+    plan = undo(engine, profile, source="ben")
+
+    assert ({}, 1, ()) == (dict(plan.messages), len(plan.revisions), plan.work)
+    assert ["ham"] == labels_of(engine, profile, [1])
+
+
+def test_the_order_of_undos_does_not_matter(engine):
+    """Ben first or Ann first: what neither said was never learned."""
+    both = []
+    for order in (("ben", "ann"), ("ann", "ben")):
+        profile = new_profile(engine)
+        teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+        teach(engine, profile, taught(1, "ham", source="ann"))
+        for source in order:
+            undo(engine, profile, source=source)
+        both.append(labels_of(engine, profile, [1]))
+
+    assert [[None], [None]] == both
+
+
+def test_an_undo_can_be_undone_and_that_too(engine):
+    """By the name that its rows have."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+    before = contents(engine, profile)
+    first = undo(engine, profile, source="ben")
+    nothing = contents(engine, profile)
+    second = undo(engine, profile, source=first.undo.name)
+    again = contents(engine, profile)
+    undo(engine, profile, source=second.undo.name)
+
+    assert ("undo:1", "undo:2") == (first.undo.name, second.undo.name)
+    assert before == again
+    assert [[], [], [], []] == nothing == contents(engine, profile)
+    assert {"undo:1", "undo:2", "undo:3", "ben"} == {
+        row[8] for row in rows_of(engine, tables.ledger, profile)
+    }
+    assert (True, 4) == audited(engine, profile)
+
+
+def test_a_time_is_undone_from_its_begin_to_before_its_end(engine):
+    """And only where the other conditions are true as well."""
+    profile = new_profile(engine)
+    hour = timedelta(hours=1)
+    for n in range(4):
+        source = "ann" if n % 2 else "ben"
+        teach(
+            engine,
+            profile,
+            taught(n, "spam", {"a": 1}, time=MARCH + n * hour, source=source),
+        )
+    undo(engine, profile, since=MARCH + hour, until=MARCH + 3 * hour, source="ben")
+    by_both = labels_of(engine, profile)
+    undo(engine, profile, since=MARCH + hour, until=MARCH + 3 * hour)
+    by_time = labels_of(engine, profile)
+    undo(engine, profile, ids=frozenset([digest(0)]), time=APRIL + hour)
+
+    assert ["spam", "spam", None, "spam"] == by_both
+    assert ["spam", None, None, "spam"] == by_time
+    assert [None, None, None, "spam"] == labels_of(engine, profile)
+
+
+def test_undoing_a_time_undoes_the_undos_in_it(engine):
+    """A bad afternoon in which somebody undid the morning."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+    undo(engine, profile, source="ben", time=APRIL)
+    plan = undo(engine, profile, since=APRIL, time=APRIL + timedelta(hours=1))
+
+    assert (frozenset([1]), frozenset()) == (plan.undo.takes, plan.revisions)
+    assert ["spam"] == labels_of(engine, profile, [1])
+
+
+def test_what_is_undone_already_is_not_undone_twice(engine):
+    """Nothing is left of it, so nothing is noted."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+    undo(engine, profile, source="ben")
+    plan = undo(engine, profile, source="ben")
+
+    assert plan.empty
+    assert 1 == len(rows_of(engine, tables.undo, profile))
+
+
+def test_an_import_is_undone_and_done_again(engine, monkeypatch):
+    """Row by row, the messages last; and with the text of its words."""
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 1)
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"money": 1}, {"size": 2}))
+    before = contents(engine, profile)
+    words = {word for _, words, _ in MAIL for word in words}
+    texts = {"words": dict.fromkeys(learned()["words"].ids.tolist(), "text")}
+    add(engine, profile, {202603: learned(), 202604: learned()}, names=texts)
+    full = contents(engine, profile)
+    plan = undo(engine, profile, source="import:test", limit=1)
+    without = contents(engine, profile)
+    undo(engine, profile, source=plan.undo.name, limit=1)
+
+    assert len(words) * 2 == len(plan.revisions)
+    assert {"ham": -2, "spam": -4} == dict(plan.summed)
+    assert before == without
+    assert full == contents(engine, profile)
+    assert (True, 1 + 6 * len(words)) == audited(engine, profile)
+
+
+def test_what_something_else_has_taken_away_is_not_taken_twice(engine):
+    """The sentence says so, and nothing is noted."""
+    profile = new_profile(engine)
+    add(engine, profile, {202603: learned()})
+    add(engine, profile, {202603: negated(learned())}, source="prune")
+    refused = Selection(source="import:test")
+
+    with pytest.raises(Irreversible, match="would become negative"):
+        begin(engine, profile, refused)
+    undo(engine, profile, source="prune")
+    with pytest.raises(Irreversible, match="takes counts away"):
+        begin(engine, profile, Selection(source="undo:1"))
+    assert 1 == len(rows_of(engine, tables.undo, profile))
+
+
+def test_what_never_was_cannot_be_undone(engine):
+    """A message, a source, an undo: each by its name, and nothing is noted."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+
+    with pytest.raises(UnknownMessage, match=digest(2).hex()):
+        begin(engine, profile, Selection(ids=frozenset([digest(1), digest(2)])))
+    for name in ("anna", "undo:1"):
+        with pytest.raises(UnknownSource, match=f"never taught by '{name}'"):
+            begin(engine, profile, Selection(source=name))
+    assert [] == rows_of(engine, tables.undo, profile)
+
+
+def test_what_is_too_old_is_refused_as_a_whole(engine):
+    """The sentence says how far one can go back."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+    teach(engine, profile, taught(2, "spam", {"a": 1}, time=APRIL))
+    ledger = tables.ledger
+    with writing(engine) as connection:
+        connection.execute(
+            update(ledger)
+            .where(ledger.c.profile_id == profile.id, ledger.c.revision == 1)
+            .values(vector=None)
+        )
+
+    with pytest.raises(Expired, match=r"row 1 .* what came from 2026-04-02 on"):
+        begin(engine, profile, Selection(source="anna"))
+    assert [None, "spam", "spam", None] == labels_of(engine, profile)
+
+
+def test_a_label_goes_back_though_the_row_that_gave_it_is_too_old(engine):
+    """The relabelling has the same vector."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+    teach(engine, profile, taught(1, "ham", time=APRIL, source="ben"))
+    ledger = tables.ledger
+    fold_all(engine, profile)
+    with writing(engine) as connection:
+        connection.execute(
+            update(ledger)
+            .where(ledger.c.profile_id == profile.id, ledger.c.revision == 1)
+            .values(vector=None)
+        )
+    undo(engine, profile, source="ben")
+
+    assert ["spam"] == labels_of(engine, profile, [1])
+
+
+def test_an_undo_that_was_cut_short_is_finished_first(engine):
+    """Whoever comes next carries it out; on the way every row adds up."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "spam", {"a": 1}) for n in range(4)))
+    begin(engine, profile, Selection(source="anna"))
+    with writing(engine) as connection:
+        undo_work.step(connection, profile, limit=3)
+        left = undo_work.pending(connection, profile.id)
+    with reading(engine) as connection:
+        waiting = undo_work.profiles_pending(connection)
+    halfway = labels_of(engine, profile)
+    refused = begin(engine, profile, Selection(source="undo:1"))
+    rows = finish(engine, profile)
+
+    assert (1, {profile.id}, None, 1) == (left, waiting, refused, rows)
+    assert [None] * 3 + ["spam"] == sorted(halfway, key=bool)
+    assert [None] * 4 == labels_of(engine, profile)
+    assert (True, 0) == audited(engine, profile)
+
+
+def test_who_teaches_meanwhile_has_the_last_word(engine):
+    """An undo is carried out on what a message is then."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, source="ben"))
+    begin(engine, profile, Selection(source="ben"))
+    teach(engine, profile, taught(1, "ham", time=APRIL))
+    rows = finish(engine, profile)
+
+    assert (0, ["ham"]) == (rows, labels_of(engine, profile, [1]))
+
+
+def test_a_plan_counts_features_and_changes_nothing(engine):
+    """Each feature once, however many messages have it."""
+    profile = new_profile(engine)
+    teach(
+        engine,
+        profile,
+        taught(1, "spam", {"a": 1, "b": 2}, {"size": 3}),
+        taught(2, "spam", {"a": 1, "c": 2}),
+    )
+    with reading(engine) as connection:
+        plan = undo_plan.plan(
+            connection, profile, Selection(source="anna"), source="x", time=APRIL
+        )
+        features = undo_plan.features_of(connection, profile, plan.work)
+
+    assert 4 == features
+    assert [None, "spam", "spam", None] == labels_of(engine, profile)
+
+
+@dataclass
+class Event:
+    """Something that was taught or undone, in the test's own book."""
+
+    source: str
+    time: datetime
+    row: object = None
+    sums: object = None
+    takes: list = field(default_factory=list)
+    in_force: bool = True
+
+
+def settle(events):
+    """Say which events are in force: the newest decides."""
+    for event in events:
+        event.in_force = True
+    for event in reversed(events):
+        if event.in_force:
+            for taken in event.takes:
+                taken.in_force = False
+
+
+teachings = st.tuples(
+    st.just("teach"),
+    st.integers(0, 2),
+    st.sampled_from(["ham", "spam", None]),
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 2), min_size=1),
+    st.none() | st.dictionaries(st.sampled_from("xy"), st.integers(-3, 3)),
+    st.sampled_from(["ann", "ben"]),
+    st.integers(0, 1),
+)
+imports = st.tuples(st.just("import"), st.integers(1, 3), st.sampled_from("IJ"))
+by_source = st.tuples(st.just("source"), st.integers(0, 8))
+by_time = st.tuples(st.just("time"), st.integers(0, 12), st.integers(1, 6))
+by_id = st.tuples(st.just("id"), st.integers(0, 2))
+stories = st.lists(
+    teachings | teachings | teachings | imports | by_source | by_time | by_id,
+    max_size=12,
+)
+
+
+def tell(engine, profile, story):
+    """Teach and undo as a story says, and return what is in the test's book."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    events = []
+    for n, (verb, *rest) in enumerate(story):
+        now = start + timedelta(hours=n)
+        settle(events)
+        if verb == "teach":
+            message, label, words, sizes, source, month = rest
+            given = taught(
+                message,
+                label,
+                words,
+                sizes,
+                time=now + timedelta(days=31 * month),
+                source=source,
+            )
+            (outcome,) = teach(engine, profile, given)
+            if outcome.row is not None:
+                events.append(Event(source, outcome.row.time, row=outcome.row))
+            continue
+        if verb == "import":
+            size, name = rest
+            sums = {202603: learned(MAIL[:size])}
+            add(engine, profile, sums, source=name, time=now)
+            events.append(Event(name, now, sums=sums))
+            continue
+        kept = [event for event in events if event.in_force]
+        if verb == "source":
+            names = sorted({event.source for event in events})
+            if not names:
+                continue
+            name = names[rest[0] % len(names)]
+            asked = Selection(source=name)
+            takes = [event for event in kept if event.source == name]
+        elif verb == "time":
+            since = start + timedelta(hours=rest[0])
+            until = since + timedelta(hours=rest[1])
+            asked = Selection(since=since, until=until)
+            takes = [event for event in kept if since <= event.time < until]
+        else:
+            wanted = digest(rest[0])
+            if not any(e.row is not None and e.row.digest == wanted for e in events):
+                continue
+            asked = Selection(ids=frozenset([wanted]))
+            takes = [e for e in kept if e.row is not None and e.row.digest == wanted]
+        plan = begin(engine, profile, asked, time=now)
+        finish(engine, profile, limit=1 + n % 3)
+        assert plan.empty == (not takes)
+        if takes:
+            events.append(Event(plan.undo.name, now, takes=takes))
+    settle(events)
+    return events
+
+
+@given(stories)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, story):
+    """Taught, imported, undone in any order: only what is in force counts."""
+    folder = tmp_path_factory.mktemp("story")
+    engine = open_engine(f"sqlite:///{folder}/postbayes.db")
+    migrate(engine)
+    profile, other = new_profile(engine), new_profile(engine)
+    for event in tell(engine, profile, story):
+        if not event.in_force:
+            continue
+        if event.sums is not None:
+            add(engine, other, event.sums)
+        elif event.row is not None:
+            year, month = divmod(event.row.epoch, 100)
+            words = event.row.views
+            again = taught(
+                0, event.row.label, {}, time=datetime(year, month, 1, tzinfo=UTC)
+            )
+            observation = type(again.observation)(
+                event.row.digest, 1, words, event.row.names
+            )
+            teach(
+                engine,
+                other,
+                type(again)(
+                    digest=event.row.digest,
+                    label=again.label,
+                    observation=observation,
+                    source="again",
+                    time=again.time,
+                ),
+            )
+
+    assert labels_of(engine, other) == labels_of(engine, profile)
+    assert contents(engine, other) == contents(engine, profile)
+    assert loaded(engine, other) == loaded(engine, profile)
+    with reading(engine) as connection:
+        revision = connection.execute(
+            select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+        ).scalar_one()
+    assert (True, revision) == audited(engine, profile)
+    engine.dispose()
+
+
+def test_chunks_hold_everything_once():
+    """In lists of 500."""
+    assert [500, 500, 1] == [len(part) for part in undos.chunks(list(range(1001)))]
