@@ -153,6 +153,7 @@ class Application:
             self.recent,
             scored_days=settings.scored_days,
             scored_rows=settings.scored_rows,
+            vector_days=settings.vector_days,
             clock=now,
         )
         self.writer = Writer(self.engine, self.upkeep)
@@ -186,7 +187,9 @@ class Application:
 
     def profile(self, name: str) -> ProfileState:
         """Return what a profile is made of and what it has learned."""
-        return describe(self.live.get(name))
+        return describe(
+            self.live.get(name), undo_days=self.settings.vector_days or None
+        )
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""

@@ -97,6 +97,14 @@ class Settings(BaseSettings):
         description="How many scored messages are kept for teaching by id, at most "
         "(about 7 kB each).",
     )
+    vector_days: float = Field(
+        180.0,
+        ge=0,
+        le=36_500,
+        description="How long the ledger keeps the features of what was taught, and "
+        "so how long it can be undone, moved or forgotten. 0 keeps them for ever, at "
+        "about 7 kB a message.",
+    )
     spam_threshold: float | None = Field(
         None,
         description="Decide *spam* from this log-odds up, in nats. Unset: as shipped.",

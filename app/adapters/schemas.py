@@ -314,6 +314,10 @@ class ProfileOut(BaseModel):
     ham_threshold: float = Field(
         description="Log-odds up to which the decision is ham, in nats."
     )
+    undo_days: float | None = Field(
+        description="Days for which what was taught can be undone, moved or "
+        "forgotten; null: for ever."
+    )
 
 
 class ProblemOut(BaseModel):

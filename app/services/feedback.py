@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.score import Verdict, score
-from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
+from app.errors import DatabaseUnavailable, Expired, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import observe
 from app.services.marked import is_same_message, marked_ids
@@ -194,9 +194,10 @@ class Feedback:
         if outcome.kind == "expired":
             msg = (
                 f"message {teaching.digest.hex()} was learned so long ago that its "
-                "features are not kept any more; it can no longer be changed"
+                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
+                "what it was learned as; teach newer mail like it instead"
             )
-            raise UnknownMessage(msg)
+            raise Expired(msg)
         return outcome
 
     def _taught(

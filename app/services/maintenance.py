@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent
 from app.services.undo import carry_out
-from app.storage import fold, scored, undo_work
+from app.storage import fold, retention, scored, undo_work
 from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ LAGGING_FOLD_ROWS: Final = 256
 BULK_FOLD_ROWS: Final = 1000
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
+# Vectors dropped in one transaction.
+DROPPED_ROWS: Final = 64
 
 
 class Upkeep:
@@ -54,6 +56,8 @@ class Upkeep:
         How long scored messages are kept.
     scored_rows : int
         How many scored messages are kept at most.
+    vector_days : float
+        How long the ledger keeps vectors; 0 for ever.
     clock : callable
         Returns the time now, in UTC.
     """
@@ -66,6 +70,7 @@ class Upkeep:
         *,
         scored_days: float,
         scored_rows: int,
+        vector_days: float,
         clock: Callable[[], datetime],
     ) -> None:
         self._engine = engine
@@ -73,11 +78,13 @@ class Upkeep:
         self._recent = recent
         self._keep = timedelta(days=scored_days)
         self._scored_rows = scored_rows
+        self._vector_days = vector_days
         self._clock = clock
         self._follow_at = 0.0
         self._expire_at = 0.0
         self._folded: dict[int, int] = {}
         self._undoing: set[int] = set()
+        self._dropping: set[int] = set()
         self._broken: dict[int, str] = {}
 
     def __call__(self) -> bool:
@@ -98,15 +105,7 @@ class Upkeep:
                 self._undoing = undo_work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:
-            oldest = self._clock() - self._keep
-            for live in self._live:
-                with writing(self._engine) as connection:
-                    scored.expire(
-                        connection,
-                        live.row.id,
-                        before=oldest,
-                        keep=self._scored_rows,
-                    )
+            self._expire()
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         more = False
         for live in self._live:
@@ -116,6 +115,8 @@ class Upkeep:
                 if live.row.id in self._undoing:
                     more |= carry_out(self._engine, live) > 0
                 more |= self._fold(live)
+                if live.row.id in self._dropping:
+                    more |= self._drop(live)
             except Inconsistent as error:
                 if self._broken.get(live.row.id) != str(error):
                     log.error(  # noqa: TRY400
@@ -123,6 +124,17 @@ class Upkeep:
                     )
                 self._broken[live.row.id] = str(error)
         return more
+
+    def _expire(self) -> None:
+        """Drop old scored messages, and see to it that old vectors are dropped."""
+        oldest = self._clock() - self._keep
+        for live in self._live:
+            with writing(self._engine) as connection:
+                scored.expire(
+                    connection, live.row.id, before=oldest, keep=self._scored_rows
+                )
+        if self._vector_days:
+            self._dropping = {live.row.id for live in self._live}
 
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""
@@ -136,3 +148,14 @@ class Upkeep:
             folded = fold.folded_revision(connection, live.row.id)
         self._folded[live.row.id] = folded
         return folded < revision
+
+    def _drop(self, live: LiveProfile) -> bool:
+        """Drop a few old vectors of one profile; return True if there may be more."""
+        before = self._clock() - timedelta(days=self._vector_days)
+        with writing(self._engine) as connection:
+            rows = retention.drop_vectors(
+                connection, live.row, before=before, limit=DROPPED_ROWS
+            )
+        if not rows:
+            self._dropping.discard(live.row.id)
+        return rows > 0

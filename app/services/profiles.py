@@ -46,9 +46,10 @@ class ProfileState:
     views: Mapping[str, ViewState]
     spam_threshold: float
     ham_threshold: float
+    undo_days: float | None
 
 
-def describe(live: LiveProfile) -> ProfileState:
+def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     """Return the state of a profile as it is in memory now."""
     row, snapshot = live.row, live.snapshot
     rule = snapshot.specification.verdict
@@ -65,6 +66,7 @@ def describe(live: LiveProfile) -> ProfileState:
         },
         spam_threshold=rule.spam_threshold,
         ham_threshold=rule.ham_threshold,
+        undo_days=undo_days,
     )
 
 

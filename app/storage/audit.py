@@ -10,7 +10,7 @@ from sqlalchemy import case, func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import UnknownProfile
-from app.storage import class_rows, counts, tables
+from app.storage import class_rows, counts, sealed, tables
 from app.storage.deltas import sum_by_epoch, total
 from app.storage.fold import folded_revision
 from app.storage.state import batches_after
@@ -75,7 +75,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     UnknownProfile
         If the profile is gone.
     CorruptVector
-        If a stored vector cannot be read, or was dropped.
+        If a stored vector or sealed sum cannot be read.
     InconsistentCounts
         If the tables hold a label that the profile has not, or a view of
         another kind than the ledger does.
@@ -88,12 +88,14 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         raise UnknownProfile(msg)
     folded = folded_revision(connection, profile.id)
     n_classes = len(profile.labels)
-    replayed: Epochs = {}
+    # What was dropped for its age is in the sealed sums.
+    replayed: Epochs = sealed.load(connection, profile)
     held = counts.load_by_epoch(connection, profile.id, profile.labels)
     ledger_rows = 0
     for rows in batches_after(connection, profile.id, revision=0):
         ledger_rows += len(rows)
-        _add(replayed, sum_by_epoch(rows, profile.labels), n_classes=n_classes)
+        kept = [row for row in rows if row.vector is not None]
+        _add(replayed, sum_by_epoch(kept, profile.labels), n_classes=n_classes)
         unfolded = [row for row in rows if row.revision > folded]
         _add(held, sum_by_epoch(unfolded, profile.labels), n_classes=n_classes)
     return Audit(

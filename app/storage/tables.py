@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    text,
 )
 
 if TYPE_CHECKING:
@@ -132,6 +133,27 @@ ledger: Final = Table(
     Index(None, "profile_id", "digest", "revision"),
     Index(None, "profile_id", "time"),
     Index(None, "profile_id", "source", "time"),
+    # Retention looks for the oldest vectors, and must not walk past all rows
+    # that have none.
+    Index(
+        "ix_ledger_kept",
+        "profile_id",
+        "time",
+        sqlite_where=text("vector IS NOT NULL"),
+        postgresql_where=text("vector IS NOT NULL"),
+    ),
+)
+
+# What the rows have added whose vectors were dropped (`app.storage.sealed`).
+sealed: Final = Table(
+    "sealed",
+    metadata,
+    Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("level", Integer, primary_key=True, autoincrement=False),
+    Column("run", Integer, primary_key=True, autoincrement=False),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("vector", LargeBinary, nullable=False),
 )
 
 # What somebody took back.  An undo takes back rows of the ledger, listed in

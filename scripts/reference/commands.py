@@ -51,6 +51,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
     "undo": (*_COMMON, 0, 65),
+    "prune": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 74, 78, 130),

@@ -32,6 +32,7 @@ _STORED: Final = (
     "classify",
     "feedback",
     "undo",
+    "prune",
     "figures",
     "word",
     "audit",
@@ -155,7 +156,16 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
         operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, PROFILE, FIGURES, WORD),
-        commands=("learn", "classify", "feedback", "undo", "audit", "export", "import"),
+        commands=(
+            "learn",
+            "classify",
+            "feedback",
+            "undo",
+            "prune",
+            "audit",
+            "export",
+            "import",
+        ),
     ),
     errors.UnknownMessage: Advice(
         "To teach it, send the message itself. An id is remembered for "
@@ -172,14 +182,15 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.Expired: Advice(
         "The features of what was learned are kept for `POSTBAYES_VECTOR_DAYS`, and "
-        "only so long can it be undone. The sentence says from when on.",
-        operations=(UNDO,),
-        commands=("undo",),
+        "only so long can it be undone, moved or forgotten. Where an undo is refused, "
+        "the sentence says from when on it can be.",
+        operations=(FEEDBACK, FORGET, UNDO),
+        commands=("feedback", "undo"),
     ),
     errors.Irreversible: Advice(
         "Undo first what took the counts away. What wrote them can be done again.",
         operations=(UNDO,),
-        commands=("undo",),
+        commands=("undo", "prune"),
     ),
     errors.ProfileExists: Advice(
         "Choose another name, or the labels that it has.",

@@ -118,13 +118,6 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/feedback?label=junk", NEW),
     ),
     ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
-    ("POST", "/feedback/undo"): (
-        Exchange(
-            "POST", "/feedback/undo", '{"source": "ann@example.org", "dry_run": true}'
-        ),
-        Exchange("POST", "/feedback/undo", '{"source": "ann@example.org"}'),
-        Exchange("POST", "/feedback/undo", '{"source": "undo:1"}'),
-    ),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
     ("GET", "/profiles/{name}/figures"): (
         Exchange("GET", "/profiles/default/figures?window=100"),
@@ -134,6 +127,13 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),
+    ("POST", "/feedback/undo"): (
+        Exchange(
+            "POST", "/feedback/undo", '{"source": "ann@example.org", "dry_run": true}'
+        ),
+        Exchange("POST", "/feedback/undo", '{"source": "ann@example.org"}'),
+        Exchange("POST", "/feedback/undo", '{"source": "undo:1"}'),
+    ),
 }
 """Requests of each operation, in the order in which they are made."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +15,7 @@ from app.adapters.cli.main import main
 from app.services.undo import Undo
 from tests.adapters.test_http import served
 from tests.messages import ham, spam
+from tests.services.conftest import running
 
 SOON = datetime.now(UTC) + timedelta(days=1)
 
@@ -183,3 +186,39 @@ def test_the_command_can_be_interrupted(run, monkeypatch):
     assert 130 == code
     assert "it is decided" in said
     assert ("undo:2", 4) == (done["undo"], done["revision"])
+
+
+def test_the_prune_command_says_what_it_does(run):
+    """Of mail of today there is nothing to prune."""
+    taught(run)
+    told = run("prune", "--dry-run")
+    done = run("prune", "--json")
+
+    assert "default: 0 features would be pruned, 0 rows of counts\n" == told[1]
+    assert {"features": {}, "rows": 0, "revision": 2, "dry_run": False} == {
+        name: value for name, value in json.loads(done[1]).items() if name != "profile"
+    }
+
+
+def test_what_was_pruned_can_be_brought_back(run, tmp_path):
+    """The last line says how."""
+    taught(run)
+    run("audit")
+    run("prune")
+    with sqlite3.connect(tmp_path / "postbayes.db") as database:
+        for table in ("class_count", "feature_count", "moment_sum", "ledger"):
+            database.execute(f"UPDATE {table} SET epoch = 202001")  # noqa: S608
+        database.execute("UPDATE ledger SET time = '2020-01-01 00:00:00.000000'")
+    database.close()
+    database_url = f"sqlite:///{tmp_path}/postbayes.db"
+    with running(database_url=database_url) as app:
+        while app.upkeep._dropping or not app.upkeep._expire_at:  # noqa: SLF001
+            time.sleep(0.01)
+    pruned = run("prune")
+    audited = run("audit")
+    back = run("undo", "--source", "prune")
+
+    assert "postbayes undo --source prune" in pruned[1]
+    assert "features pruned (" in pruned[1]
+    assert "default: difference 0\n" == audited[1]
+    assert 0 == back[0]

@@ -650,7 +650,13 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     live.refresh()
     recent = Recent(store_words=True)
     upkeep = Upkeep(
-        engine, live, recent, scored_days=1, scored_rows=9, clock=lambda: MARCH
+        engine,
+        live,
+        recent,
+        scored_days=1,
+        scored_rows=9,
+        vector_days=0,
+        clock=lambda: MARCH,
     )
     teach(engine, other, taught("old", "ham", {"casino": 1}))
     recent.add(other.id, observed("seen", {"x": 1}), MARCH)

@@ -18,6 +18,7 @@ from app.adapters.cli.lab import lab
 from app.adapters.cli.learn import learn
 from app.adapters.cli.mail import classify, feedback
 from app.adapters.cli.profiles import audit, profiles
+from app.adapters.cli.prune import prune
 from app.adapters.cli.serve import serve
 from app.adapters.cli.undo import undo
 
@@ -74,6 +75,7 @@ for command in (
     classify,
     feedback,
     undo,
+    prune,
     figures,
     word,
     evaluate,

@@ -158,7 +158,7 @@ async def classify(
 @router.post(
     "/feedback",
     tags=["mail"],
-    responses=problems(400, 404, 408, 413, 415, 422, 503),
+    responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=openapi_body(FeedbackIn),
 )
 async def feedback(
@@ -195,7 +195,7 @@ async def feedback(
     return FeedbackOut.of(await waiting(partial(teach, parse_id(given.id))))
 
 
-@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 422, 503))
+@router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))
 async def forget(
     id: str,  # noqa: A002  the name of the path parameter is part of the interface
     app: ApplicationDep,

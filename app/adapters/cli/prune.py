@@ -1,0 +1,65 @@
+"""`postbayes prune`: do without features that say next to nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.adapters.cli.console import OUT
+from app.bootstrap import now, open_database
+from app.services.prune import Prune
+from app.settings import load_settings
+from app.storage import profiles
+from app.storage.engine import reading
+
+
+def prune(
+    max_messages: Annotated[
+        int, typer.Option(min=1, help="Prune what at most so many messages had.")
+    ] = 1,
+    older_than: Annotated[
+        int,
+        typer.Option(
+            min=1, max=1200, metavar="MONTHS", help="And none of the last MONTHS."
+        ),
+    ] = 12,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be pruned.")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Whose counts. [POSTBAYES_PROFILE]")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
+) -> None:
+    """Take features out that few messages had, all of them long ago.
+
+    Nothing is pruned that the ledger still has the features of, so that they
+    can be undone: see POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune`
+    brings back what was pruned.
+    """
+    settings = load_settings()
+    engine = open_database(settings)
+    with reading(engine) as connection:
+        row = profiles.find(connection, profile or settings.profile)
+    use_case = Prune(engine, now)
+    act = use_case.forecast if dry_run else use_case
+    pruned = act(row, max_messages=max_messages, months=older_than)
+    engine.dispose()
+    if as_json:
+        document = asdict(pruned) | {"dry_run": dry_run, "profile": row.name}
+        OUT.print(json.dumps(document), markup=False)
+        return
+    would = "would be pruned" if dry_run else "pruned"
+    parts = ", ".join(f"{n} of {view}" for view, n in pruned.features.items())
+    OUT.print(
+        f"{row.name}: {sum(pruned.features.values())} features {would}"
+        f"{f' ({parts})' if parts else ''}, {pruned.rows} rows of counts",
+        markup=False,
+    )
+    if pruned.features and not dry_run:
+        OUT.print("To bring them back: postbayes undo --source prune", markup=False)

@@ -1,0 +1,134 @@
+"""The use case of pruning: do without features that say next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.classifier.specification import TEXT_VIEWS
+from app.errors import DatabaseUnavailable
+from app.services.maintenance import BULK_FOLD_ROWS
+from app.storage import fold, prune
+from app.storage.engine import reading, writing
+from app.storage.entry import epoch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.storage.profiles import ProfileRow
+    from app.storage.prune import Pruning
+
+# Feedback may come between a fold and the look at what it folded.
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was pruned, or would be.
+
+    Parameters
+    ----------
+    features : mapping of str to int
+        Features, view by view.
+    rows : int
+        Rows of counts.
+    revision : int
+        Of the newest ledger row after it.
+    """
+
+    features: Mapping[str, int]
+    rows: int
+    revision: int
+
+
+class Prune:
+    """Take features out that few messages had, all of them long ago.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(self, engine: Engine, clock: Callable[[], datetime]) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def forecast(
+        self, profile: ProfileRow, *, max_messages: int, months: int
+    ) -> Pruned:
+        """Return what would be pruned; only the fold goes on.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database cannot be read, or feedback comes faster than it is
+            folded.
+        """
+        found = self._find(profile, max_messages=max_messages, months=months)
+        return Pruned(features=found.features, rows=found.rows, revision=found.revision)
+
+    def __call__(
+        self, profile: ProfileRow, *, max_messages: int, months: int
+    ) -> Pruned:
+        """Prune, in one transaction, and fold it.
+
+        Raises
+        ------
+        Irreversible
+            If something was imported, undone or pruned meanwhile.
+        DatabaseUnavailable
+            As `forecast`; then nothing is pruned.
+        """
+        found = self._find(profile, max_messages=max_messages, months=months)
+        with writing(self._engine) as connection:
+            rows = prune.carry_out(connection, profile, found, time=self._clock())
+        self._fold(profile)
+        return Pruned(
+            features=found.features,
+            rows=found.rows,
+            revision=rows[-1].revision if rows else found.revision,
+        )
+
+    def _find(self, profile: ProfileRow, *, max_messages: int, months: int) -> Pruning:
+        """Return what can be done without."""
+        before = months_before(epoch_of(self._clock()), months)
+        for _ in range(_TRIES):
+            self._fold(profile)
+            with reading(self._engine) as connection:
+                found = prune.find(
+                    connection,
+                    profile,
+                    views=TEXT_VIEWS,
+                    max_messages=max_messages,
+                    before_epoch=before,
+                )
+            if found is not None:
+                return found
+        msg = "feedback comes faster than it is folded; prune in a quieter hour"
+        raise DatabaseUnavailable(msg)
+
+    def _fold(self, profile: ProfileRow) -> None:
+        """Fold all there is."""
+        rows = 1
+        while rows:
+            with writing(self._engine) as connection:
+                rows = fold.fold(connection, profile, limit=BULK_FOLD_ROWS)
+
+
+def months_before(epoch: int, months: int) -> int:
+    """Return the epoch some months before another.
+
+    Examples
+    --------
+    >>> months_before(202603, 4)
+    202511
+    """
+    year, month = divmod(epoch, 100)
+    year, month = divmod(year * 12 + month - 1 - months, 12)
+    return year * 100 + month + 1

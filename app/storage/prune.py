@@ -1,0 +1,235 @@
+"""Which features can be done without?
+
+A feature that few messages had, all of them long ago, says next to nothing and
+takes as much room as any other.  Pruning takes such features out of the counts
+as sums in the ledger, so that followers, audits and undo know of it.  How many
+messages each label has stays as it was: the messages were learned, and only
+what they had in common with nobody is gone.
+
+Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
+such a message takes its counts back, and they have to be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlalchemy import func, select
+
+from app.bayes.statistics import FeatureCounts
+from app.errors import Irreversible
+from app.storage import class_rows, feature_rows, ledger, tables, undos
+from app.storage.bulk import append_sums
+from app.storage.feature_rows import Key
+from app.storage.fold import folded_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from app.classifier.snapshot import Statistics
+    from app.storage.profiles import ProfileRow
+
+SOURCE = "prune"
+"""Who says so, in the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What can be done without, at one revision.
+
+    Parameters
+    ----------
+    revision : int
+        Of the newest ledger row when it was looked for; all is folded.
+    sums : mapping of int to mapping of str to FeatureCounts
+        What to take away from each epoch, view by view: negative.
+    features : mapping of str to int
+        Features that would go, view by view.
+    rows : int
+        Rows of counts that would go.
+    """
+
+    revision: int
+    sums: Mapping[int, Mapping[str, FeatureCounts]]
+    features: Mapping[str, int]
+    rows: int
+
+
+def find(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    views: Collection[str],
+    max_messages: int,
+    before_epoch: int,
+) -> Pruning | None:
+    """Return what can be done without, or None while something is not folded.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.reading`.
+    profile : ProfileRow
+        Whose counts.
+    views : collection of str
+        Where to look for them: views of text, whose features are without number.
+    max_messages : int
+        A feature that more messages have, over all labels and epochs, stays.
+    before_epoch : int
+        A feature that a message of this month or later has, stays.
+    """
+    revision = connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one()
+    if folded_revision(connection, profile.id) != revision:
+        return None
+    groups = [
+        row
+        for row in class_rows.read(connection, profile.id, profile.labels)
+        if row.kind == class_rows.FEATURES
+    ]
+    rare = {
+        view: _rare(
+            connection,
+            profile.id,
+            view,
+            max_messages=max_messages,
+            before_epoch=before_epoch,
+        )
+        for view in sorted({row.view for row in groups} & set(views))
+    }
+    rare = _without_needed(connection, profile, rare)
+    sums: dict[int, dict[str, FeatureCounts]] = {}
+    rows = 0
+    for group in groups:
+        if group.epoch >= before_epoch or group.view not in rare:
+            continue
+        key = Key(profile.id, group.epoch, group.view, group.label)
+        part = _negative(connection, key, rare[group.view], profile.labels)
+        if not part.ids.size:
+            continue
+        rows += part.ids.size
+        here = sums.setdefault(group.epoch, {})
+        here[group.view] = here[group.view] + part if group.view in here else part
+    features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
+    return Pruning(revision=revision, sums=sums, features=features, rows=rows)
+
+
+def carry_out(
+    connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
+) -> list[ledger.LedgerRow]:
+    """Take out what was found, and return the rows of the ledger that do.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    pruning : Pruning
+        What `find` gave.
+    time : datetime
+        When.
+
+    Raises
+    ------
+    Irreversible
+        If counts were pruned, imported or undone since; nothing is pruned.
+    """
+    ledger.lock(connection, profile)
+    table = tables.ledger
+    # Feedback since then changes nothing that was found: its vectors are new, or
+    # of messages whose features were left out.
+    moved = connection.execute(
+        select(func.count()).where(
+            table.c.profile_id == profile.id,
+            table.c.revision > pruning.revision,
+            (table.c.kind == "sum") | table.c.undo.is_not(None),
+        )
+    ).scalar_one()
+    if moved:
+        msg = (
+            "something was pruned, imported or undone in the meantime; nothing was "
+            "pruned now, so try again"
+        )
+        raise Irreversible(msg)
+    sums: dict[int, dict[str, Statistics]] = {
+        epoch: dict(views) for epoch, views in pruning.sums.items()
+    }
+    return append_sums(connection, profile, sums, source=SOURCE, time=time)
+
+
+def _rare(
+    connection: Connection,
+    profile_id: int,
+    view: str,
+    *,
+    max_messages: int,
+    before_epoch: int,
+) -> NDArray[np.int64]:
+    """Return the features of a view that few messages had, long ago, sorted."""
+    counts = tables.feature_count
+    found = connection.execute(
+        select(counts.c.feature)
+        .where(counts.c.profile_id == profile_id, counts.c.view == view)
+        .group_by(counts.c.feature)
+        .having(
+            func.sum(counts.c.messages) <= max_messages,
+            func.max(counts.c.epoch) < before_epoch,
+        )
+    )
+    return np.sort(np.fromiter(found.scalars(), np.int64))
+
+
+def _without_needed(
+    connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[np.int64]]:
+    """Return the features without those that a vector in the ledger still has."""
+    table = tables.ledger
+    left = dict(rare)
+    # All epochs: a message of long ago may have been moved today.
+    revisions = (
+        connection.execute(
+            select(table.c.revision).where(
+                table.c.profile_id == profile.id, table.c.vector.is_not(None)
+            )
+        )
+        .scalars()
+        .all()
+    )
+    for chunk in undos.chunks(revisions):
+        needed: dict[str, list[NDArray[np.int64]]] = {}
+        for row in ledger.many(connection, profile.id, chunk):
+            # A pruning itself needs nothing: its features are gone.
+            if row.source == SOURCE and row.kind == "sum":
+                continue
+            for view, ids in row.ids(profile.labels).items():
+                needed.setdefault(view, []).append(ids)
+        for view in left.keys() & needed.keys():
+            left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
+    return left
+
+
+def _negative(
+    connection: Connection,
+    key: Key,
+    rare: NDArray[np.int64],
+    labels: tuple[str, ...],
+) -> FeatureCounts:
+    """Return what takes some features away from one epoch and label."""
+    stored = feature_rows.read(connection, key)
+    found = stored[np.isin(stored[:, 0], rare, assume_unique=True)]
+    one_hot = np.zeros(len(labels), np.int64)
+    one_hot[labels.index(key.label)] = -1
+    return FeatureCounts(
+        np.zeros(len(labels), np.int64),
+        found[:, 0].copy(),
+        np.outer(found[:, 1], one_hot),
+        np.outer(found[:, 2], one_hot),
+    )

@@ -1,0 +1,63 @@
+"""Retention, as the upkeep of a running application does it."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.bootstrap import now
+from app.errors import Expired
+from app.storage import tables
+from app.storage.audit import audit
+from app.storage.engine import reading, writing
+from tests.messages import ham, spam
+from tests.services.conftest import running
+
+
+def test_the_upkeep_drops_what_is_too_old(database_url):
+    """The message stays what it was learned as, and says why it cannot change."""
+    with running(database_url=database_url) as app:
+        taught = app.feedback.teach("default", spam(1), label="spam", source="ann")
+        app.feedback.teach("default", ham(1), label="ham", source="ann")
+    digest = taught.outcome.digest
+    with running(database_url=database_url, vector_days=100) as app:
+        row = app.live.get("default").row
+        ledger = tables.ledger
+        with writing(app.engine) as connection:
+            connection.execute(
+                update(ledger)
+                .where(ledger.c.profile_id == row.id, ledger.c.revision == 1)
+                .values(time=now() - timedelta(days=101))
+            )
+        app.upkeep._expire_at = 0.0  # noqa: SLF001  not in a minute: now
+        kept = 2
+        while kept == 2:
+            time.sleep(0.01)
+            with reading(app.engine) as connection:
+                kept = connection.execute(
+                    select(func.count(ledger.c.vector)).where(
+                        ledger.c.profile_id == row.id
+                    )
+                ).scalar_one()
+        again = app.feedback.teach("default", spam(1), label="spam", source="ann")
+        with pytest.raises(Expired, match="it stays what it was learned as"):
+            app.feedback.teach("default", spam(1), label="ham", source="ann")
+        with pytest.raises(Expired, match="POSTBAYES_VECTOR_DAYS"):
+            app.feedback.forget("default", digest, source="ann")
+        with reading(app.engine) as connection:
+            found = audit(connection, row)
+
+        assert (1, "unchanged", True) == (kept, again.outcome.kind, found.sound)
+        assert 100 == app.profile("default").undo_days
+
+
+def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
+    """0 days are for ever, and the profile says so."""
+    with running(database_url=database_url, vector_days=0) as app:
+        app.upkeep._expire()  # noqa: SLF001
+
+        assert set() == app.upkeep._dropping  # noqa: SLF001
+        assert app.profile("default").undo_days is None
