@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from app.adapters import sockets
 from app.adapters.listener import Door, Listener
 from app.adapters.milter.server import milter
+from app.adapters.rspamd.server import rspamd
 from app.adapters.spamd.server import spamd
+from app.adapters.web import WebDoor, WebListener
 from app.address import parse_address
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DOORS: Final[Mapping[str, Callable[[Application], Door]]] = {
+DOORS: Final[Mapping[str, Callable[[Application], Door | WebDoor]]] = {
     "milter": milter,
     "spamd": spamd,
+    "rspamd": rspamd,
 }
 """The doors, by the name of the setting that has their address."""
 
@@ -72,7 +75,7 @@ async def opened(
 ) -> AsyncIterator[None]:
     """Open the doors on their sockets; close them on the way out."""
     listeners = {
-        name: Listener(DOORS[name](application), each)
+        name: _listener(DOORS[name](application), each)
         for name, each in listening.items()
     }
     for name, listener in listeners.items():
@@ -83,3 +86,9 @@ async def opened(
     finally:
         for listener in listeners.values():
             await listener.stop()
+
+
+def _listener(door: Door | WebDoor, listening: Listening) -> Listener | WebListener:
+    if isinstance(door, WebDoor):
+        return WebListener(door, listening)
+    return Listener(door, listening)

@@ -14,6 +14,7 @@ from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
 from app.services.recipients import Recipients
+from app.services.tally import Tally
 from app.settings import Settings
 
 WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}
@@ -72,7 +73,7 @@ class Feedback:
 
     def teach(self, profile, raw, *, label, source):
         """Learn a message, or move it."""
-        self._needs_database()
+        self.needs_database()
         if label not in self.labels[profile]:
             msg = f"no label {label!r}"
             raise UnknownLabel(msg)
@@ -89,16 +90,49 @@ class Feedback:
 
     def forget(self, profile, digest, *, source):
         """Take a message back."""
-        self._needs_database()
+        self.needs_database()
         if self.learned.pop((profile, digest), None) is None:
             msg = "not learned"
             raise UnknownMessage(msg)
         self.sources.append(source)
 
-    def _needs_database(self):
+    def needs_database(self):
+        """Raise while it is away."""
         if self.away:
             msg = "the database does not answer"
             raise DatabaseUnavailable(msg)
+
+
+class Classify:
+    """Classifies by the words that are known."""
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def __call__(self, profile, raw, *, strongest):
+        """Classify one message."""
+        return self.each([profile], raw, strongest=strongest)[profile]
+
+    def each(self, profiles, raw, *, strongest):  # noqa: ARG002
+        """Classify one message against several profiles."""
+        return {name: classified(raw, name, self.labels[name]) for name in profiles}
+
+
+class Live:
+    """The profiles, by name."""
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def __iter__(self):
+        """Iterate over them."""
+        return iter(self.labels)
+
+    def get(self, profile):
+        """Return one with its row."""
+        labels = self.labels[profile]
+        row = SimpleNamespace(labels=labels, spam_labels=(labels[1],))
+        return SimpleNamespace(row=row)
 
 
 class Application:
@@ -119,14 +153,26 @@ class Application:
         )
         self.recipients = Recipients(self.labels, site="default", aliases={})
         self.feedback = Feedback(self.labels)
-        self.live = SimpleNamespace(get=self._live)
+        self.classify = Classify(self.labels)
+        self.live = Live(self.labels)
+        self.tally = Tally()
 
-    def classify(self, profile, raw, *, strongest):  # noqa: ARG002
-        """Classify a message."""
-        return classified(raw, profile, self.labels[profile])
-
-    def _live(self, profile):
-        labels = self.labels[profile]
+    def profile(self, name):
+        """Return what a profile has learned."""
+        learned = [
+            label
+            for (profile, _), label in self.feedback.learned.items()
+            if profile == name
+        ]
+        labels = self.labels[name]
         return SimpleNamespace(
-            row=SimpleNamespace(labels=labels, spam_labels=(labels[1],))
+            name=name,
+            labels=labels,
+            spam_labels=labels[1:],
+            messages={label: learned.count(label) for label in labels},
+            views={"words": SimpleNamespace(features=124)},
         )
+
+    def ping(self):
+        """Raise if the database does not answer."""
+        self.feedback.needs_database()

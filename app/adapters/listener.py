@@ -13,6 +13,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from socket import AF_UNIX
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -95,9 +96,15 @@ class Connection:
 
     @property
     def host(self) -> str | None:
-        """Address of the other side without its port; None for a Unix socket."""
+        """Address of the other side without its port; None for a Unix socket.
+
+        Empty where the other side is gone before anybody asked: only by the
+        kind of the socket can a local process be told from it.
+        """
+        if self._writer.get_extra_info("socket").family == AF_UNIX:
+            return None
         name = self._writer.get_extra_info("peername")
-        return str(name[0]) if isinstance(name, tuple) else None
+        return str(name[0]) if isinstance(name, tuple) else ""
 
     async def read(self) -> bytes:
         """Return what comes next; nothing once the peer has ended.

@@ -1,4 +1,7 @@
-"""How long may a client say nothing? A connection that sends no request is shut."""
+"""How long may a client say nothing, and how much before it says something?
+
+A connection that sends no request, or no end of one, is shut.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,47 @@ if TYPE_CHECKING:
 # those that it may hold: 256 of them would take the service away.
 HEADER_SECONDS: Final = 20.0
 
+# Precedent: nginx's large_client_header_buffers are 4 of 8 KiB, Node.js takes
+# 16 KiB. The parser has no limit: at 200 MB/s it would hold some gigabytes
+# before `HEADER_SECONDS` are over (found by sending them).
+MAX_HEAD_BYTES: Final = 64 * 1024
+
+# Of a request whose headers are over, what is not its body: sizes of chunks, and
+# trailers, which are kept like headers. 50 MiB in chunks of 512 bytes have
+# 0.8 MiB of sizes.
+MAX_FRAMING_BYTES: Final = 1024 * 1024
+
 
 class ImpatientProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with a limit on the time for request headers."""
+    """uvicorn's HTTP protocol with limits on time and size of request headers."""
 
     _patience: TimerHandle | None = None
+    _framing: int = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Expect a request."""
         super().connection_made(transport)
         self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, up to what a request can need."""
+        self._framing += len(data)
+        super().data_received(data)
+        # Looked at after the parser, which takes what is body off.
+        waits = self._patience is not None
+        if self._framing > (MAX_HEAD_BYTES if waits else MAX_FRAMING_BYTES):
+            transport: Any = self.transport
+            transport.close()
+
+    def on_body(self, body: bytes) -> None:
+        """Take the body, which has limits of its own."""
+        self._framing -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count the next request from its beginning."""
+        self._framing = 0
+        super().on_message_complete()
 
     def on_message_begin(self) -> None:
         """Expect the rest of the headers."""

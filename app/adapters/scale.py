@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # Beyond it a score says nothing more, and clients print it in few columns.
 MOST: Final = 999.0
 
+# Thresholds that are closer are one: a line between them would be so steep that
+# the points of a message were rounding errors. Unit: nats.
+LEAST: Final = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
@@ -72,12 +76,13 @@ class Scale:
     def slope(self, log_odds: float) -> float:
         """Return how many points a nat is worth there."""
         rejects = self.reject_from
-        if rejects is not None and log_odds >= self.spam_from < rejects:
-            return (self.reject - self.spam) / (rejects - self.spam_from)
-        if self.ham_to < self.spam_from:
-            return self.spam / (self.spam_from - self.ham_to)
-        # Nothing is unsure, so that no distance gives the scale its unit.
-        return self.spam / SPAM_THRESHOLD
+        if rejects is not None and log_odds >= self.spam_from:
+            room, points = rejects - self.spam_from, self.reject - self.spam
+            if room >= LEAST:
+                return points / room
+        room = self.spam_from - self.ham_to
+        # Where nothing is unsure, no distance gives the scale its unit.
+        return self.spam / (room if room >= LEAST else SPAM_THRESHOLD)
 
     def line(self, log_odds: float) -> float:
         """Return the points for log-odds alone."""

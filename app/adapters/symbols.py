@@ -15,7 +15,7 @@ STRONGEST: Final = 10
 DESCRIPTIONS: Final = {
     "BAYES_SPAM": "Postbayes decides: spam",
     "BAYES_HAM": "Postbayes decides: ham",
-    "POSTBAYES_PRIOR": "What every message gets, whatever is in it",
+    "POSTBAYES_PRIOR": "The prior, and where the scale begins and bends",
     "POSTBAYES_WORDS": "Words of the text",
     "POSTBAYES_HEADERS": "Words of the headers",
     "POSTBAYES_PAIRS": "Pairs of neighbouring words",

@@ -60,6 +60,12 @@ class Tally:
             ("decision",),
             registry=own,
         )
+        self._acted = Counter(
+            "postbayes_actions",
+            "Messages at the doors of mail servers, by what was asked for.",
+            ("door", "action"),
+            registry=own,
+        )
         self._answered = Counter(
             "postbayes_http_responses",
             "HTTP answers, by status.",
@@ -77,6 +83,10 @@ class Tally:
         """Count one verdict."""
         self._classified.labels(decision).inc()
 
+    def acted(self, door: str, action: str) -> None:
+        """Count what a door asked a mail server for."""
+        self._acted.labels(door, action).inc()
+
     def answered(self, status: int) -> None:
         """Count one HTTP answer."""
         self._answered.labels(str(status)).inc()
@@ -89,7 +99,7 @@ class Tally:
         self._classifying.observe(time.perf_counter() - begun)
 
     def counts(self, name: str, label: str) -> dict[str, int]:
-        """Return a counter by its label: what doors with statistics answer.
+        """Return a counter by one of its labels, for doors that show statistics.
 
         Examples
         --------
@@ -98,10 +108,10 @@ class Tally:
         >>> tally.counts("postbayes_classified", "decision")
         {'spam': 1}
         """
-        return {
-            sample.labels[label]: int(sample.value)
-            for family in self.registry.collect()
-            if family.name == name
-            for sample in family.samples
-            if sample.name == f"{name}_total"
-        }
+        found: dict[str, int] = {}
+        for family in self.registry.collect():
+            for sample in family.samples:
+                if sample.name == f"{name}_total":
+                    key = sample.labels[label]
+                    found[key] = found.get(key, 0) + int(sample.value)
+        return found

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
-from app.adapters.http import body
+from app.adapters import intake
 from app.adapters.http.app import create_app
 from app.bootstrap import Application
 from app.settings import Settings
@@ -467,7 +467,7 @@ async def trickle():
 
 def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     """408, and the connection is free again."""
-    monkeypatch.setattr(body, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(intake, "BODY_SECONDS", 0.05)
     application = Application(
         Settings(_env_file=None, database_url=f"sqlite:///{tmp_path}/p.db")
     )

@@ -53,3 +53,47 @@ def test_a_client_with_a_request_is_served_on_one_connection(port):
         answers = [client.get("/").text for _ in range(3)]
 
     assert ["hello"] * 3 == answers
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: a\r\n"
+
+
+def flood(client, sent):
+    """Send some bytes, and headers after them for ever."""
+    while True:
+        client.sendall(sent)
+        sent = b"X: y\r\n" * 10_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        HEAD + b"X: " + b"x" * 1_000_000,
+        HEAD + b"X: y\r\n" * 200_000,
+        HEAD
+        + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+        + b"X: y\r\n" * 500_000,
+    ],
+    ids=["one header", "many headers", "trailers"],
+)
+def test_headers_without_end_are_shut_out(port, sent):
+    """A request's head, or its tail, does not fill the memory."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as client,
+        pytest.raises(ConnectionError),
+    ):
+        flood(client, sent)
+
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        assert "hello" == client.get("/").text
+
+
+def test_a_large_body_in_chunks_is_no_head(port):
+    """What is body has limits of its own; sizes of chunks are few bytes."""
+    with httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        answers = [
+            client.post("/", content=(b"x" * 4096 for _ in range(1000))).text
+            for _ in range(2)
+        ]
+
+    assert ["hello"] * 2 == answers

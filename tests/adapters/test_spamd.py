@@ -303,6 +303,17 @@ def test_the_score_is_on_the_scale_of_the_settings():
     )
 
 
+def test_what_was_asked_for_is_counted():
+    """By door and action, for a monitoring system."""
+    app = Application()
+    for message in (SPAM, SPAM, b"Subject: lunch\n\nat noon\n"):
+        answer(request("CHECK SPAMC/1.5", message=message), application=app)
+
+    assert {"none": 1, "add header": 2} == app.tally.counts(
+        "postbayes_actions", "action"
+    )
+
+
 def test_a_network_that_is_none_stops_the_start():
     """The sentence has the variable and the value."""
     with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'nowhere'"):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
 
+from app.adapters.intake import take
 from app.adapters.schemas import FeedbackIn, TextIn
 from app.errors import (
     EmptyMessage,
     MalformedRequest,
-    MessageTooLarge,
-    SlowRequest,
     UnsupportedContentType,
 )
 from app.mail.limits import MAX_BYTES
@@ -29,12 +26,6 @@ JSON_TYPE: Final = "application/json"
 # JSON has to be held whole to be read. Twice what the parser looks at: the
 # escapes of a text in JSON rarely double it.
 MAX_JSON_BYTES: Final = 2 * MAX_BYTES
-
-# Precedent: nginx's client_body_timeout, 60 s (between two reads there; here
-# for all of them, so that a byte now and then does not hold a connection).
-BODY_SECONDS: Final = 60
-
-MAX_DIGITS: Final = 18
 
 In = TypeVar("In", bound=TextIn)
 Document = TypeVar("Document", bound=BaseModel)
@@ -68,46 +59,14 @@ async def read_body(request: Request) -> bytes:
             "as it is"
         )
         raise UnsupportedContentType(msg)
-    # Python refuses to read thousands of digits, zeros before them included.
-    announced = request.headers.get("content-length", "").lstrip("0")
-    digits = len(announced)
-    if announced.isdigit() and (digits > MAX_DIGITS or int(announced) > limit):
-        raise MessageTooLarge(_too_large(limit))
-    body = bytearray()
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > limit:
-                    raise MessageTooLarge(_too_large(limit))
-                body += chunk[: kept - len(body)]
-    except ClientDisconnect as error:
-        # Nobody reads the answer: it only keeps a hang-up from being logged as
-        # a crash of ours.
-        msg = f"the client hung up after {size} bytes of the body"
-        raise SlowRequest(msg) from error
-    except TimeoutError as error:
-        msg = (
-            f"the body did not arrive within {BODY_SECONDS} s "
-            f"({size} bytes did); send it again"
-        )
-        raise SlowRequest(msg) from error
-    if not size:
+    body = await take(request, limit=limit, kept=kept)
+    if not body:
         msg = (
             "the request has no body; send the message itself as message/rfc822, "
             "or JSON as application/json"
         )
         raise EmptyMessage(msg)
-    return bytes(body)
-
-
-def _too_large(limit: int) -> str:
-    return (
-        f"the body is larger than {limit} bytes; send the message raw, as "
-        "message/rfc822, and only its first part, or raise "
-        "POSTBAYES_MAX_REQUEST_BYTES"
-    )
+    return body
 
 
 Body = Annotated[bytes, Depends(read_body)]

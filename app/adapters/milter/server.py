@@ -102,6 +102,7 @@ class Milter:
         profile = app.recipients.shared(envelope.recipients)
         classified = app.classify(profile, raw, strongest=EXPLAINED)
         action = app.action(classified.verdict)
+        app.tally.acted("milter", action)
         id_, log_odds = classified.observation.id, classified.verdict.log_odds
         told = log.info if action in {"quarantine", "reject"} else log.debug
         told("%s: %s, %+.2f, id %s", envelope.queue_id, action, log_odds, id_)

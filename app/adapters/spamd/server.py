@@ -123,6 +123,7 @@ class Spamd:
             self._profile(request), request.message, strongest=STRONGEST
         )
         action = app.action(classified.verdict)
+        app.tally.acted("spamd", action)
         scanned = Scanned.of(classified, self._scale, action, self._flag)
         return answer.scanned(request, scanned)
 

@@ -102,6 +102,17 @@ def message(subject):
     )
 
 
+def test_what_was_asked_for_is_counted():
+    """By door and action, for a monitoring system."""
+    application = Application()
+    for subject in (b"lunch at noon", b"money"):
+        answer(message(subject), application=application)
+
+    assert {"none": 1, "add header": 1} == application.tally.counts(
+        "postbayes_actions", "action"
+    )
+
+
 def failing(error):
     """Return an application whose scoring fails."""
 

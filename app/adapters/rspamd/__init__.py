@@ -1,0 +1,1 @@
+"""The rspamd door: what asks rspamd over HTTP asks us."""

@@ -1,0 +1,125 @@
+"""The real client of rspamd: rspamc scans, teaches and gets statistics."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests import clients
+from tests.end_to_end.conftest import Service
+from tests.messages import ham, spam
+
+
+@pytest.fixture
+def rspamd_site(tmp_path):
+    """A service with a profile for a domain, and the port of its rspamd door."""
+    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    service.environment["POSTBAYES_REJECT_FROM"] = "8"
+    port = service.open_door("rspamd")
+    try:
+        assert 0 == service.command("profiles", "--create", "example.org").returncode
+        service.start()
+        yield service, port
+    finally:
+        service.client.close()
+        service.kill()
+
+
+@pytest.fixture
+def rspamc(rspamd_site):
+    """Runs rspamc, and returns its exit code and what it printed."""
+    program = clients.find("rspamc")
+    _, port = rspamd_site
+
+    def run(*arguments, message=b""):
+        done = subprocess.run(
+            [program, "-h", f"127.0.0.1:{port}", *arguments],
+            input=message,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stdout.decode()
+
+    return run
+
+
+@pytest.fixture
+def taught(rspamc):
+    """Rspamc, after it has taught six messages."""
+    for n in range(3):
+        for command, message in (("learn_ham", ham(n)), ("learn_spam", spam(n))):
+            code, printed = rspamc(command, message=message)
+
+            assert 0 == code
+            assert "success = true;" in printed
+    return rspamc
+
+
+def test_rspamc_scans(taught):
+    """Action, points and symbols are ours, on rspamd's scale."""
+    code, printed = taught(message=spam(9))
+    _, passed = taught(message=ham(9))
+
+    assert 0 == code
+    assert "Action: reject\nSpam: true\nScore: " in printed
+    assert " / 15.00\n" in printed
+    assert "Symbol: BAYES_SPAM (0.00)[100.00%]" in printed
+    assert "Symbol: POSTBAYES_WORDS (" in printed
+    assert "Action: no action\nSpam: false\nScore: -" in passed
+    assert "Symbol: BAYES_HAM (0.00)" in passed
+
+
+def test_rspamc_shows_the_whole_answer(taught):
+    """The symbols add up, and the headers to add are in it."""
+    _, printed = taught("-j", message=spam(9))
+    answer = json.loads(printed)
+
+    assert answer["score"] == pytest.approx(
+        sum(symbol["score"] for symbol in answer["symbols"].values())
+    )
+    assert "spam" == answer["milter"]["add_headers"]["X-Postbayes"]["value"]
+
+
+def test_rspamc_is_told_what_is_known_already(taught):
+    """It prints the error of a 208 and ends well, as with rspamd."""
+    code, printed = taught("learn_spam", message=spam(0))
+
+    assert 0 == code
+    assert 'has been already learned as spam, ignore it";' in printed
+
+
+def test_rspamc_teaches_the_profile_of_the_recipient(taught, rspamd_site):
+    """By -d; the site's profile learns nothing of it."""
+    service, _ = rspamd_site
+    taught("learn_spam", "-d", "bob@example.org", message=spam(7))
+
+    revisions = [
+        service.client.get(f"/profiles/{name}").json()["revision"]
+        for name in ("default", "example.org")
+    ]
+
+    assert [6, 1] == revisions
+
+
+def test_rspamc_gets_statistics(taught):
+    """Of what was scanned, and of what is learned."""
+    taught(message=spam(9))
+    taught(message=ham(9))
+    code, printed = taught("stat")
+
+    assert 0 == code
+    assert "Messages scanned: 2\nMessages with action reject: 1, 50.00%" in printed
+    assert "Messages learned: 6\n" in printed
+    assert "Statfile: BAYES_SPAM type: postbayes;" in printed
+    assert "Total learns: 6\n" in printed
+
+
+def test_rspamc_is_told_that_compression_is_not_taken(taught):
+    """It ends with an error, so that nobody takes the message for scanned."""
+    code, printed = taught("-z", message=spam(9))
+
+    assert 1 == code
+    assert "HTTP error: 415" in printed
