@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from app import __version__
 from app.bayes.moment_rows import from_rows
 from app.bayes.statistics import FeatureCounts
-from app.errors import InconsistentCounts
+from app.errors import Expired, InconsistentCounts
 from app.portable.blocks import BlockWriter
 from app.portable.header import Contents, Header
 from app.portable.parts import LEDGER, NAMES, SUM, write_names, write_rows, write_sum
@@ -105,6 +105,8 @@ def export(
     no clock is read.  The memory that it takes does not depend on the size of
     the profile, as long as a month has few views and labels.
     """
+    if contents == "ledger":
+        _require_vectors(connection, profile)
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = Header(
         postbayes=__version__,
@@ -186,6 +188,23 @@ def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts
     documents = np.zeros_like(occurrences)
     documents[:, index] = page[:, 2]
     return FeatureCounts(messages, page[:, 0].copy(), occurrences, documents)
+
+
+def _require_vectors(connection: Connection, profile: ProfileRow) -> None:
+    """Raise if a row has lost its features, so that it cannot be learned elsewhere."""
+    ledger = tables.ledger
+    dropped = connection.execute(
+        select(func.count()).where(
+            ledger.c.profile_id == profile.id, ledger.c.vector.is_(None)
+        )
+    ).scalar_one()
+    if dropped:
+        msg = (
+            f"{dropped} rows of the ledger of {profile.name!r} have no features any "
+            "more (POSTBAYES_VECTOR_DAYS), so they cannot be learned elsewhere; export "
+            "the counts, which have everything, or back up the database"
+        )
+        raise Expired(msg)
 
 
 def _batches(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from app.storage import tables
+from app.storage import tables, undos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,14 +40,8 @@ def known_digests(
 
 def sums_stand(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether sums of a source are learned, and were not taken back."""
-    ledger = tables.ledger
-    found = connection.execute(
-        select(ledger.c.revision)
-        .where(
-            ledger.c.profile_id == profile_id,
-            ledger.c.source == source,
-            ledger.c.kind == "sum",
-        )
-        .limit(1)
-    ).first()
-    return found is not None
+    rows = undos.matching(connection, profile_id, undos.Selection(source=source))
+    sums = [row.revision for row in rows if row.is_sum]
+    taken = undos.taken_by(connection, profile_id, sums)
+    in_force = undos.in_force(undos.all_of(connection, profile_id))
+    return any(not taken.get(revision, set()) & in_force for revision in sums)

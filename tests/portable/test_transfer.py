@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.bayes.statistics import FeatureCounts
 from app.classifier.specification import Specification
-from app.errors import MalformedExport, OtherProfile
+from app.errors import Expired, MalformedExport, OtherProfile
 from app.portable import export as exporting
 from app.portable.blocks import BlockReader, BlockWriter
 from app.portable.parts import (
@@ -31,12 +31,14 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.recent import Recent
 from app.services.transfer import Transfer
-from app.storage import bulk, profiles, scored, tables
+from app.storage import bulk, profiles, scored, tables, undo_work
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.migrate import migrate
+from app.storage.retention import drop_vectors
 from app.storage.state import load
+from app.storage.undos import Selection
 from tests import postgres
 from tests.storage.builders import (
     APRIL,
@@ -668,3 +670,45 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     assert upkeep() is False
     assert recent.get(other.id, digest("seen")) is None
     assert rows_of(engine, tables.scored, other) == []
+
+
+def test_a_ledger_without_all_of_its_features_is_not_exported(engine):
+    """The sentence says what to do instead; the counts have everything."""
+    profile = taught_profile(engine)
+    counts = exported(engine, profile)
+    with writing(engine) as connection:
+        dropped = drop_vectors(
+            connection, profile, before=MARCH + timedelta(days=1), limit=1
+        )
+
+    assert 1 == dropped
+    assert counts == exported(engine, profile)
+    with pytest.raises(Expired, match=r"1 rows of the ledger .* export the counts"):
+        exported(engine, profile, contents="ledger")
+
+
+def test_an_import_that_was_undone_can_be_imported_again(engine):
+    """It is not there any more, and then it is."""
+    there, here = taught_profile(engine), new_profile(engine)
+    with writing(engine) as connection:
+        connection.execute(
+            tables.profile.update()
+            .where(tables.profile.c.id == there.id)
+            .values(created_at=MARCH - timedelta(days=1))
+        )
+    teach(engine, here, taught("own", "ham", {"own": 1}))
+    data = exported(engine, there)
+    first = imported(engine, data, here.name)
+    again = imported(engine, data, here.name)
+    asked = Selection(source=first.source)
+    with writing(engine) as connection:
+        undo_work.begin(connection, here, asked, source="anna", time=MARCH)
+    more = True
+    while more:
+        with writing(engine) as connection:
+            more = undo_work.step(connection, here, limit=100)
+    anew = imported(engine, data, here.name)
+
+    assert first.rows > 0
+    assert 0 == again.rows
+    assert first.rows == anew.rows
