@@ -15,6 +15,7 @@ from app.features.extract import FEATURE_SET
 from app.services.classify import Classify
 from app.services.feedback import Feedback
 from app.services.figures import Figures
+from app.services.keeper import Keeper
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
@@ -156,7 +157,8 @@ class Application:
             vector_days=settings.vector_days,
             clock=now,
         )
-        self.writer = Writer(self.engine, self.upkeep)
+        self.writer = Writer(self.engine)
+        self.keeper = Keeper(self.upkeep, lambda: self.writer.idle)
         self.tally = Tally()
         self.classify = Classify(self.live, self.recent, now, self.tally)
         self.feedback = Feedback(
@@ -172,12 +174,14 @@ class Application:
         self.words = Words(self.live, self.engine)
 
     def start(self) -> None:
-        """Start the writer."""
+        """Start the threads that learn and keep house."""
         self.writer.start()
+        self.keeper.start()
 
     def stop(self) -> None:
         """Finish what is waiting, and let go of the database."""
         self.writer.stop()
+        self.keeper.stop()
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)

@@ -8,29 +8,106 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.score import Verdict, score
 from app.errors import DatabaseUnavailable, Expired, UnknownLabel, UnknownMessage
-from app.features.observation import Observation
 from app.services.classify import observe
 from app.services.marked import is_same_message, marked_ids
 from app.storage import ledger, scored
 from app.storage.engine import reading
+from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
-from app.storage.vector import decode, decode_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
     from datetime import datetime
 
     from sqlalchemy import Engine
 
+    from app.features.observation import Observation
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
     from app.services.writer import Writer
     from app.storage.entry import LedgerRow
-    from app.storage.scored import ScoredRow
     from app.storage.teaching import Outcome
 
 # Longer than the database's own time-out, so that its error comes first.
 PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A feedback on its way into the ledger.
+
+    Parameters
+    ----------
+    live : LiveProfile
+        Whose ledger.
+    digest : bytes
+        Identity of the message.
+    before : Verdict or None
+        The verdict on the message before it is learned; None where it is
+        forgotten.
+    answer : Future of Outcome
+        Comes once the row is on disk.  It cannot be cancelled.
+    """
+
+    live: LiveProfile
+    digest: bytes
+    before: Verdict | None
+    answer: Future[Outcome]
+
+    def taught(self, outcome: Outcome) -> Taught:
+        """Return the answer as the sender wants it.
+
+        Raises
+        ------
+        Expired
+            If the message was learned too long ago to be changed.
+        UnknownMessage
+            If it is not there to be forgotten.
+        """
+        if outcome.kind == "expired":
+            msg = (
+                f"message {self.digest.hex()} was learned so long ago that its "
+                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
+                "what it was learned as; teach newer mail like it instead"
+            )
+            raise Expired(msg)
+        if outcome.kind == "unknown" and self.before is None:
+            msg = (
+                f"the profile {self.live.row.name!r} has not learned a message "
+                f"{self.digest.hex()}; there is nothing to forget"
+            )
+            raise UnknownMessage(msg)
+        row = outcome.row
+        return Taught(
+            outcome=outcome,
+            revision=self.live.snapshot.revision if row is None else row.revision,
+            before=self.before,
+            labels=self.live.row.labels,
+        )
+
+    def result(self) -> Taught:
+        """Wait for the answer, and return it.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it could not be stored, or does not come in time.
+        UnknownMessage
+            As `taught`.
+        """
+        try:
+            return self.taught(self.answer.result(PATIENCE))
+        except FutureTimeoutError as error:
+            raise too_late() from error
+
+
+def too_late() -> DatabaseUnavailable:
+    """Return the error of an answer that did not come within `PATIENCE`."""
+    return DatabaseUnavailable(
+        f"the database has not answered within {PATIENCE:.0f} s; the "
+        "feedback may still be stored, and sending it again is safe"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +182,7 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        live = self._live.get(profile)
-        require_label(live, label)
-        observation = observe(raw, live.snapshot.specification.views)
-        observation = self._as_scored(live, raw, observation)
-        return self._learn(live, observation, label, source)
+        return self.start_teach(profile, raw, label=label, source=source).result()
 
     def teach_by_id(
         self, profile: str, digest: bytes, *, label: str, source: str
@@ -125,9 +198,9 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        live = self._live.get(profile)
-        require_label(live, label)
-        return self._learn(live, self._recall(live, digest), label, source)
+        return self.start_teach_by_id(
+            profile, digest, label=label, source=source
+        ).result()
 
     def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
         """Take back a message, as if it had never been learned.
@@ -141,95 +214,119 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then it is still learned.
         """
+        return self.start_forget(profile, digest, source=source).result()
+
+    def start_teach(
+        self, profile: str, raw: bytes, *, label: str, source: str
+    ) -> Pending:
+        """Do what `teach` does, and wait for nothing but the look-up of a mark.
+
+        Raises
+        ------
+        UnknownProfile, UnknownLabel, EmptyMessage
+            As `teach`.
+        DatabaseUnavailable
+            If too much is waiting already.
+        """
         live = self._live.get(profile)
-        outcome = self._commit(
-            live,
-            Teaching(
-                digest=digest,
-                label=None,
-                observation=None,
-                source=source,
-                time=self._clock(),
-                scores=None,
-            ),
-        )
-        if outcome.kind == "unknown":
-            msg = (
-                f"the profile {live.row.name!r} has not learned a message "
-                f"{digest.hex()}; there is nothing to forget"
+        require_label(live, label)
+        observation = observe(raw, live.snapshot.specification.views)
+        evidence = self._as_scored(live, raw, observation)
+        if evidence is None:
+            kept = (
+                observation.browsable() if self._store_words else observation.nameless()
             )
-            raise UnknownMessage(msg)
-        return self._taught(live, outcome, None)
+            evidence = ScoredRow.of(kept, time=self._clock())
+        return self._learn(live, evidence, label, source)
+
+    def start_teach_by_id(
+        self, profile: str, digest: bytes, *, label: str, source: str
+    ) -> Pending:
+        """Do what `teach_by_id` does, and wait for the look-up only.
+
+        Raises
+        ------
+        UnknownMessage, UnknownProfile, UnknownLabel, DatabaseUnavailable
+            As `teach_by_id`.
+        """
+        live = self._live.get(profile)
+        require_label(live, label)
+        return self._learn(live, self._recall(live, digest), label, source)
+
+    def start_forget(self, profile: str, digest: bytes, *, source: str) -> Pending:
+        """Do what `forget` does, and wait for nothing.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        DatabaseUnavailable
+            If too much is waiting already.
+        """
+        live = self._live.get(profile)
+        teaching = Teaching(
+            digest=digest,
+            label=None,
+            evidence=None,
+            source=source,
+            time=self._clock(),
+            scores=None,
+        )
+        return Pending(
+            live=live,
+            digest=digest,
+            before=None,
+            answer=self._writer.submit(live, teaching),
+        )
 
     def _learn(
-        self, live: LiveProfile, observation: Observation, label: str, source: str
-    ) -> Taught:
+        self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
+    ) -> Pending:
         # Scored before it is learned, always: that makes the error rates on
         # the site's own mail live figures.
-        before = score(live.snapshot, observation.views)
-        outcome = self._commit(
-            live,
-            Teaching(
-                digest=observation.digest,
-                label=label,
-                observation=observation.browsable()
-                if self._store_words
-                else observation.nameless(),
-                source=source,
-                time=self._clock(),
-                scores=scores_for_ledger(before),
-            ),
+        before = score(live.snapshot, evidence.views)
+        teaching = Teaching(
+            digest=evidence.digest,
+            label=label,
+            evidence=evidence,
+            source=source,
+            time=self._clock(),
+            scores=scores_for_ledger(before),
         )
-        return self._taught(live, outcome, before)
-
-    def _commit(self, live: LiveProfile, teaching: Teaching) -> Outcome:
-        try:
-            outcome = self._writer.submit(live, teaching).result(PATIENCE)
-        except FutureTimeoutError as error:
-            msg = (
-                f"the database has not answered within {PATIENCE:.0f} s; the "
-                "feedback may still be stored, and sending it again is safe"
-            )
-            raise DatabaseUnavailable(msg) from error
-        if outcome.kind == "expired":
-            msg = (
-                f"message {teaching.digest.hex()} was learned so long ago that its "
-                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
-                "what it was learned as; teach newer mail like it instead"
-            )
-            raise Expired(msg)
-        return outcome
-
-    def _taught(
-        self, live: LiveProfile, outcome: Outcome, before: Verdict | None
-    ) -> Taught:
-        row = outcome.row
-        return Taught(
-            outcome=outcome,
-            revision=live.snapshot.revision if row is None else row.revision,
+        return Pending(
+            live=live,
+            digest=evidence.digest,
             before=before,
-            labels=live.row.labels,
+            answer=self._writer.submit(live, teaching),
         )
 
     def _as_scored(
         self, live: LiveProfile, raw: bytes, arrived: Observation
-    ) -> Observation:
+    ) -> ScoredRow | None:
         """Return what was scored of a message, if its headers say which it was."""
         for digest in marked_ids(raw):
-            try:
-                scored_then = self._recall(live, digest)
-            except UnknownMessage:
-                continue
-            if is_same_message(scored_then, arrived):
+            scored_then = self._known(live, digest)
+            if scored_then is not None and is_same_message(scored_then, arrived):
                 return scored_then
-        return arrived
+        return None
 
-    def _recall(self, live: LiveProfile, digest: bytes) -> Observation:
+    def _recall(self, live: LiveProfile, digest: bytes) -> ScoredRow:
         """Return what was seen of a message when it was scored or taught."""
+        known = self._known(live, digest)
+        if known is None:
+            msg = (
+                f"nothing is kept of a message {digest.hex()}: it was not scored "
+                "here, or too long ago; send the message itself"
+            )
+            raise UnknownMessage(msg)
+        return known
+
+    def _known(self, live: LiveProfile, digest: bytes) -> ScoredRow | None:
+        """Return what is kept of a message, here or in the database."""
         if self._recent is not None:
             observation = self._recent.get(live.row.id, digest)
             if observation is not None:
-                return observation
+                return ScoredRow.of(observation, time=self._clock())
         with reading(self._engine) as connection:
             stored: LedgerRow | ScoredRow | None = ledger.latest(
                 connection, live.row.id, digest
@@ -237,16 +334,14 @@ class Feedback:
             if stored is None or stored.vector is None:
                 stored = scored.get(connection, live.row.id, digest)
         if stored is None or stored.vector is None:
-            msg = (
-                f"nothing is kept of a message {digest.hex()}: it was not scored "
-                "here, or too long ago; send the message itself"
-            )
-            raise UnknownMessage(msg)
-        return Observation(
-            stored.digest,
-            stored.feature_set,
-            decode(stored.vector),
-            {} if stored.encoded_names is None else decode_names(stored.encoded_names),
+            return None
+        return ScoredRow(
+            digest=digest,
+            vector=stored.vector,
+            encoded_names=stored.encoded_names if self._store_words else None,
+            feature_set=stored.feature_set,
+            time=stored.time,
+            decoded=stored.views,
         )
 
 

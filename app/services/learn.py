@@ -11,6 +11,7 @@ from app.services.feedback import require_label, scores_for_ledger
 from app.services.maintenance import BULK_FOLD_ROWS
 from app.storage import fold, ledger
 from app.storage.engine import writing
+from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 
 if TYPE_CHECKING:
@@ -107,13 +108,17 @@ class Learn:
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
         observation = observe(raw, self._profile.snapshot.specification.views)
+        time = self._clock()
         return Teaching(
             digest=observation.digest,
             label=label,
-            observation=observation.browsable()
-            if self._store_words
-            else observation.nameless(),
+            evidence=ScoredRow.of(
+                observation.browsable()
+                if self._store_words
+                else observation.nameless(),
+                time=time,
+            ),
             source=self._source,
-            time=self._clock(),
+            time=time,
             scores=scores_for_ledger(score(self._profile.snapshot, observation.views)),
         )

@@ -146,6 +146,8 @@ class LiveProfiles:
 
     def refresh(self) -> int:
         """Load new profiles, follow the others, and return the rows added."""
+        # Before the database is asked: feedback goes on meanwhile.
+        known = {name: live.snapshot.revision for name, live in self._profiles.items()}
         with reading(self._engine) as connection:
             rows = profiles.list_all(connection)
         followed = 0
@@ -156,10 +158,10 @@ class LiveProfiles:
                 self._profiles[row.name] = self._load(row)
                 continue
             try:
-                if row.revision < live.snapshot.revision:
+                if row.revision < known[row.name]:
                     live.reload(
                         self._engine,
-                        f"its ledger went back from {live.snapshot.revision} to "
+                        f"its ledger went back from {known[row.name]} to "
                         f"{row.revision} (a restored backup, or a failover)",
                     )
                 elif row.revision > live.snapshot.revision:

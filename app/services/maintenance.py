@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Inconsistent
 from app.services.undo import carry_out
 from app.storage import fold, retention, scored, undo_work
-from app.storage.engine import reading, writing
+from app.storage.engine import checkpoint, reading, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Ledger rows folded in one transaction, which is how long a feedback may have to
-# wait for the write lock. With the shipped views, on SQLite and a profile of
-# 6,000 messages: 1 row 12 ms (84 rows/s), 4 rows 33 ms (123), 8 rows 45 ms (177).
-# Look again once a fold reads and sums before it takes the lock.
-FOLD_ROWS: Final = 8
+# For how long a fold may hold the write lock, which a feedback may have to wait
+# for: as many rows are folded in one transaction as fit. Unit: seconds.
+FOLD_SECONDS: Final = 0.015
 # Feedback that never pauses leaves a step per half second: once this far
-# behind, a step takes more rows, so that the start of a service stays quick.
+# behind, a step takes longer, so that the start of a service stays quick.
 LAGGING: Final = 2000
-LAGGING_FOLD_ROWS: Final = 256
+LAGGING_FOLD_SECONDS: Final = 0.25
+# Taken for granted before the first fold is measured. Unit: seconds.
+SECONDS_PER_ROW: Final = 0.002
 # Rows folded in one transaction when nobody waits (`learn`, `fold`): a larger
 # share of the features is common to the rows, and is then written once.
 BULK_FOLD_ROWS: Final = 1000
@@ -39,6 +39,8 @@ FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
 # Vectors dropped in one transaction.
 DROPPED_ROWS: Final = 64
+# A page that was written several times since is copied once.
+CHECKPOINT_SECONDS: Final = 4.0
 
 
 class Upkeep:
@@ -82,7 +84,9 @@ class Upkeep:
         self._clock = clock
         self._follow_at = 0.0
         self._expire_at = 0.0
+        self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._folded: dict[int, int] = {}
+        self._seconds_per_row = SECONDS_PER_ROW
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._broken: dict[int, str] = {}
@@ -107,6 +111,9 @@ class Upkeep:
         if now >= self._expire_at:
             self._expire()
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
+        if now >= self._checkpoint_at:
+            checkpoint(self._engine)
+            self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         more = False
         for live in self._live:
             # What is wrong with one profile must not stop the others: it keeps
@@ -139,15 +146,31 @@ class Upkeep:
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""
         revision = live.snapshot.revision
-        if self._folded.get(live.row.id) == revision:
+        folded = self._folded.get(live.row.id, 0)
+        if folded == revision:
             return False
-        lag = revision - self._folded.get(live.row.id, 0)
-        limit = FOLD_ROWS if lag < LAGGING else LAGGING_FOLD_ROWS
+        with reading(self._engine) as connection:
+            step = fold.prepare(
+                connection, live.row, limit=self._limit(revision - folded)
+            )
+        if step is None:
+            self._folded[live.row.id] = revision
+            return False
         with writing(self._engine) as connection:
-            fold.fold(connection, live.row, limit=limit)
-            folded = fold.folded_revision(connection, live.row.id)
-        self._folded[live.row.id] = folded
-        return folded < revision
+            begun = time.monotonic()
+            written = fold.write(connection, live.row, step)
+        if not written:
+            # Another process folds the same rows.
+            return False
+        self._folded[live.row.id] = step.upto
+        per_row = (time.monotonic() - begun) / step.rows
+        self._seconds_per_row = (self._seconds_per_row + per_row) / 2
+        return step.upto < revision
+
+    def _limit(self, lag: int) -> int:
+        """Return how many rows can be folded in the time that a step may take."""
+        seconds = FOLD_SECONDS if lag < LAGGING else LAGGING_FOLD_SECONDS
+        return min(max(1, int(seconds / self._seconds_per_row)), BULK_FOLD_ROWS)
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

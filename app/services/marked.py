@@ -14,7 +14,29 @@ import numpy as np
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    from app.features.observation import Observation
+    from collections.abc import Mapping
+    from typing import Protocol
+
+    from app.features.observation import Payload
+
+    class Seen(Protocol):
+        """What was seen of a message: an observation, or what is stored of one."""
+
+        @property
+        def digest(self) -> bytes:
+            """Identity of the message."""
+            ...
+
+        @property
+        def feature_set(self) -> int:
+            """Number of the rules of the features."""
+            ...
+
+        @property
+        def views(self) -> Mapping[str, Payload]:
+            """The features, view by view."""
+            ...
+
 
 HEADER: Final = "X-Postbayes-Id"
 
@@ -49,7 +71,7 @@ def marked_ids(raw: bytes) -> list[bytes]:
     return [bytes.fromhex(each.decode()) for each in found][:_MOST_IDS]
 
 
-def is_same_message(scored: Observation, arrived: Observation) -> bool:
+def is_same_message(scored: Seen, arrived: Seen) -> bool:
     """Tell whether what was scored can be what arrived, with some changes.
 
     A server on the way may have tagged the subject or added a footer, so that

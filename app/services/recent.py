@@ -14,6 +14,7 @@ from app.storage.engine import writing
 from app.storage.scored import ScoredRow, put_many
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # What does not fit while the database is away is dropped, oldest first: the
 # id then gets the 404 that says to send the message itself.
 CAPACITY: Final = 8_192
+# Written in one transaction, for which feedback may have to wait.
+FLUSH_ROWS: Final = 64
 
 
 class _Scored(NamedTuple):
@@ -72,24 +75,35 @@ class Recent:
         Raises
         ------
         DatabaseUnavailable
-            If it cannot be written; all of it stays here.
+            If it cannot be written; it stays here.
         """
         with self._lock:
             waiting = dict(self._scored)
         if not waiting:
             return 0
-        rows: dict[int, list[ScoredRow]] = {}
-        for (profile_id, _), (observation, time) in waiting.items():
-            row = ScoredRow.of(observation, time=time)
-            rows.setdefault(profile_id, []).append(row)
+        by_profile: dict[int, list[bytes]] = {}
+        for profile_id, digest in waiting:
+            by_profile.setdefault(profile_id, []).append(digest)
+        for profile_id, digests in sorted(by_profile.items()):
+            for start in range(0, len(digests), FLUSH_ROWS):
+                part = {
+                    digest: waiting[profile_id, digest]
+                    for digest in digests[start : start + FLUSH_ROWS]
+                }
+                self._write(engine, profile_id, part)
+        return len(waiting)
+
+    def _write(
+        self, engine: Engine, profile_id: int, part: Mapping[bytes, _Scored]
+    ) -> None:
+        """Write some messages of one profile, and let go of them."""
+        rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
             # What a profile has scored that was replaced since goes with it.
-            there = {row.id for row in profiles.list_all(connection)}
-            for profile_id in sorted(rows.keys() & there):
-                put_many(connection, profile_id, rows[profile_id])
+            if profile_id in {row.id for row in profiles.list_all(connection)}:
+                put_many(connection, profile_id, rows)
         with self._lock:
-            for key, written in waiting.items():
+            for digest, written in part.items():
                 # It may have been scored again meanwhile.
-                if self._scored.get(key) is written:
-                    del self._scored[key]
-        return len(waiting)
+                if self._scored.get((profile_id, digest)) is written:
+                    del self._scored[profile_id, digest]

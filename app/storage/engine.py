@@ -7,7 +7,7 @@ driver raises into the errors of `app.errors`, and roll back.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -156,6 +156,24 @@ def writing(engine: Engine) -> Iterator[Connection]:
             yield it
     finally:
         writer.release()
+
+
+def checkpoint(engine: Engine) -> None:
+    """Copy what is committed from SQLite's write-ahead log into the database.
+
+    It waits for nobody, and nobody waits for it; what readers still need stays
+    for the next time.  On PostgreSQL there is nothing to do.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the database cannot be written.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    # The driver's connection: in a transaction there is no checkpoint.
+    with _translated(engine), closing(engine.raw_connection()) as connection:
+        connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 @contextmanager

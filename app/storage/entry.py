@@ -8,7 +8,7 @@ messages, without labels before and after, and its vector is what it adds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,7 +33,11 @@ RowKind = Literal["message", "sum"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One entry of the ledger; the fields are the columns of the table."""
+    """One entry of the ledger; the fields are the columns of the table.
+
+    And one more: `decoded` is what `vector` was encoded from, where that is still
+    at hand.  It spares whoever has just written the row the decoding.
+    """
 
     revision: int
     digest: bytes
@@ -48,9 +52,12 @@ class LedgerRow:
     scores: Mapping[str, Any] | None
     kind: RowKind = "message"
     undo: int | None = None
+    decoded: Mapping[str, Payload] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
-    def views(self) -> dict[str, Payload]:
+    def views(self) -> Mapping[str, Payload]:
         """What this row counts of its one message, decoded at each call.
 
         Raises
@@ -58,6 +65,8 @@ class LedgerRow:
         CorruptVector
             If the stored vector cannot be read, was dropped or is a sum.
         """
+        if self.decoded is not None:
+            return self.decoded
         return decode(self._vector())
 
     @property

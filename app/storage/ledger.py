@@ -142,7 +142,7 @@ def append(
         {
             teaching.digest
             for teaching in teachings
-            if teaching.observation is None and teaching.label is not None
+            if teaching.evidence is None and teaching.label is not None
         }
         - learned,
     )

@@ -34,6 +34,20 @@ _ADD: Final = {
     ),
 }
 
+_NOTED: Final = {
+    "sqlite": (
+        "SELECT feature FROM feature_name WHERE profile_id = ? AND view = ?"
+        " AND feature IN (SELECT value FROM json_each(?))"
+    ),
+    # OFFSET 0 as in `app.storage.feature_rows`.
+    "postgresql": (
+        "SELECT t.feature FROM unnest(%(features)s::bigint[]) AS t (feature)"
+        " CROSS JOIN LATERAL (SELECT 1 FROM feature_name"
+        " WHERE profile_id = %(profile_id)s AND view = %(view)s"
+        " AND feature = t.feature OFFSET 0) AS n"
+    ),
+}
+
 
 def add(
     connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
@@ -51,6 +65,22 @@ def add(
         connection.exec_driver_sql(
             statement, {"profile_id": profile_id, "view": view, **columns}
         )
+
+
+def noted(
+    connection: Connection, profile_id: int, view: str, features: Iterable[int]
+) -> set[int]:
+    """Return those of the features whose text is noted."""
+    asked = sorted(features)
+    statement = _NOTED[connection.dialect.name]
+    if connection.dialect.name == "sqlite":
+        listed = "[" + ",".join(map(str, asked)) + "]"
+        found = connection.exec_driver_sql(statement, (profile_id, view, listed))
+    else:
+        found = connection.exec_driver_sql(
+            statement, {"profile_id": profile_id, "view": view, "features": asked}
+        )
+    return set(found.scalars())
 
 
 def find(

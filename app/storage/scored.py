@@ -6,7 +6,7 @@ answers, in batches, and losing its newest rows loses no feedback.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, delete, or_, select
@@ -14,15 +14,15 @@ from sqlalchemy import and_, bindparam, delete, or_, select
 from app.errors import InvalidObservation
 from app.storage import tables
 from app.storage.upsert import insert_into
-from app.storage.vector import encode, encode_names
+from app.storage.vector import decode, encode, encode_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection, Row
 
-    from app.features.observation import Observation
+    from app.features.observation import Observation, Payload
 
 # As in `app.storage.ledger`.
 _DIGESTS_PER_QUERY: Final = 500
@@ -35,17 +35,33 @@ _GET: Final = select(tables.scored).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRow:
-    """The features of a message that was scored; fields as in `app.storage.entry`."""
+    """The features of a message as they are stored; fields as in `LedgerRow`."""
 
     digest: bytes
     vector: bytes
     encoded_names: bytes | None
     feature_set: int
     time: datetime
+    decoded: Mapping[str, Payload] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def views(self) -> Mapping[str, Payload]:
+        """The features, decoded at each call unless they are at hand.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read.
+        """
+        return decode(self.vector) if self.decoded is None else self.decoded
 
     @classmethod
     def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
         """Return the row of an observation that was scored at `time`.
+
+        Encoding takes some 0.15 ms: call it where no transaction is open.
 
         Raises
         ------
@@ -65,6 +81,7 @@ class ScoredRow:
             ),
             feature_set=observation.feature_set,
             time=time,
+            decoded=observation.views,
         )
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.storage.entry import LedgerRow, epoch_of
-from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.features.observation import Observation
+    from app.storage.scored import ScoredRow
 
 Kind = Literal["learned", "relabelled", "forgotten", "unchanged", "unknown", "expired"]
 """What became of a teaching; only the first three add a row.
@@ -38,7 +37,7 @@ class Teaching:
         Identity of the message, 16 bytes.
     label : str or None
         What it is; None to forget it.
-    observation : Observation or None
+    evidence : ScoredRow or None
         Its features; None to use those that are stored of it.
     source : str
         Who says it: a user, an API key, a door.
@@ -51,7 +50,7 @@ class Teaching:
 
     digest: bytes
     label: str | None
-    observation: Observation | None
+    evidence: ScoredRow | None
     source: str
     time: datetime
     scores: Mapping[str, Any] | None = None
@@ -118,13 +117,7 @@ def decide(
 
     if teaching.label == label_before:
         return nothing("unknown" if teaching.label is None else "unchanged")
-    evidence: LedgerRow | ScoredRow | None
-    if learned is not None:
-        evidence = learned
-    elif teaching.observation is not None:
-        evidence = ScoredRow.of(teaching.observation, time=teaching.time)
-    else:
-        evidence = remembered or before
+    evidence = learned or teaching.evidence or remembered or before
     if evidence is None or evidence.vector is None:
         return nothing("unknown" if learned is None else "expired")
     row = LedgerRow(
@@ -139,6 +132,7 @@ def decide(
         source=teaching.source,
         time=teaching.time,
         scores=_finite(teaching.scores),
+        decoded=evidence.decoded,
     )
     if teaching.label is None:
         kind: Kind = "forgotten"

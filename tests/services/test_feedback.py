@@ -22,6 +22,7 @@ from app.services.writer import Writer
 from app.storage import audit, ledger
 from app.storage import fold as folding
 from app.storage.engine import reading, writing
+from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
@@ -402,9 +403,10 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         for n in range(3):
             teach(app, ham(n), "ham")
         app.writer.stop()
+        app.keeper.stop()
         live = app.live.get("default")
         live.snapshot = replace(live.snapshot, revision=9)
-        other = Writer(app.engine, lambda: False)
+        other = Writer(app.engine)
         other.start()
         app.feedback._writer = other  # noqa: SLF001
         teach(app, spam(1), "spam")
@@ -420,8 +422,8 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
         running(database_url=database_url) as app,
         running(database_url=database_url, profile="zzz") as other,
     ):
-        app.writer.stop()
-        other.writer.stop()
+        app.keeper.stop()
+        other.keeper.stop()
         broken, sound = app.live.get("default").row, other.live.get("zzz").row
         for row in (broken, sound):
             with writing(app.engine) as connection:
@@ -429,7 +431,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
                 learned = Teaching(
                     digest=seen.digest,
                     label="spam",
-                    observation=seen,
+                    evidence=ScoredRow.of(seen, time=now()),
                     source="test",
                     time=now(),
                 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from sqlalchemy import select
 
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
@@ -15,8 +16,9 @@ from app.services import writer as module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
-from app.storage import profiles
+from app.storage import profiles, tables
 from app.storage.engine import writing
+from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import ham, spam
 
@@ -28,8 +30,20 @@ def teaching(raw, label):
     """Return what somebody says about a message."""
     seen = observe(raw, Specification().views)
     return Teaching(
-        digest=seen.digest, label=label, observation=seen, source="test", time=NOW
+        digest=seen.digest,
+        label=label,
+        evidence=ScoredRow.of(seen, time=NOW),
+        source="test",
+        time=NOW,
     )
+
+
+@contextmanager
+def busy(engine):
+    """Hold the lock that the ledger is appended under."""
+    with writing(engine) as connection:
+        connection.execute(select(tables.profile).with_for_update())
+        yield
 
 
 @pytest.fixture
@@ -49,11 +63,10 @@ def live(engine):
 
 def test_feedback_that_waits_shares_a_commit(engine, live):
     """What gathers while the thread is busy is committed together, in order."""
-    gate = threading.Event()
-    writer = Writer(engine, lambda: gate.wait(PATIENCE) and False)
+    writer = Writer(engine)
     writer.start()
-    jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
-    gate.set()
+    with busy(engine):
+        jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
 
     outcomes = [job.result(PATIENCE) for job in jobs]
     writer.stop()
@@ -62,27 +75,23 @@ def test_feedback_that_waits_shares_a_commit(engine, live):
     assert 20 == live.snapshot.revision
 
 
-def test_an_upkeep_that_fails_does_not_stop_feedback(engine, live):
-    """House-keeping may break; learning goes on."""
-    failures = []
-
-    def broken():
-        failures.append(1)
-        raise ZeroDivisionError
-
-    writer = Writer(engine, broken)
+def test_what_was_submitted_cannot_be_cancelled(engine, live):
+    """A sender that gives up changes nothing: the row is written, and told."""
+    writer = Writer(engine)
     writer.start()
-    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE)
-    alive = writer.alive
+    with busy(engine):
+        given_up = writer.submit(live, teaching(ham(1), "ham"))
+        cancelled = given_up.cancel()
+    after = writer.submit(live, teaching(ham(2), "ham")).result(PATIENCE)
     writer.stop()
 
-    assert ("learned", True) == (outcome.kind, alive)
-    assert failures
+    assert (False, "learned") == (cancelled, given_up.result(0).kind)
+    assert 2 == after.row.revision
 
 
 def test_an_error_is_the_answer_of_those_who_wait(engine, live):
     """A teaching that the ledger refuses raises for its sender, and only then."""
-    writer = Writer(engine, lambda: False)
+    writer = Writer(engine)
     writer.start()
     with pytest.raises(UnknownLabel):
         writer.submit(live, teaching(ham(1), "junk")).result(PATIENCE)
@@ -94,7 +103,7 @@ def test_an_error_is_the_answer_of_those_who_wait(engine, live):
 
 def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
     """What was submitted before the stop is answered; after it, refused."""
-    writer = Writer(engine, lambda: False)
+    writer = Writer(engine)
     writer.start()
     jobs = [writer.submit(live, teaching(ham(n), "ham")) for n in range(5)]
     writer.stop()
@@ -107,12 +116,10 @@ def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
 def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     """A disk that cannot keep up is said, before memory fills."""
     monkeypatch.setattr(module, "BACKLOG", 2)
-    gate = threading.Event()
-    writer = Writer(engine, lambda: gate.wait(PATIENCE) and False)
+    writer = Writer(engine)
     writer.start()
     waiting = [teaching(ham(n), "ham") for n in range(20)]
 
-    with pytest.raises(DatabaseUnavailable, match="waiting"):
+    with busy(engine), pytest.raises(DatabaseUnavailable, match="waiting"):
         list(map(partial(writer.submit, live), waiting))
-    gate.set()
     writer.stop()

@@ -16,6 +16,7 @@ from app.storage import profiles
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
 from app.storage.ledger import Teaching, append
+from app.storage.scored import ScoredRow
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
@@ -68,7 +69,9 @@ def taught(
     return Teaching(
         digest=digest(message),
         label=label,
-        observation=None if words is None else observed(message, words, sizes),
+        evidence=None
+        if words is None
+        else ScoredRow.of(observed(message, words, sizes), time=time),
         source=source,
         time=time,
         scores=scores,

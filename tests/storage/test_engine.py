@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from pathlib import Path
 from threading import Barrier, Event, Thread, Timer
 
 import pytest
@@ -12,12 +13,13 @@ from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
 from app.storage import feature_rows, tables
-from app.storage.engine import open_engine, reading, writing
+from app.storage.engine import checkpoint, open_engine, reading, writing
 from app.storage.migrate import migrate
 from tests.storage.builders import (
     new_profile,
     on_postgresql,
     on_sqlite,
+    rows_of,
     taught,
     teach,
 )
@@ -410,3 +412,28 @@ def test_a_connection_that_dies_before_a_bulk_read_is_unavailable(engine):
 
     with pytest.raises(DatabaseUnavailable, match="The database is away"):
         killed()
+
+
+@on_sqlite
+def test_a_checkpoint_copies_the_log_beside_readers_and_writers(engine, database_url):
+    """What is committed gets into the file, whoever holds a transaction."""
+    path = Path(database_url.removeprefix("sqlite:///"))
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {f"w{n}": 1}) for n in range(50)))
+    before = path.read_bytes()
+    with reading(engine), writing(engine):
+        checkpoint(engine)
+        copied = path.read_bytes()
+
+    assert before != copied
+    assert len(before) <= len(copied)
+
+
+def test_a_checkpoint_changes_nothing_that_is_read(engine):
+    """On either database it is safe to ask for one."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    before = rows_of(engine, tables.ledger, profile)
+    checkpoint(engine)
+
+    assert before == rows_of(engine, tables.ledger, profile)

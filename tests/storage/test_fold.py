@@ -14,7 +14,7 @@ from app.errors import CorruptVector, InconsistentCounts
 from app.storage import names, tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
-from app.storage.fold import fold, folded_revision
+from app.storage.fold import fold, folded_revision, prepare, write
 from app.storage.ledger import append
 from app.storage.state import load
 from tests.storage.builders import (
@@ -321,3 +321,62 @@ def test_the_text_of_a_word_is_found(engine):
         )
 
     assert {feature("a"): "a\N{REPLACEMENT CHARACTER}b", feature("b"): "?"} == found
+
+
+def test_rows_that_are_summed_before_the_lock_are_written_under_it(engine):
+    """Both halves do what the whole does, names and all."""
+    halves, whole = new_profile(engine), new_profile(engine)
+    for profile in (halves, whole):
+        teach(engine, profile, taught(1, "ham", {"a": 1, "b": 2}, {"x": 3}))
+        step(engine, profile, 1)
+        teach(engine, profile, taught(2, "spam", {"b": 1, "c": 1}), taught(1, None))
+    with reading(engine) as connection:
+        prepared = prepare(connection, halves, limit=9)
+    # Taught after it was prepared: the next fold takes it.
+    teach(engine, halves, taught(3, "ham", {"d": 1}))
+    with writing(engine) as connection:
+        written = write(connection, halves, prepared)
+    step(engine, whole, 9)
+
+    assert (True, 2, 1, 3) == (written, prepared.rows, prepared.after, prepared.upto)
+    assert contents(engine, whole) == contents(engine, halves)
+    assert audited(engine, halves).sound
+
+
+def test_rows_that_another_fold_took_are_not_written_twice(engine):
+    """A prepared step is of use only while the mark stands where it stood."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}), taught(2, "ham", {"b": 1}))
+    with reading(engine) as connection:
+        prepared = prepare(connection, profile, limit=1)
+    step(engine, profile, 2)
+    before = contents(engine, profile)
+    with writing(engine) as connection:
+        written = write(connection, profile, prepared)
+
+    assert not written
+    assert before == contents(engine, profile)
+    assert audited(engine, profile).sound
+
+
+def test_nothing_is_prepared_where_all_is_folded(engine):
+    """There is no step without rows."""
+    profile = new_profile(engine)
+    with reading(engine) as connection:
+        assert prepare(connection, profile, limit=9) is None
+
+
+@on_postgresql
+def test_a_prepared_fold_waits_for_no_other(engine):
+    """Where another process folds, there is nothing to do."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    with reading(engine) as connection:
+        prepared = prepare(connection, profile, limit=9)
+    with writing(engine) as connection:
+        fold(connection, profile, limit=9)
+        with writing(engine) as other:
+            written = write(other, profile, prepared)
+
+    assert not written
+    assert audited(engine, profile).sound

@@ -375,7 +375,7 @@ def test_an_observation_without_names_keeps_none(engine):
         Teaching(
             digest=digest(1),
             label="spam",
-            observation=observation,
+            evidence=scored.ScoredRow.of(observation, time=MARCH),
             source="anna",
             time=MARCH,
         ),

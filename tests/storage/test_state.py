@@ -16,9 +16,11 @@ from app.features.observation import Observation
 from app.storage import tables
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
+from app.storage.scored import ScoredRow
 from app.storage.state import batches_after, load
 from tests.storage.builders import (
     APRIL,
+    MARCH,
     digest,
     fold_all,
     measured,
@@ -161,8 +163,11 @@ def test_views_of_a_later_feature_set_count_their_own_messages(engine):
     teach(engine, profile, taught(1, "ham", {"a": 1}))
     later = replace(
         taught(2, "ham"),
-        observation=Observation(
-            digest(2), 2, {"words": sparse({"a": 1}), "pairs": sparse({"ab": 1})}
+        evidence=ScoredRow.of(
+            Observation(
+                digest(2), 2, {"words": sparse({"a": 1}), "pairs": sparse({"ab": 1})}
+            ),
+            time=MARCH,
         ),
     )
     teach(engine, profile, later)

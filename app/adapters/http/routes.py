@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,12 +30,14 @@ from app.errors import (
     MissingLabel,
     UnknownMessage,
 )
+from app.services.feedback import PATIENCE, too_late
+from app.services.marked import marked_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from app.services.feedback import Taught
+    from app.services.feedback import Pending
 
 DIGEST_BYTES: Final = 16
 MAX_EXPLAINED: Final = 1000
@@ -46,9 +49,8 @@ MAX_RECIPIENTS: Final = 100
 INLINE_BYTES: Final = 64 * 1024
 # Each takes some 0.3 ms.
 INLINE_PROFILES: Final = 4
-# More feedback than this at once waits for a thread; it would wait for the
-# writer anyway, which commits up to 256 together.
-FEEDBACK_THREADS: Final = CapacityLimiter(64)
+# More look-ups of ids than this at once wait for a thread.
+LOOK_UP_THREADS: Final = CapacityLimiter(64)
 
 router = APIRouter()
 
@@ -103,14 +105,32 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-async def waiting(use_case: Callable[[], Taught]) -> Taught:
+async def looking_up(use_case: Callable[[], Pending]) -> Pending:
     """Run what waits for the database in a thread of its own kind.
 
-    While the database is locked or away, feedback waits for it.  In the
-    framework's thread pool forty of them would leave no thread for a large
-    message, nor for `/readyz`.
+    While the database is away, looking up an id waits for it.  In the framework's
+    thread pool forty of them would leave no thread for a large message, nor for
+    `/readyz`.
     """
-    return await to_thread.run_sync(use_case, limiter=FEEDBACK_THREADS)
+    return await to_thread.run_sync(use_case, limiter=LOOK_UP_THREADS)
+
+
+async def answered(pending: Pending) -> FeedbackOut:
+    """Return the answer to a feedback once it is on disk, without a thread.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it could not be stored, or does not come in time.
+    UnknownMessage
+        If the message cannot be changed, or is not there to be forgotten.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE):
+            outcome = await asyncio.wrap_future(pending.answer)
+    except TimeoutError as error:
+        raise too_late() from error
+    return FeedbackOut.of(pending.taught(outcome))
 
 
 # A coroutine that scores small messages where it stands: handing 0.6 ms of work
@@ -181,18 +201,23 @@ async def feedback(
     name = profile or app.recipients.shared(recipient)
     given = parse_json(body, FeedbackIn) if is_json(request) else FeedbackIn()
     raw = given.raw() if is_json(request) else body
-    teach = partial(
-        app.feedback.teach_by_id if given.id is not None else app.feedback.teach,
-        name,
-        label=_label(given.label or label),
-        source=given.source or source or "http",
-    )
+    said = {
+        "label": _label(given.label or label),
+        "source": given.source or source or "http",
+    }
     if given.id is None:
-        return FeedbackOut.of(await waiting(partial(teach, _required(raw))))
+        message = _required(raw)
+        teach = partial(app.feedback.start_teach, name, message, **said)
+        if marked_ids(message):
+            return await answered(await looking_up(teach))
+        if len(message) <= INLINE_BYTES:
+            return await answered(teach())
+        return await answered(await run_in_threadpool(teach))
     if raw is not None:
         msg = "send either the `id` or the message, not both"
         raise MalformedRequest(msg)
-    return FeedbackOut.of(await waiting(partial(teach, parse_id(given.id))))
+    by_id = partial(app.feedback.start_teach_by_id, name, parse_id(given.id), **said)
+    return await answered(await looking_up(by_id))
 
 
 @router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))
@@ -205,8 +230,9 @@ async def forget(
 ) -> FeedbackOut:
     """Take one message back, as if it had never been learned."""
     name = profile or app.recipients.shared(recipient)
-    forget = partial(app.feedback.forget, name, parse_id(id), source=source or "http")
-    return FeedbackOut.of(await waiting(forget))
+    return await answered(
+        app.feedback.start_forget(name, parse_id(id), source=source or "http")
+    )
 
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
@@ -226,8 +252,8 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz", tags=["operation"], responses=problems(503))
 def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profiles are loaded and the database answers."""
-    if not app.writer.alive:
-        msg = "the writer thread has ended; restart the service"
+    if not (app.writer.alive and app.keeper.alive):
+        msg = "the thread that learns or that keeps house has ended; restart"
         raise DatabaseUnavailable(msg)
     app.ping()
     return {"status": "ready"}

@@ -1,0 +1,80 @@
+"""When is house kept? In a thread beside the writer, mostly while it rests.
+
+A step of house-keeping reads and sums without a lock, and holds the write lock
+of SQLite for some ten milliseconds at the end.  Feedback that never pauses would
+meet that again and again, so then there is one step per interval.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from app.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+# Seconds between two looks at what other processes have learned.
+INTERVAL: Final = 0.5
+# Seconds without feedback after which upkeep that has more to do goes on. A
+# client that teaches message after message comes back within a few ms.
+PAUSE: Final = 0.02
+
+
+class Keeper:
+    """The thread that keeps house.
+
+    Parameters
+    ----------
+    upkeep : callable
+        One short step of house-keeping; returns True if more is to be done
+        at once.
+    idle : callable
+        Returns for how long nobody has taught anything. Unit: seconds.
+    """
+
+    def __init__(
+        self, upkeep: Callable[[], bool], idle: Callable[[], float] = lambda: PAUSE
+    ) -> None:
+        self._upkeep = upkeep
+        self._idle = idle
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Finish the step that is under way, and end the thread."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            more = self._step()
+            due = time.monotonic() + INTERVAL
+            while (left := due - time.monotonic()) > 0:
+                if self._stopping.wait(min(PAUSE, left) if more else left):
+                    return
+                if more and self._idle() >= PAUSE:
+                    break
+
+    def _step(self) -> bool:
+        try:
+            return self._upkeep()
+        except DatabaseUnavailable as error:
+            log.warning("upkeep waits for the database: %s", error)
+        except Exception:  # the thread's outermost loop: it must go on
+            log.exception("upkeep failed; scoring and feedback go on")
+        return False
