@@ -22,6 +22,7 @@ from app.storage.audit import audit
 from app.storage.backup import backup
 from app.storage.engine import open_engine, reading, writing
 from app.storage.ledger import append
+from app.storage.scored import ScoredRow
 from app.storage.state import load
 from app.storage.teaching import Teaching
 from tests import postgres
@@ -51,7 +52,7 @@ def learned(engine):
         Teaching(
             digest=seen(raw).digest,
             label=label,
-            observation=seen(raw),
+            evidence=ScoredRow.of(seen(raw), time=MARCH),
             source="anna",
             time=MARCH,
         )

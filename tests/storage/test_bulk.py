@@ -150,7 +150,7 @@ def test_a_sum_is_nobodys_message(engine):
         type(strange)(
             digest=row.digest,
             label=label,
-            observation=None,
+            evidence=None,
             source="x",
             time=MARCH,
         )
