@@ -15,7 +15,7 @@ from app.features.extract import FEATURE_SET
 from app.services.classify import Classify
 from app.services.feedback import Feedback
 from app.services.figures import Figures
-from app.services.keeper import Keeper
+from app.services.keeper import INTERVAL, Keeper
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
@@ -168,10 +168,16 @@ class Application:
             self.engine,
             now,
             store_words=settings.store_words,
+            write_behind=2 * INTERVAL if self._has_company else 0.0,
         )
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
+
+    @property
+    def _has_company(self) -> bool:
+        """Whether other processes may score what is taught here."""
+        return self.settings.workers > 1 or self.engine.dialect.name == "postgresql"
 
     def start(self) -> None:
         """Start the threads that learn and keep house."""

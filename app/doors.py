@@ -56,7 +56,7 @@ def listen(settings: Settings) -> dict[str, Listening]:
                 parse_address(text, setting=setting),
                 setting=setting,
                 mode=int(settings.socket_mode, 8),
-                shared=False,
+                shared=settings.workers > 1,
             )
             if listening is None:
                 log.info("%s: another worker listens on %s", name, text)

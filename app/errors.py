@@ -147,7 +147,7 @@ class Unavailable(PostbayesError):
 
 
 class DatabaseUnavailable(Unavailable):
-    """The database did not take the transaction; nothing of it is stored."""
+    """The database did not take the transaction, or did not say that it did."""
 
 
 class Inconsistent(PostbayesError):

@@ -46,6 +46,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
     port: int = Field(8025, ge=0, le=65535, description="Port that `serve` listens on.")
+    workers: int = Field(
+        1,
+        ge=1,
+        le=256,
+        description="Processes that `serve` runs on its one port. Each holds the "
+        "profiles in memory, and learns from the others within a second.",
+    )
     profile: str = Field(
         "default",
         description="Profile that is made at the first start and used where a "

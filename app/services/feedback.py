@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Longer than the database's own time-out, so that its error comes first.
 PATIENCE: Final = 60.0
+# Seconds between two looks for an id that another worker is about to store.
+LOOK_AGAIN: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,9 @@ class Feedback:
         Returns the time now, in UTC.
     store_words : bool
         Whether the text of features is kept.
+    write_behind : float
+        How long another worker may take to store what it has scored; an id that
+        is not known yet is waited for as long. Unit: seconds.
     """
 
     def __init__(
@@ -161,6 +167,7 @@ class Feedback:
         clock: Callable[[], datetime],
         *,
         store_words: bool,
+        write_behind: float = 0.0,
     ) -> None:
         self._live = live
         self._writer = writer
@@ -168,6 +175,7 @@ class Feedback:
         self._engine = engine
         self._clock = clock
         self._store_words = store_words
+        self._write_behind = write_behind
 
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
@@ -312,8 +320,11 @@ class Feedback:
 
     def _recall(self, live: LiveProfile, digest: bytes) -> ScoredRow:
         """Return what was seen of a message when it was scored or taught."""
-        known = self._known(live, digest)
-        if known is None:
+        until = time.monotonic() + self._write_behind
+        while (known := self._known(live, digest)) is None:
+            if time.monotonic() < until:
+                time.sleep(LOOK_AGAIN)
+                continue
             msg = (
                 f"nothing is kept of a message {digest.hex()}: it was not scored "
                 "here, or too long ago; send the message itself"

@@ -103,6 +103,12 @@ def postgresql_engine(
                 # A host that drops packets is given up as well; libpq takes
                 # whole seconds, and one for two.
                 "connect_timeout": max(2, math.ceil(busy_timeout)),
+                # Of a host that is gone without a word the kernel hears after 25 s
+                # of asking, or 20 s after something was sent; by default, hours.
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 20_000,
             },
             **options,
         )
@@ -113,11 +119,21 @@ def postgresql_engine(
         )
         raise InvalidSetting(msg) from error
 
+    def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
+        # Here, because SQLite alone works without the driver.
+        from app.storage.patient import PatientConnection  # noqa: PLC0415
+
+        connection = PatientConnection.connect(*arguments, **named)
+        # Waiting for a lock is silence too.
+        connection.silence += busy_timeout
+        return connection
+
     def _connect(connection: Any, _record: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(busy_timeout * 1000)}")
         connection.commit()
 
+    event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)
     return engine
 

@@ -7,7 +7,9 @@ driver raises into the errors of `app.errors`, and roll back.
 
 from __future__ import annotations
 
+import math
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +49,11 @@ _WRITER: Final = "postbayes_writer"
 _PATIENCE: Final = "postbayes_patience"
 
 _NOTHING_STORED: Final = "Nothing of this was stored; try again later."
+# Whoever loses the connection between COMMIT and its answer cannot know.
+_PERHAPS_STORED: Final = (
+    "It was being committed, so this may or may not have been stored; "
+    "sending it again is safe."
+)
 
 
 def open_engine(
@@ -128,13 +135,16 @@ def writing(engine: Engine) -> Iterator[Connection]:
     ------
     DatabaseUnavailable
         If the database cannot be reached, is locked for longer than the busy
-        time-out, is full or read-only.  Nothing of the block is stored.
+        time-out, is full or read-only.  Nothing of the block is stored, unless
+        the database went away while it committed: the error says so then.
     InconsistentCounts
         If a count would become negative.  Nothing of the block is stored.
     """
+    transaction = _Transaction()
     if engine.dialect.name != "sqlite":
-        with _translated(engine), engine.begin() as connection:
+        with _translated(engine, transaction), engine.begin() as connection:
             yield connection
+            transaction.committing = True
         return
     # SQLite has one writer.  Threads that wait for it in its busy handler poll
     # with growing sleeps (up to 100 ms), so the threads of one process queue
@@ -146,7 +156,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
         raise DatabaseUnavailable(msg)
     try:
         with (
-            _translated(engine),
+            _translated(engine, transaction),
             # IMMEDIATE, because a transaction that begins by reading and then
             # writes fails at once with SQLITE_BUSY, whatever the busy time-out,
             # when another one wrote in between (https://sqlite.org/isolation.html).
@@ -154,6 +164,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
             it.begin(),
         ):
             yield it
+            transaction.committing = True
     finally:
         writer.release()
 
@@ -199,6 +210,10 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}) as it,
             it.begin(),
         ):
+            if it.dialect.name == "postgresql":
+                # To build an index, a server may say nothing for long.
+                driver: Any = connection.connection.dbapi_connection
+                driver.silence = math.inf
             yield it
             if it.dialect.name == "sqlite" and (
                 it.exec_driver_sql("PRAGMA foreign_key_check").first()
@@ -233,9 +248,24 @@ def _parse(url: str) -> URL:
     raise InvalidSetting(msg)
 
 
+@dataclass(slots=True)
+class _Transaction:
+    """How far a transaction is."""
+
+    committing: bool = False
+
+    @property
+    def stored(self) -> str:
+        """What is to be said of it if it fails now."""
+        return _PERHAPS_STORED if self.committing else _NOTHING_STORED
+
+
 @contextmanager
-def _translated(engine: Engine) -> Iterator[None]:
+def _translated(
+    engine: Engine, transaction: _Transaction | None = None
+) -> Iterator[None]:
     """Raise what the driver raises as an error of ours."""
+    state = transaction or _Transaction()
     # The driver's own errors too: bulk reads use its cursor directly.
     raw: type[Exception] = engine.dialect.loaded_dbapi.Error
     try:
@@ -250,10 +280,10 @@ def _translated(engine: Engine) -> Iterator[None]:
     except (ProgrammingError, DataError):
         raise
     except DBAPIError as error:
-        msg = f"The database is away: {_first_line(error.orig)}. {_NOTHING_STORED}"
+        msg = f"The database is away: {_first_line(error.orig)}. {state.stored}"
         raise DatabaseUnavailable(msg) from error
     except raw as error:
-        msg = f"The database is away: {_first_line(error)}. {_NOTHING_STORED}"
+        msg = f"The database is away: {_first_line(error)}. {state.stored}"
         raise DatabaseUnavailable(msg) from error
     except PoolTimeoutError as error:
         msg = f"All connections to the database are in use. {_NOTHING_STORED}"

@@ -54,6 +54,32 @@ def test_accuracy_has_a_row_for_each_stream_and_a_mean_for_each_family(tmp_path)
     assert all(row.split()[1] == "9" for row in rows[1:4])
 
 
+def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
+    """Below HTTP, by one client, beside learning, and by many clients."""
+    index = write_stream(tmp_path / "stream", 160)
+    sizes = ["--learn", "30", "--requests", "120"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.write_path", "--index", index, *sizes],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS.parent,
+    )
+    printed = done.stdout
+
+    assert 0 == done.returncode, done.stderr
+    for row in (
+        "postbayes learn",
+        "rows committed and in memory",
+        "/feedback, id",
+        "/classify, while learning",
+        "32 clients, message",
+        "32 clients, id",
+        "the disk takes 8 kB in",
+    ):
+        assert row in printed
+
+
 def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
     """A service is started, taught, asked and stopped."""
     index = write_stream(tmp_path / "stream", 160)

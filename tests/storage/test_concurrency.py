@@ -9,13 +9,15 @@ from app.errors import DatabaseUnavailable
 from app.storage.audit import audit
 from app.storage.deltas import sum_by_view
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold
+from app.storage.fold import fold, prepare, write
 from app.storage.ledger import rows_after
+from app.storage.scored import put_many
 from app.storage.state import load
 from tests.storage.builders import new_profile, taught, teach
 
 WRITERS = 6
 ROUNDS = 12
+MANY = 32
 
 
 def run_all(threads):
@@ -151,3 +153,43 @@ def test_random_teaching_with_folds_between_ends_at_the_replay(engine):
     assert 0 < found.ledger_rows == state.revision
     assert {"words", "sizes"} == replayed.keys()
     assert replayed == state.tables
+
+
+def test_many_writers_and_folds_never_deadlock(engine, database_url):
+    """Thirty-two connections learn, move, forget, remember and fold the same things."""
+    profiles = [new_profile(engine) for _ in range(2)]
+    barrier = Barrier(MANY)
+    failures = []
+
+    def work(number):
+        own = open_engine(database_url, busy_timeout=60, pool_size=1)
+        rng = random.Random(number)  # noqa: S311  (no secret)
+        barrier.wait()
+        try:
+            for _ in range(4):
+                profile = rng.choice(profiles)
+                words = {word: 1 for word in "abcdefgh" if rng.random() < 0.5}
+                batch = [
+                    taught(rng.randrange(12), rng.choice(["ham", "spam", None]), words)
+                    for _ in range(3)
+                ]
+                teach(own, profile, *batch)
+                rows = [each.evidence for each in batch]
+                with writing(own) as connection:
+                    put_many(connection, profile.id, rows)
+                with reading(own) as connection:
+                    step = prepare(connection, profile, limit=3)
+                if step is not None:
+                    with writing(own) as connection:
+                        write(connection, profile, step)
+        except DatabaseUnavailable as error:
+            failures.append(error)
+        own.dispose()
+
+    run_all([Thread(target=work, args=(number,)) for number in range(MANY)])
+    with reading(engine) as connection:
+        audits = [audit(connection, profile) for profile in profiles]
+
+    assert [] == failures
+    assert [True, True] == [found.sound for found in audits]
+    assert all(found.folded_revision > 0 for found in audits)

@@ -15,6 +15,7 @@ from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
 from app.storage import feature_rows, tables
 from app.storage.engine import checkpoint, open_engine, reading, writing
 from app.storage.migrate import migrate
+from app.storage.patient import PatientConnection
 from tests.storage.builders import (
     new_profile,
     on_postgresql,
@@ -437,3 +438,50 @@ def test_a_checkpoint_changes_nothing_that_is_read(engine):
     checkpoint(engine)
 
     assert before == rows_of(engine, tables.ledger, profile)
+
+
+@on_postgresql
+def test_a_server_that_says_nothing_is_given_up(database_url, monkeypatch):
+    """A stopped server keeps its connections; the client counts the seconds."""
+    monkeypatch.setattr(PatientConnection, "silence", 0.2)
+    engine = open_engine(database_url, busy_timeout=0.2)
+
+    def ask():
+        with reading(engine) as connection:
+            connection.exec_driver_sql("SELECT pg_sleep(60)")
+
+    with pytest.raises(DatabaseUnavailable, match=r"not answered for 0\.4 seconds"):
+        ask()
+    with reading(engine) as connection:
+        assert 1 == connection.exec_driver_sql("SELECT 1").scalar()
+    engine.dispose()
+
+
+@on_postgresql
+def test_a_connection_lost_in_its_commit_leaves_that_open(engine):
+    """Whether it is stored nobody can know, so the error does not say."""
+    profile = new_profile(engine)
+    with writing(engine) as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS $$"
+            " BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$"
+        )
+        connection.exec_driver_sql(
+            "CREATE CONSTRAINT TRIGGER lost AFTER INSERT ON ledger"
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lost()"
+        )
+
+    with pytest.raises(DatabaseUnavailable, match=r"may or may not .* again is safe"):
+        teach(engine, profile, taught(1, "ham", {"a": 1}))
+
+
+@on_postgresql
+def test_a_connection_lost_before_its_commit_stored_nothing(engine):
+    """And the error says so."""
+
+    def lose():
+        with writing(engine) as connection:
+            connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with pytest.raises(DatabaseUnavailable, match="Nothing of this was stored"):
+        lose()

@@ -10,6 +10,7 @@ import typer
 import uvicorn
 
 from app.adapters.patience import ImpatientProtocol
+from app.bootstrap import open_database, specification
 from app.settings import load_settings
 
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
@@ -27,19 +28,31 @@ def serve(
     database_url: Annotated[
         str | None, typer.Option(help="Database. [POSTBAYES_DATABASE_URL]")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes to serve with. [POSTBAYES_WORKERS]")
+    ] = None,
 ) -> None:
     """Serve HTTP. An empty or older database is migrated first."""
-    settings = load_settings(host=host, port=port, database_url=database_url)
+    settings = load_settings(
+        host=host, port=port, database_url=database_url, workers=workers
+    )
     # The application is made by uvicorn, from the environment.
     if database_url is not None:
         os.environ["POSTBAYES_DATABASE_URL"] = database_url
+    os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
     logging.basicConfig(
         level=settings.log_level.upper(),
         format="%(levelname)-8s %(name)s: %(message)s",
     )
+    if settings.workers > 1:
+        # What no worker could start with is told here, once: uvicorn would start
+        # workers that end at once again and again.
+        specification(settings)
+        open_database(settings).dispose()
     uvicorn.run(
         "app.main:create",
         factory=True,
+        workers=settings.workers,
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level,

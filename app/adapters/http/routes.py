@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
@@ -244,18 +245,31 @@ def profile(
 
 
 @router.get("/healthz", tags=["operation"])
-async def healthz() -> dict[str, str]:
-    """Tell that the process answers."""
+async def healthz(response: Response) -> dict[str, str]:
+    """Tell that the process answers.
+
+    The header `Postbayes-Worker` says which one it is, by its process id.
+    """
+    response.headers["Postbayes-Worker"] = str(os.getpid())
     return {"status": "ok"}
 
 
 @router.get("/readyz", tags=["operation"], responses=problems(503))
-def readyz(app: ApplicationDep) -> dict[str, str]:
+async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profiles are loaded and the database answers."""
     if not (app.writer.alive and app.keeper.alive):
         msg = "the thread that learns or that keeps house has ended; restart"
         raise DatabaseUnavailable(msg)
-    app.ping()
+    # A server that hangs answers nobody; whoever asks is told within this time.
+    seconds = app.settings.busy_timeout + 1
+    try:
+        async with asyncio.timeout(seconds):
+            await to_thread.run_sync(
+                app.ping, abandon_on_cancel=True, limiter=LOOK_UP_THREADS
+            )
+    except TimeoutError as error:
+        msg = f"the database has not answered within {seconds:g} seconds"
+        raise DatabaseUnavailable(msg) from error
     return {"status": "ready"}
 
 

@@ -1,0 +1,340 @@
+"""How many feedbacks a second, and what does learning cost those who wait?
+
+    python -m benchmarks.write_path --index FILE [--learn N] [--requests N]
+
+Teaches a new database the first messages of an index, and then measures, with
+the messages that follow:
+
+* rows of the ledger a second, below HTTP, in groups as the writer commits them;
+* one client over one connection: `/classify` and `/feedback`, while nobody else
+  is there and while another client teaches without a pause;
+* feedbacks a second of many clients at once.
+
+The clients are processes of their own that speak just enough HTTP, because a
+whole HTTP client takes more time per request than the service does.  Absolute
+times differ between machines, so three yardsticks of this machine stand beside
+them: how long the disk takes to make 8 kB durable, how long parsing and
+extracting take, and for the latencies their multiple of the quiet ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bootstrap import Specify, now, open_database
+from app.evaluation.index import read_index
+from app.services.classify import observe
+from app.services.live import LiveProfile, LiveProfiles
+from app.services.writer import GROUP, Writer
+from app.settings import Settings
+from app.storage import ledger
+from app.storage.engine import writing
+from app.storage.scored import ScoredRow
+from app.storage.teaching import Teaching
+from benchmarks.http_latency import learn, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from threading import Event
+
+    from sqlalchemy import Engine
+
+    from app.evaluation.entry import Entry
+
+CLIENTS: Final = 32
+HEAD_END: Final = b"\r\n\r\n"
+SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What some clients saw.
+
+    Parameters
+    ----------
+    seconds : sequence of float
+        How long each request took.
+    elapsed : float
+        How long all of them took together. Unit: seconds.
+    """
+
+    seconds: Sequence[float]
+    elapsed: float
+
+    def quantile(self, share: float) -> float:
+        """Return the time that this share of the requests kept to. Unit: ms."""
+        return 1e3 * float(np.quantile(self.seconds, share))
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return len(self.seconds) / self.elapsed
+
+
+def request(path: str, body: bytes, content_type: str = "message/rfc822") -> bytes:
+    """Return a POST request as it goes over the wire."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes
+) -> bytes:
+    """Send a request and return the body of the answer.
+
+    Raises
+    ------
+    RuntimeError
+        If the answer is not 200.
+    """
+    writer.write(sent)
+    head = await reader.readuntil(HEAD_END)
+    length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+    body = await reader.readexactly(int(length))
+    if not head.startswith(b"HTTP/1.1 200"):
+        msg = f"{head[:40]!r} {body[:200]!r}"
+        raise RuntimeError(msg)
+    return body
+
+
+async def client(port: int, requests: Iterable[bytes], seconds: list[float]) -> None:
+    """Send requests over one connection, each after the answer to the last."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for sent in requests:
+        begun = time.perf_counter()
+        await ask(reader, writer, sent)
+        seconds.append(time.perf_counter() - begun)
+    writer.close()
+
+
+def run_clients(port: int, requests: Sequence[bytes], clients: int) -> Load:
+    """Share requests among some clients, in this process."""
+
+    async def run() -> Load:
+        seconds: list[float] = []
+        waiting = iter(requests)
+        begun = time.perf_counter()
+        await asyncio.gather(*(client(port, waiting, seconds) for _ in range(clients)))
+        return Load(seconds, time.perf_counter() - begun)
+
+    return asyncio.run(run())
+
+
+def teach_until(port: int, requests: Sequence[bytes], stop: Event) -> int:
+    """Teach without a pause until told to stop, and return how many requests."""
+    sent = 0
+
+    def endless() -> Iterable[bytes]:
+        nonlocal sent
+        for one in cycle(requests):
+            if stop.is_set():
+                return
+            sent += 1
+            yield one
+
+    asyncio.run(client(port, endless(), []))
+    return sent
+
+
+def flush_time(folder: Path) -> float:
+    """Return how long this disk takes to make 8 kB durable. Unit: ms."""
+    seconds = []
+    with (folder / "flush").open("wb", buffering=0) as file:
+        for _ in range(100):
+            begun = time.perf_counter()
+            file.write(bytes(8192))
+            os.fsync(file.fileno())
+            seconds.append(time.perf_counter() - begun)
+    return 1e3 * float(np.median(seconds))
+
+
+def below_http(
+    settings: Settings, entries: Sequence[Entry]
+) -> Iterable[tuple[str, float]]:
+    """Give ledger rows a second: committed only, and through the writer."""
+    engine = open_database(settings)
+    live = LiveProfiles(engine, Specify(settings))
+    live.refresh()
+    profile = live.get(settings.profile)
+    views = profile.snapshot.specification.views
+    begun = time.perf_counter()
+    teachings = [teaching(entry, views) for entry in entries]
+    yield "read and encoded", len(entries) / (time.perf_counter() - begun)
+    half = len(teachings) // 2
+    yield "rows committed", committed(engine, profile, teachings[:half])
+    profile.follow(engine)
+    yield "rows committed and in memory", written(engine, profile, teachings[half:])
+    engine.dispose()
+
+
+def teaching(entry: Entry, views: frozenset[str] | Mapping[str, bool]) -> Teaching:
+    """Return what is said about a message, encoded."""
+    seen = observe(entry.raw, views)
+    return Teaching(
+        digest=seen.digest,
+        label=entry.label,
+        evidence=ScoredRow.of(seen.browsable(), time=now()),
+        source="benchmark",
+        time=now(),
+        scores=SCORES,
+    )
+
+
+def committed(
+    engine: Engine, profile: LiveProfile, teachings: Sequence[Teaching]
+) -> float:
+    """Return rows a second that are made durable, in groups."""
+    begun = time.perf_counter()
+    for start in range(0, len(teachings), GROUP):
+        with writing(engine) as connection:
+            ledger.append(connection, profile.row, teachings[start : start + GROUP])
+    return len(teachings) / (time.perf_counter() - begun)
+
+
+def written(
+    engine: Engine, profile: LiveProfile, teachings: Sequence[Teaching]
+) -> float:
+    """Return teachings a second that the writer answers."""
+    writer = Writer(engine)
+    writer.start()
+    begun = time.perf_counter()
+    answers = [writer.submit(profile, teaching) for teaching in teachings]
+    for answer in answers:
+        answer.result()
+    rate = len(teachings) / (time.perf_counter() - begun)
+    writer.stop()
+    return rate
+
+
+def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
+    """Measure a service, and print what is seen."""
+    by_message = [request(f"/feedback?label={e.label}", e.raw) for e in entries]
+    scoring = [request("/classify?explain=0", e.raw) for e in entries]
+    quarter = len(entries) // 4
+    context = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        pool = stack.enter_context(ProcessPoolExecutor(2, mp_context=context))
+
+        def load(requests: Sequence[bytes], clients: int) -> Load:
+            return pool.submit(run_clients, port, requests, clients).result()
+
+        load(scoring[:50], 1)  # the service and the processes warm up
+        print(f"{'one client':34} {'median':>8} {'p99':>8} {'p99':>8}")
+        print(f"{'':34} {'ms':>8} {'ms':>8} {'x quiet':>8}")
+        quiet = {
+            "/classify": load(scoring, 1),
+            "/feedback, message": load(by_message[:quarter], 1),
+        }
+        ids = taught_by_id(port, entries[quarter : 2 * quarter])
+        quiet["/feedback, id"] = load(ids, 1)
+        for name, seen in quiet.items():
+            print_row(name, seen, seen)
+        stop = stack.enter_context(context.Manager()).Event()
+        # Half of what is taught beside: each message is learned, then moved.
+        beside = [
+            request(f"/feedback?label={label}", e.raw)
+            for label in ("spam", "ham")
+            for e in entries[3 * quarter :]
+        ]
+        taught = pool.submit(teach_until, port, beside, stop)
+        begun = time.perf_counter()
+        for name, requests in (
+            ("/classify", scoring),
+            ("/feedback, message", by_message[2 * quarter : 3 * quarter]),
+        ):
+            print_row(f"{name}, while learning", load(requests, 1), quiet[name])
+        stop.set()
+        rate = taught.result() / (time.perf_counter() - begun)
+        print(f"{'feedbacks beside it':34} {rate:8.0f} /s")
+        fresh = [
+            request(f"/feedback?label={e.label}", e.raw + b"\nonce more %d\n" % n)
+            for n in range(2)
+            for e in entries
+        ]
+        print(f"{f'{CLIENTS} clients, message':34} {load(fresh, CLIENTS).rate:8.0f} /s")
+        anew = [
+            type(e)(raw=e.raw + b"\nthe other half\n", label=e.label, where=e.where)
+            for e in entries
+        ]
+        ids = taught_by_id(port, anew)
+        print(f"{f'{CLIENTS} clients, id':34} {load(ids, CLIENTS).rate:8.0f} /s")
+    print(f"{'the disk takes 8 kB in':34} {flush_time(folder):8.2f} ms")
+
+
+def taught_by_id(port: int, entries: Sequence[Entry]) -> list[bytes]:
+    """Have messages scored, and return the requests that teach them by id."""
+
+    async def scored() -> list[bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        found = []
+        for entry in entries:
+            path = "/classify?explain=0"
+            answer = json.loads(await ask(reader, writer, request(path, entry.raw)))
+            said = json.dumps({"id": answer["id"], "label": entry.label})
+            found.append(request("/feedback", said.encode(), "application/json"))
+        writer.close()
+        return found
+
+    requests = asyncio.run(scored())
+    # What was scored is kept behind the answers, within a second.
+    time.sleep(2)
+    return requests
+
+
+def print_row(name: str, seen: Load, quiet: Load) -> None:
+    """Print median and 99th percentile, and its multiple of the quiet one."""
+    p99 = seen.quantile(0.99)
+    print(
+        f"{name:34} {seen.quantile(0.5):8.2f} {p99:8.2f} "
+        f"{p99 / quiet.quantile(0.99):8.1f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure, and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--index", type=Path, required=True, help="labelled stream")
+    parser.add_argument("--learn", type=int, default=2000, help="messages to learn")
+    parser.add_argument("--requests", type=int, default=1000, help="messages to send")
+    parser.add_argument("--database-url", help="default: SQLite in a new folder")
+    parser.add_argument("--folder", help="where that is, for another disk")
+    options = parser.parse_args()
+    stream = (entry for entry in read_index(options.index) if entry.label)
+    known = list(islice(stream, options.learn))
+    fresh = list(islice(stream, options.requests))
+    if len(fresh) < 100:
+        parser.error(f"{options.index} is too short to send 100 messages and more")
+
+    with tempfile.TemporaryDirectory(prefix="postbayes-", dir=options.folder) as name:
+        folder = Path(name)
+        url = options.database_url or f"sqlite:///{folder / 'postbayes.db'}"
+        environment = {**os.environ, "POSTBAYES_DATABASE_URL": url}
+        rate = learn(known, folder, environment)
+        print(f"{'postbayes learn':34} {rate:8.0f} /s")
+        settings = Settings(database_url=url, profile="rows")
+        for what, rate in below_http(settings, fresh):
+            print(f"{what:34} {rate:8.0f} /s", flush=True)
+        with serving(environment) as port:
+            over_http(port, fresh, folder)
+
+
+if __name__ == "__main__":
+    main()

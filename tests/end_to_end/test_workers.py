@@ -1,0 +1,138 @@
+"""Several workers on one port and one database: each answers as the others do."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from app.bootstrap import Specify, open_database
+from app.classifier.score import score
+from app.services.classify import observe
+from app.services.live import LiveProfiles
+from app.settings import Settings
+from tests.end_to_end.conftest import PATIENCE
+from tests.messages import ham, spam
+
+WORKERS = 4
+RAW = {"content-type": "message/rfc822"}
+MESSAGES = [ham(n) for n in range(12)] + [spam(n) for n in range(12)]
+PROBES = [ham(101), spam(102), ham(103) + spam(104)]
+
+
+@pytest.fixture
+def workers(service):
+    """One connection to each of the workers of a service, by process."""
+    service.environment["POSTBAYES_WORKERS"] = str(WORKERS)
+    service.start()
+    found = {}
+    for _ in range(2000):
+        client = httpx2.Client(
+            base_url=f"http://127.0.0.1:{service.port}", timeout=PATIENCE
+        )
+        worker = client.get("/healthz").headers["Postbayes-Worker"]
+        if worker in found:
+            client.close()
+        found.setdefault(worker, client)
+        if len(found) == WORKERS:
+            break
+    yield list(found.values())
+    for client in found.values():
+        client.close()
+    service.stop()
+
+
+def teach(client, raw, label):
+    """Teach one message, and return the answer."""
+    answer = client.post("/feedback", params={"label": label}, content=raw, headers=RAW)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def revision(client):
+    """Return the revision that a worker answers from."""
+    return client.get("/profiles/default").json()["revision"]
+
+
+def test_workers_under_random_feedback_end_at_the_replay(service, workers):
+    """Learned, moved and forgotten at once everywhere: all the same, bit for bit.
+
+    And what one worker scored another is taught by its id, at once, though it is
+    written behind the answer.
+    """
+    scored = workers[0].post("/classify", content=spam(99), headers=RAW).json()
+    by_id = workers[1].post("/feedback", json={"id": scored["id"], "label": "spam"})
+    ids = [teach(workers[0], raw, "ham")["id"] for raw in MESSAGES]
+
+    def act(number):
+        rng = random.Random(number)  # noqa: S311  (no secret)
+        for _ in range(30):
+            which = rng.randrange(len(MESSAGES))
+            what = rng.random()
+            if what < 0.5:
+                teach(workers[number], MESSAGES[which], rng.choice(["ham", "spam"]))
+            elif what < 0.8:
+                answer = workers[number].post(
+                    "/feedback",
+                    json={"id": ids[which], "label": rng.choice(["ham", "spam"])},
+                )
+                answer.raise_for_status()
+            else:
+                answer = workers[number].delete(f"/feedback/{ids[which]}")
+                assert answer.status_code in {200, 404}
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(act, range(WORKERS)))
+    newest = max(revision(client) for client in workers)
+    while min(revision(client) for client in workers) < newest:
+        pass
+    answers = [
+        [
+            client.post("/classify", content=raw, headers=RAW).json()["log_odds"]
+            for raw in PROBES
+        ]
+        for client in workers
+    ]
+    profiles = [client.get("/profiles/default").json() for client in workers]
+    code, audit = service.audit()
+    settings = Settings(
+        _env_file=None, database_url=service.environment["POSTBAYES_DATABASE_URL"]
+    )
+    engine = open_database(settings)
+    live = LiveProfiles(engine, Specify(settings))
+    live.refresh()
+    snapshot = live.get("default").snapshot
+    engine.dispose()
+    replayed = [
+        score(snapshot, observe(raw, snapshot.specification.views).views).log_odds
+        for raw in PROBES
+    ]
+
+    assert WORKERS == len(workers)
+    assert (200, "learned") == (by_id.status_code, by_id.json()["outcome"])
+    assert [replayed] * WORKERS == answers
+    assert [profiles[0]] * WORKERS == profiles
+    assert (0, 0, newest) == (code, audit["difference"], snapshot.revision)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
+    service, workers
+):
+    """A killed worker is one of several; what was acknowledged stays."""
+    taught = teach(workers[0], spam(1), "spam")
+    for client in workers:
+        os.kill(int(client.get("/healthz").headers["Postbayes-Worker"]), signal.SIGKILL)
+
+    while True:
+        try:
+            answer = service.classify(spam(2))
+        except httpx2.TransportError:
+            continue
+        break
+
+    assert taught["revision"] == answer["revision"]
