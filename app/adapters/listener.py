@@ -149,6 +149,10 @@ class Connection:
         ConnectionError
             If it is gone.
         """
+        # Trap: uvloop raises RuntimeError where the transport has closed already.
+        if self._writer.is_closing():
+            msg = "the connection is closed"
+            raise ConnectionResetError(msg)
         self._writer.write(data)
         async with asyncio.timeout(self._idle):
             await self._writer.drain()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvloop
@@ -125,15 +125,17 @@ def test_a_client_that_drips_is_shut_out_in_the_end(run):
     """A byte now and then does not hold a connection for ever."""
 
     async def drip(writer):
-        while True:
+        # Not until a write fails: uvloop and asyncio fail it in different ways.
+        while not writer.is_closing():
             writer.write(b"x")
-            await writer.drain()
+            with suppress(ConnectionError):
+                await writer.drain()
             await asyncio.sleep(0.01)
 
     async def heard():
         async with opened(total=0.2) as (connect, _):
             _reader, writer = await connect()
-            with pytest.raises(ConnectionError):
+            async with asyncio.timeout(30):
                 await drip(writer)
             writer.transport.abort()
 
