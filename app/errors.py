@@ -27,7 +27,8 @@ PostbayesError
 │   ├── Expired
 │   └── Irreversible
 ├── Unavailable             try again later; nothing was lost or half-done
-│   └── DatabaseUnavailable
+│   ├── DatabaseUnavailable
+│   └── MailboxUnavailable
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
     ├── CorruptVector
@@ -148,6 +149,10 @@ class Unavailable(PostbayesError):
 
 class DatabaseUnavailable(Unavailable):
     """The database did not take the transaction, or did not say that it did."""
+
+
+class MailboxUnavailable(Unavailable):
+    """The IMAP server does not answer, or no longer."""
 
 
 class Inconsistent(PostbayesError):

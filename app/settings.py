@@ -167,6 +167,36 @@ class Settings(BaseSettings):
         "through the rspamd and spamd doors without a password. Whoever may write to "
         "their Unix sockets may as well.",
     )
+    imap_host: str | None = Field(
+        None, description="IMAP server of the mailbox that `postbayes imap` follows."
+    )
+    imap_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="Port of the IMAP server. Unset: 993 with TLS, 143 without.",
+    )
+    imap_security: Literal["tls", "starttls", "none"] = Field(
+        "tls",
+        description="How the connection to the IMAP server is secured. `none` is for "
+        "a server on the same machine.",
+    )
+    imap_user: str | None = Field(None, description="User of the mailbox.")
+    imap_password: str | None = Field(
+        None,
+        description="Password of the mailbox; a file keeps it better.",
+    )
+    imap_password_file: Path | None = Field(
+        None,
+        description="File that holds the password of the mailbox and nothing else.",
+    )
+    imap_junk: str = Field("Junk", description="Folder of the unwanted mail.")
+    imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
+    imap_state: Path = Field(
+        Path("var/imap.json"),
+        description="File in which `postbayes imap` remembers what it has seen: "
+        "hashes of headers, and no text. Each mailbox needs one of its own.",
+    )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",

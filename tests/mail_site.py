@@ -34,6 +34,16 @@ DOMAIN = "example.org"
 DEPLOY = Path(__file__).parent.parent / "deploy"
 INSTALLED = "/usr/local/lib/postbayes"
 PATIENCE = 30
+
+LEARNING = (DEPLOY / "dovecot" / "postbayes.conf").read_text()
+FILING = f"""\
+protocol lmtp {{
+  mail_plugins = $mail_plugins sieve
+}}
+plugin {{
+  sieve_before = {INSTALLED}/spam-to-junk.sieve
+}}
+"""
 _numbers = count(1000)
 
 _MASTER = """\
@@ -84,7 +94,9 @@ state_dir = {folder}/state
 log_path = {folder}/dovecot.log
 protocols = imap lmtp
 listen = 127.0.0.1
-ssl = no
+ssl = yes
+ssl_cert = <{folder}/cert.pem
+ssl_key = <{folder}/key.pem
 disable_plaintext_auth = no
 auth_username_format = %Lu
 passdb {{
@@ -102,7 +114,7 @@ service imap-login {{
     port = {imap}
   }}
   inet_listener imaps {{
-    port = 0
+    port = {imaps}
   }}
 }}
 service lmtp {{
@@ -146,10 +158,12 @@ def free_port() -> int:
 class MailSite:
     """Postfix and Dovecot of one test."""
 
-    def __init__(self, folder: Path, *, milter: str, url: str) -> None:
+    def __init__(self, folder: Path, *, milter: str, url: str, sieve: str) -> None:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.smtp, self.lmtp, self.imap = free_port(), free_port(), free_port()
+        self.smtp, self.lmtp = free_port(), free_port()
+        self.imap, self.imaps = free_port(), free_port()
+        self.certificate = folder / "cert.pem"
         names = {
             "folder": folder,
             "domain": DOMAIN,
@@ -157,6 +171,7 @@ class MailSite:
             "smtp": self.smtp,
             "lmtp": self.lmtp,
             "imap": self.imap,
+            "imaps": self.imaps,
         }
         postfix = folder / "postfix"
         for made in (postfix, folder / "queue", folder / "data", folder / "mail"):
@@ -172,11 +187,17 @@ class MailSite:
         shutil.copytree(DEPLOY / "dovecot", installed)
         teach = installed / "postbayes-teach"
         teach.write_text(teach.read_text().replace("http://127.0.0.1:8025", url))
-        ours = (installed / "postbayes.conf").read_text()
         (folder / "dovecot.conf").write_text(
-            _DOVECOT.format(**names) + ours.replace(INSTALLED, str(installed))
+            _DOVECOT.format(**names) + sieve.replace(INSTALLED, str(installed))
+        )
+        _run(
+            *("openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048"),
+            *("-keyout", str(folder / "key.pem"), "-out", str(self.certificate)),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
         )
         for script in installed.glob("*.sieve"):
+            if script.name not in sieve:
+                continue
             _run("sievec", "-c", str(folder / "dovecot.conf"), str(script))
 
     def start(self) -> None:
@@ -281,7 +302,7 @@ class Mailbox:
 
 
 @contextmanager
-def mail_site(*, milter: str, url: str) -> Iterator[MailSite]:
+def mail_site(*, milter: str, url: str, sieve: str = LEARNING) -> Iterator[MailSite]:
     """Run a mail site as long as the context lasts.
 
     Parameters
@@ -290,9 +311,11 @@ def mail_site(*, milter: str, url: str) -> Iterator[MailSite]:
         Address of the milter, as Postfix writes it.
     url : str
         Address of the HTTP door.
+    sieve : str
+        What Dovecot's configuration says of Sieve.
     """
     with open_folder() as folder:
-        site = MailSite(folder, milter=milter, url=url)
+        site = MailSite(folder, milter=milter, url=url, sieve=sieve)
         try:
             site.start()
             yield site

@@ -66,7 +66,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Say it as the sentence asks. With `--url` it is the sentence that the "
         "service answered with.",
-        commands=("learn", "classify", "feedback", "backup", "import"),
+        commands=("learn", "classify", "feedback", "backup", "import", "imap"),
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
@@ -150,7 +150,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.InvalidSetting: Advice(
         "Set what the sentence names; [settings.md](settings.md) has the values.",
-        commands=(*_STORED, "evaluate"),
+        commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
@@ -207,7 +207,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "sending a feedback twice is safe in any case. "
         "With `--url` it is also the answer where the service is away.",
         operations=(FEEDBACK, FORGET, UNDO, FIGURES, WORD, READY),
-        commands=_STORED,
+        commands=(*_STORED, "imap"),
+    ),
+    errors.MailboxUnavailable: Advice(
+        "Look at POSTBAYES_IMAP_HOST and at the server. `postbayes imap` tries again "
+        "by itself, at longer and longer intervals; with `--once` it ends.",
+        commands=("imap",),
     ),
     errors.InconsistentCounts: Advice(
         "Run `postbayes audit`, keep a copy of the database, and report it. "

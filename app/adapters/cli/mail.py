@@ -71,7 +71,7 @@ def classify(
             else:
                 query: dict[str, str | int] = {"explain": explain}
                 query |= _given(profile=profile)
-                answer = _ask(str(url), "/classify", raw, query)
+                answer = ask(str(url), "/classify", raw, query)
                 document = _document(ClassifyOut, str(url), answer)
             if as_json:
                 OUT.print(document.model_dump_json(), markup=False)
@@ -156,11 +156,11 @@ def _teach_there(
 ) -> FeedbackOut:
     query = {"source": source, **_given(profile=profile)}
     if raw is not None:
-        answer = _ask(url, "/feedback", raw, {"label": label, **query})
+        answer = ask(url, "/feedback", raw, {"label": label, **query})
     elif label:
-        answer = _ask(url, "/feedback", None, query, {"id": message_id, "label": label})
+        answer = ask(url, "/feedback", None, query, {"id": message_id, "label": label})
     else:
-        answer = _ask(url, f"/feedback/{message_id}", None, query)
+        answer = ask(url, f"/feedback/{message_id}", None, query)
     return _document(FeedbackOut, url, answer)
 
 
@@ -207,7 +207,7 @@ def _given(**options: str | None) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _ask(
+def ask(
     url: str,
     path: str,
     raw: bytes | None,

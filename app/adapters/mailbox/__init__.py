@@ -1,0 +1,1 @@
+"""A mailbox that is followed over IMAP: what people move teaches."""

@@ -1,0 +1,155 @@
+"""How is a mailbox followed? Look at what is new, teach it, wait, and begin again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from app.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from app.adapters.mailbox.account import Account, Folder
+    from app.adapters.mailbox.memory import Memory, Place, Word
+
+log = logging.getLogger(__name__)
+
+# What moves between other folders and Junk is not told of, only found. RFC 2177
+# wants IDLE anew within 29 minutes, and routers forget connections before.
+# Unit: seconds.
+LOOK_AGAIN: Final = 300.0
+
+# Where the server does not know IDLE. Unit: seconds.
+POLL: Final = 60.0
+
+# The first and the longest wait after a failure. Unit: seconds.
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 300.0
+
+
+class Store(Protocol):
+    """Where a memory outlives the process."""
+
+    def load(self) -> Memory:
+        """Return what was kept last."""
+        ...
+
+    def keep(self, memory: Memory) -> None:
+        """Keep it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Learns from what people do in one mailbox.
+
+    Parameters
+    ----------
+    connect : callable
+        Opens the mailbox.
+    folders : tuple of (Place, str)
+        The folders, by what they mean; the last is the one that is waited in.
+    teach : callable
+        Teaches a message.
+    store : Store
+        Where what was seen is kept.
+    """
+
+    connect: Callable[[], AbstractContextManager[Account]]
+    folders: tuple[tuple[Place, str], ...]
+    teach: Callable[[bytes, Word], None]
+    store: Store
+
+    def look(self, account: Account, memory: Memory) -> int:
+        """Teach what is new in the folders, and return how many messages it was."""
+        number = 0
+        for place, name in self.folders:
+            folder = account.open(name)
+            first = memory.first_unread(name, folder.validity)
+            if first is None:
+                self._begin(account, memory, place, folder)
+            elif first < folder.next_uid:
+                for _ in self._new(account, memory, place, folder, first):
+                    number += 1
+        return number
+
+    def follow(self) -> Iterator[int]:
+        """Follow the mailbox for ever, and yield what each look has taught.
+
+        Raises
+        ------
+        InvalidSetting
+            If the mailbox cannot be opened as the settings have it.
+        """
+        memory, pause, opened = self.store.load(), FIRST_PAUSE, False
+        while True:
+            try:
+                with self.connect() as account:
+                    while True:
+                        yield self.look(account, memory)
+                        pause, opened = FIRST_PAUSE, True
+                        if not self._settled(account, memory):
+                            continue
+                        account.wait(LOOK_AGAIN)
+                        if not account.idles:
+                            time.sleep(POLL)
+            except (Unavailable, InvalidInput) as error:
+                # A password that was right is right tomorrow; one that never was
+                # is told to whoever set it.
+                if not (opened or isinstance(error, Unavailable)):
+                    raise
+                log.warning("%s; trying again in %.0f s", error, pause)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _settled(self, account: Account, memory: Memory) -> bool:
+        """Tell whether nothing has happened since the look; open the last folder.
+
+        It is opened before and after the others, so that what moves between
+        them meanwhile shows in one of the numbers.
+        """
+        last = self.folders[-1][1]
+        before = account.open(last)
+        folders = [account.open(name) for _, name in self.folders]
+        return before == folders[-1] and all(
+            memory.first_unread(folder.name, folder.validity) == folder.next_uid
+            for folder in folders
+        )
+
+    def _begin(
+        self, account: Account, memory: Memory, place: Place, folder: Folder
+    ) -> None:
+        """Take a folder as it is: nobody has said anything yet."""
+        if place == "junk":
+            for _, headers in account.headers(1):
+                memory.note(headers)
+        memory.mark_read(folder.name, folder.validity, folder.next_uid)
+        self.store.keep(memory)
+
+    def _new(
+        self,
+        account: Account,
+        memory: Memory,
+        place: Place,
+        folder: Folder,
+        first: int,
+    ) -> Iterator[Word]:
+        unread = folder.next_uid
+        for uid, headers in account.headers(first):
+            word = memory.says(place, headers)
+            if word is not None:
+                raw = account.message(uid)
+                if raw is not None:
+                    self.teach(raw, word)
+                    memory.taught(headers, word)
+                    yield word
+            unread = max(unread, uid + 1)
+            memory.mark_read(folder.name, folder.validity, uid + 1)
+            # After each message: what was taught is not asked for again.
+            self.store.keep(memory)
+        memory.mark_read(folder.name, folder.validity, unread)
+        self.store.keep(memory)

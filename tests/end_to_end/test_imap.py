@@ -1,0 +1,186 @@
+"""A real Dovecot without IMAPSieve: `postbayes imap` follows a mailbox there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from app.adapters.cli import main as cli
+from tests import mail_site
+from tests.end_to_end.conftest import PATIENCE, Service
+from tests.end_to_end.test_mail_site import learned, more, required, until
+from tests.messages import ham, spam
+
+ANN = f"ann@{mail_site.DOMAIN}"
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """A folder of this module."""
+    with mail_site.open_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def service(folder):
+    """A service with its milter open."""
+    service = Service(f"sqlite:///{folder}/postbayes.db", folder)
+    service.milter = service.open_door("milter")
+    service.start()
+    for n in range(24):
+        service.teach(ham(n), "ham")
+        service.teach(spam(n), "spam")
+    yield service
+    service.client.close()
+    if service.process.poll() is None:
+        service.kill()
+
+
+@pytest.fixture(scope="module")
+def site(service):
+    """Postfix and Dovecot beside it; spam is filed, and nothing is taught."""
+    required()
+    url = f"http://127.0.0.1:{service.port}"
+    milter = f"inet:127.0.0.1:{service.milter}"
+    with mail_site.mail_site(milter=milter, url=url, sieve=mail_site.FILING) as site:
+        yield site
+
+
+@pytest.fixture
+def follow(service, site, tmp_path):
+    """Starts `postbayes imap` for Ann's mailbox, by TLS."""
+    secret = tmp_path / "password"
+    secret.write_text(f"{mail_site.PASSWORD}\n")
+    environment = {
+        **service.environment,
+        "SSL_CERT_FILE": str(site.certificate),
+        "POSTBAYES_IMAP_HOST": "127.0.0.1",
+        "POSTBAYES_IMAP_PORT": str(site.imaps),
+        "POSTBAYES_IMAP_USER": ANN,
+        "POSTBAYES_IMAP_PASSWORD_FILE": str(secret),
+        "POSTBAYES_IMAP_STATE": str(tmp_path / "imap.json"),
+    }
+    started = []
+
+    def start(*arguments, **settings):
+        log = (tmp_path / "log").open("a")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.adapters.cli", "imap", *arguments],
+            env={**environment, **settings},
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+        )
+        log.close()
+        started.append(process)
+        return process
+
+    start.environment = environment
+    start.log = tmp_path / "log"
+    start.state = tmp_path / "imap.json"
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def mailbox(site):
+    """Ann's mail, over IMAP."""
+    with mail_site.Mailbox(site, ANN) as mailbox:
+        yield mailbox
+
+
+def wait_for(ready):
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
+    """Into Junk and out of it; what our filter filed and what is thrown away, not."""
+    wanted = mailbox.send(ham(200))
+    filed, thrown = (mailbox.send(spam(n)) for n in (200, 201))
+    assert ["INBOX", "Junk", "Junk"] == [
+        mailbox.arrived(word)[0] for word in (wanted, filed, thrown)
+    ]
+    before = learned(service)
+    process = follow()
+    wait_for(lambda: follow.state.exists() and '"INBOX"' in follow.state.read_text())
+
+    mailbox.move(wanted, "INBOX", "Junk")
+    until(service, more_than(before, spam=1))
+    mailbox.move(wanted, "Junk", "INBOX")
+    until(service, more_than(before, ham=1))
+    mailbox.move(thrown, "Junk", "Trash")
+    new = mailbox.send(spam(202))
+    assert "Junk" == mailbox.arrived(new)[0]
+    mailbox.move(filed, "Junk", "INBOX")
+    until(service, more_than(before, ham=2))
+    process.send_signal(signal.SIGINT)
+
+    assert 130 == process.wait(PATIENCE)
+    assert "Traceback" not in follow.log.read_text()
+
+
+def more_than(before, **numbers):
+    """Return numbers of learned messages with some more."""
+    return {label: n + numbers.get(label, 0) for label, n in before.items()}
+
+
+@pytest.fixture
+def look(follow, monkeypatch, capsys):
+    """Runs `postbayes imap --once` in this process, which starts faster."""
+
+    def run(**settings):
+        for name, value in (follow.environment | settings).items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["imap", "--once"])
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out + printed.err
+
+    return run
+
+
+def test_looking_once_learns_what_happened_since(service, mailbox, look):
+    """From cron: the first look remembers, the next ones teach; reads change nothing."""
+    word = mailbox.send(ham(210))
+    assert "INBOX" == mailbox.arrived(word)[0]
+    assert (0, "0 messages\n") == look()
+    mailbox.move(word, "INBOX", "Junk")
+    expected = more(service, spam=1)
+
+    assert (0, "1 messages\n") == look()
+    assert (0, "0 messages\n") == look()
+
+    assert expected == learned(service)
+    mailbox.imap.select("Junk")
+    assert b"Seen" not in mailbox.imap.fetch("1:*", "(FLAGS)")[1][-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "says"),
+    [
+        ({"POSTBAYES_IMAP_USER": ""}, 78, "does not let ''"),
+        ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
+        ({"POSTBAYES_IMAP_PASSWORD_FILE": "/nowhere"}, 78, "cannot be read"),
+        ({"POSTBAYES_IMAP_PORT": "1"}, 75, "does not answer"),
+        ({"SSL_CERT_FILE": os.devnull}, 75, "certificate"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_sentence(look, settings, code, says):
+    """Settings end with 78, a server that is away with 75."""
+    ended, printed = look(**settings)
+
+    assert code == ended
+    assert says in printed
+    assert 1 == printed.count("\n")
