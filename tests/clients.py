@@ -9,7 +9,12 @@ import pytest
 
 REQUIRE = "POSTBAYES_REQUIRE_CLIENTS"
 
-PACKAGES = {"spamc": "spamc", "rspamc": "rspamd"}
+PACKAGES = {
+    "maildrop": "maildrop",
+    "procmail": "procmail",
+    "spamc": "spamc",
+    "rspamc": "rspamd",
+}
 
 
 def find(program):

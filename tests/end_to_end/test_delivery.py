@@ -1,0 +1,76 @@
+"""Real procmail and maildrop deliver as docs/connecting.md has it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import clients
+from tests.end_to_end.conftest import Service
+from tests.messages import ham, spam
+
+PAGE = (Path(__file__).parents[2] / "docs" / "connecting.md").read_text()
+MARK = "/usr/local/bin/postbayes-mark"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home with a Maildir and the marking script, beside a service."""
+    home = tmp_path_factory.mktemp("home")
+    service = Service(f"sqlite:///{home}/postbayes.db", home)
+    service.start()
+    for n in range(3):
+        service.teach(ham(n), "ham")
+        service.teach(spam(n), "spam")
+    script = block("sh", "postbayes-mark: mail in")
+    script = script.replace("http://127.0.0.1:8025", f"http://127.0.0.1:{service.port}")
+    (home / "mark").write_text(script)
+    (home / "mark").chmod(0o755)
+    for folder in ("Maildir", "Maildir/.Junk"):
+        for part in ("cur", "new", "tmp"):
+            (home / folder / part).mkdir(parents=True, exist_ok=True)
+    yield home
+    service.client.close()
+    service.kill()
+
+
+def block(language, inside):
+    """Return the block of the page that has some words."""
+    found = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    (only,) = (each for each in found if inside in each)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [("procmail", ["-m", "HOME={home}", "rc"]), ("maildrop", ["./rc"])],
+)
+def test_mail_is_marked_and_filed(home, program, arguments):
+    """Spam lies in Junk, ham in the inbox, each with its mark."""
+    path = clients.find(program)
+    rules = block(program, MARK).replace(MARK, str(home / "mark"))
+    (home / "rc").write_text(rules)
+    (home / "rc").chmod(0o600)
+
+    for raw in (spam(7), ham(7)):
+        done = subprocess.run(
+            [path, *(each.format(home=home) for each in arguments)],
+            input=raw,
+            cwd=home,
+            env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LOGNAME": "root"},
+            capture_output=True,
+            check=False,
+        )
+        assert (0, b"") == (done.returncode, done.stderr)
+
+    folders = [home / "Maildir" / ".Junk" / "new", home / "Maildir" / "new"]
+    delivered = [path.read_bytes() for each in folders for path in each.iterdir()]
+    for folder in folders:
+        for file in folder.iterdir():
+            file.unlink()
+    assert [b"X-Postbayes: spam", b"X-Postbayes: ham"] == [
+        raw.splitlines()[0] for raw in delivered
+    ]
