@@ -40,7 +40,8 @@ CODES: Final = {
     "Try again later; mail servers do (EX_TEMPFAIL).",
     78: "A setting cannot be used (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, not `serve`. What was committed is kept.",
-    143: "`serve` was told to stop with SIGTERM: it answered what it had taken.",
+    143: "Told to stop with SIGTERM: `serve` answered what it had taken, and `imap` "
+    "remembers what it taught.",
 }
 """What each exit code means."""
 
@@ -58,7 +59,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
-    "imap": (0, 2, 65, 74, 75, 78, 130),
+    "imap": (0, 2, 65, 74, 75, 78, 130, 143),
     "backup": (*_COMMON, 0, 1, 65),
     "export": (*_COMMON, 0, 65),
     "import": (*_COMMON, 0, 1, 65),

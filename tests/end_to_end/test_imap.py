@@ -125,9 +125,9 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     assert "Junk" == mailbox.arrived(new)[0]
     mailbox.move(filed, "Junk", "INBOX")
     until(service, more_than(before, ham=2))
-    process.send_signal(signal.SIGINT)
+    process.terminate()
 
-    assert 130 == process.wait(PATIENCE)
+    assert -signal.SIGTERM == process.wait(PATIENCE)
     assert "Traceback" not in follow.log.read_text()
 
 

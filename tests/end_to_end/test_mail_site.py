@@ -110,6 +110,8 @@ def test_spam_goes_to_junk_and_ham_to_the_inbox(service, mailbox):
 def test_moving_mail_teaches_and_the_next_verdict_is_another(service, mailbox):
     """Into Junk is spam, out of it is ham, and the next one of its kind is judged so."""
     letter = b"From: club@chess.example\nSubject: chess\n\nOpening theory, gambit %d. "
+    for n in (100, 101):
+        service.teach(letter % n, "ham")
     folders, expected = [], more(service)
     while "Junk" not in folders and len(folders) < 20:
         word = mailbox.send(letter % len(folders))

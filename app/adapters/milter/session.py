@@ -133,8 +133,8 @@ class Question:
     def _changed(self, marks: list[tuple[str, str]]) -> bytes:
         changes: list[bytes] = []
         if Actions.CHANGE_HEADERS in self.actions:
-            # From the last one up, so that no deletion changes the number of
-            # another: Sendmail counts what is deleted, Postfix does not.
+            # From the last one up: then it does not matter whether a mail server
+            # still counts what it has deleted.
             changes += (
                 codec.delete_header(name, number)
                 for name, count in self.forged.items()
