@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from app.errors import Expired, Irreversible, UnknownMessage, UnknownSource
+from app.features.observation import Observation
 from app.storage import bulk, tables, undo_plan, undo_work, undos
 from app.storage.engine import open_engine, reading, writing
 from app.storage.ledger import latest
 from app.storage.migrate import migrate
+from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
@@ -431,16 +433,14 @@ def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, 
             again = taught(
                 0, event.row.label, {}, time=datetime(year, month, 1, tzinfo=UTC)
             )
-            observation = type(again.observation)(
-                event.row.digest, 1, words, event.row.names
-            )
+            seen = Observation(event.row.digest, 1, words, event.row.names)
             teach(
                 engine,
                 other,
                 type(again)(
                     digest=event.row.digest,
                     label=again.label,
-                    observation=observation,
+                    evidence=ScoredRow.of(seen, time=again.time),
                     source="again",
                     time=again.time,
                 ),
