@@ -167,6 +167,7 @@ class Application:
             self.recent,
             self.engine,
             now,
+            self.tally,
             store_words=settings.store_words,
             write_behind=2 * INTERVAL if self._has_company else 0.0,
         )

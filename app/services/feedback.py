@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
+    from app.services.tally import Tally
     from app.services.writer import Writer
     from app.storage.entry import LedgerRow
     from app.storage.teaching import Outcome
@@ -151,6 +152,8 @@ class Feedback:
         Where older scored messages are looked up.
     clock : callable
         Returns the time now, in UTC.
+    tally : Tally
+        Where outcomes are counted.
     store_words : bool
         Whether the text of features is kept.
     write_behind : float
@@ -165,6 +168,7 @@ class Feedback:
         recent: Recent | None,
         engine: Engine,
         clock: Callable[[], datetime],
+        tally: Tally,
         *,
         store_words: bool,
         write_behind: float = 0.0,
@@ -174,6 +178,7 @@ class Feedback:
         self._recent = recent
         self._engine = engine
         self._clock = clock
+        self._tally = tally
         self._store_words = store_words
         self._write_behind = write_behind
 
@@ -284,7 +289,7 @@ class Feedback:
             live=live,
             digest=digest,
             before=None,
-            answer=self._writer.submit(live, teaching),
+            answer=self._submit(live, teaching),
         )
 
     def _learn(
@@ -305,8 +310,21 @@ class Feedback:
             live=live,
             digest=evidence.digest,
             before=before,
-            answer=self._writer.submit(live, teaching),
+            answer=self._submit(live, teaching),
         )
+
+    def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Outcome]:
+        """Hand a teaching to the writer, and count what becomes of it."""
+        begun = time.perf_counter()
+        answer = self._writer.submit(live, teaching)
+
+        def count(done: Future[Outcome]) -> None:
+            failed = done.exception() is not None
+            kind = "failed" if failed else done.result().kind
+            self._tally.taught(kind, seconds=time.perf_counter() - begun)
+
+        answer.add_done_callback(count)
+        return answer
 
     def _as_scored(
         self, live: LiveProfile, raw: bytes, arrived: Observation

@@ -66,6 +66,18 @@ class Tally:
             ("door", "action"),
             registry=own,
         )
+        self._taught = Counter(
+            "postbayes_feedback",
+            "Feedback that was answered, by what became of it.",
+            ("outcome",),
+            registry=own,
+        )
+        self._teaching = Histogram(
+            "postbayes_feedback_seconds",
+            "Time from the scored message until its feedback is on disk.",
+            buckets=_BUCKETS,
+            registry=own,
+        )
         self._answered = Counter(
             "postbayes_http_responses",
             "HTTP answers, by status.",
@@ -86,6 +98,11 @@ class Tally:
     def acted(self, door: str, action: str) -> None:
         """Count what a door asked a mail server for."""
         self._acted.labels(door, action).inc()
+
+    def taught(self, outcome: str, *, seconds: float) -> None:
+        """Count one feedback, and how long it waited for the disk."""
+        self._taught.labels(outcome).inc()
+        self._teaching.observe(seconds)
 
     def answered(self, status: int) -> None:
         """Count one HTTP answer."""

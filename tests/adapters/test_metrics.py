@@ -53,6 +53,22 @@ def test_verdicts_and_answers_are_counted(client):
     assert 1 == after[("postbayes_http_responses_total", ("status", "404"))]
 
 
+def test_feedback_is_counted_with_its_time(client):
+    """Learned, learned already, and moved; each waited for the disk."""
+    for label in ("spam", "spam", "ham"):
+        client.post(f"/feedback?label={label}", content=spam(9), headers=RAW)
+
+    told = samples(client)
+    outcomes = {
+        key[1][1]: value
+        for key, value in told.items()
+        if key[0] == "postbayes_feedback_total"
+    }
+    assert {"learned": 7, "unchanged": 1, "relabelled": 1} == outcomes
+    assert 9 == told[("postbayes_feedback_seconds_count",)]
+    assert told[("postbayes_feedback_seconds_sum",)] > 0
+
+
 def test_the_state_of_the_profile_is_told(client):
     """Revision, messages per label, and the errors on labelled mail."""
     told = samples(client)

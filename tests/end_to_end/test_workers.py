@@ -136,3 +136,21 @@ def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
         break
 
     assert taught["revision"] == answer["revision"]
+
+
+def test_any_worker_tells_what_all_of_them_counted(service, workers):
+    """A monitor that asks one worker sees the verdicts of the others too."""
+    for client in workers:
+        client.post("/classify", content=spam(1), headers=RAW)
+
+    told = [client.get("/metrics").text for client in workers]
+
+    counted = [
+        sum(
+            float(line.rpartition(" ")[2])
+            for line in text.splitlines()
+            if line.startswith("postbayes_classified_total{")
+        )
+        for text in told
+    ]
+    assert [WORKERS] * WORKERS == counted

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Annotated, Final
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 import uvicorn
 
 from app.adapters.patience import ImpatientProtocol
 from app.bootstrap import open_database, specification
+from app.services.tally import SHARED
 from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.settings import Settings
 
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
 # Precedent: Postfix runs 100 processes of a kind (default_process_limit).
@@ -49,6 +57,26 @@ def serve(
         # workers that end at once again and again.
         specification(settings)
         open_database(settings).dispose()
+    with counting(settings.workers):
+        _run(settings)
+
+
+@contextmanager
+def counting(workers: int) -> Iterator[None]:
+    """Let several workers count into one folder, which is gone afterwards."""
+    if workers == 1 or SHARED in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="postbayes-metrics-") as folder:
+        os.environ[SHARED] = folder
+        try:
+            yield
+        finally:
+            del os.environ[SHARED]
+
+
+def _run(settings: Settings) -> None:
+    """Serve until a signal ends it."""
     uvicorn.run(
         "app.main:create",
         factory=True,
