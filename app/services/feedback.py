@@ -326,6 +326,21 @@ class Feedback:
         answer.add_done_callback(count)
         return answer
 
+    def identify(self, profile: str, raw: bytes) -> bytes:
+        """Return the digest that a message is taught under, to forget it by.
+
+        Raises
+        ------
+        UnknownProfile, EmptyMessage
+            If the request names what does not exist.
+        DatabaseUnavailable
+            If it cannot be looked up.
+        """
+        live = self._live.get(profile)
+        observation = observe(raw, live.snapshot.specification.views)
+        evidence = self._as_scored(live, raw, observation)
+        return observation.digest if evidence is None else evidence.digest
+
     def _as_scored(
         self, live: LiveProfile, raw: bytes, arrived: Observation
     ) -> ScoredRow | None:

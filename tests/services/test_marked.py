@@ -91,6 +91,21 @@ def test_a_label_is_moved_by_the_header_too(app):
     assert ["learned", "relabelled"] == kinds
 
 
+def test_a_message_is_forgotten_by_the_header_too(app):
+    """Who has but the message, as it lies in a mailbox, can take it back."""
+    raw = SPAM[1] + b"Order today and get another box of pills for half of the money.\n"
+    id_ = app.classify("default", raw, strongest=0).observation.id
+    arrived = marked(changed(raw), id_)
+    taught(app, arrived)
+
+    digest = app.feedback.identify("default", arrived)
+
+    assert id_ == digest.hex()
+    assert "forgotten" == (
+        app.feedback.forget("default", digest, source="test").outcome.kind
+    )
+
+
 def test_features_of_another_rule_book_are_not_compared():
     """An observation of an older feature set stands for its own digest only."""
     one = extract(parse(spam(1)))

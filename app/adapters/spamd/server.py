@@ -20,7 +20,6 @@ from app.adapters.spamd.session import Request, Session
 from app.adapters.symbols import STRONGEST
 from app.adapters.teachers import Teachers, source
 from app.adapters.work import learning, scoring
-from app.services.classify import observe
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Spamd:
         profile = self._profile(request)
         said = source("spamd", request.user)
         if request.removes:
-            digest = observe(request.message, ()).digest
+            digest = app.feedback.identify(profile, request.message)
             try:
                 app.feedback.forget(profile, digest, source=said)
             except errors.UnknownMessage:
