@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from app import doors
 from app.adapters.http.app import create_app
+from app.adapters.orphan import ending_with_its_parent
 from app.bootstrap import Application
 from app.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from fastapi import FastAPI
 
 
@@ -22,4 +25,12 @@ def create() -> FastAPI:
     """
     application = Application(load_settings())
     sockets = doors.listen(application.settings)
-    return create_app(application, partial(doors.opened, application, sockets))
+    several = application.settings.workers > 1
+
+    @asynccontextmanager
+    async def beside() -> AsyncIterator[None]:
+        watched = ending_with_its_parent() if several else nullcontext()
+        async with watched, doors.opened(application, sockets):
+            yield
+
+    return create_app(application, beside)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -43,7 +45,8 @@ def workers(service):
     yield list(found.values())
     for client in found.values():
         client.close()
-    service.stop()
+    if service.process.poll() is None:
+        service.stop()
 
 
 def teach(client, raw, label):
@@ -154,3 +157,19 @@ def test_any_worker_tells_what_all_of_them_counted(service, workers):
         for text in told
     ]
     assert [WORKERS] * WORKERS == counted
+
+
+def test_workers_end_with_a_parent_that_was_killed(service, workers):
+    """Nobody is left who listens on the port of a service that is gone."""
+    assert WORKERS == len(workers)
+
+    service.kill()
+
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", service.port)):
+                break
+        time.sleep(0.1)
+    with socket.socket() as probe:
+        assert 0 != probe.connect_ex(("127.0.0.1", service.port))
