@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from app.bayes.prior import UniformPrior
 from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
@@ -75,16 +77,19 @@ def open_database(settings: Settings) -> Engine:
 
 def specification(settings: Settings) -> Specification:
     """Return what a new profile is made of under the settings."""
-    given = {
-        name: value
-        for name in ("spam_threshold", "ham_threshold")
-        if (value := getattr(settings, name)) is not None
-    }
+    spam_from = math.log(settings.ham_cost)
+    verdict = VerdictRule(
+        terms=terms_of(settings.text_views),
+        spam_threshold=spam_from,
+        ham_threshold=-spam_from,
+    )
+    if settings.taught == "mistakes":
+        verdict = replace(verdict, prior=UniformPrior(), fusion=None)
     return Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,
         classifiers=classifiers_of(settings.text_views),
-        verdict=VerdictRule(terms=terms_of(settings.text_views), **given),
+        verdict=verdict,
     )
 
 

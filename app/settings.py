@@ -112,14 +112,21 @@ class Settings(BaseSettings):
         "so how long it can be undone, moved or forgotten. 0 keeps them for ever, at "
         "about 7 kB a message.",
     )
-    spam_threshold: float | None = Field(
-        None,
-        description="Decide *spam* from this log-odds up, in nats. Unset: as shipped.",
+    ham_cost: float = Field(
+        9.0,
+        ge=1,
+        le=1e12,
+        description="How many missed spam a lost ham is worth. Mail is *spam* where "
+        "spam is so many times as probable as ham, *ham* where ham is so many times "
+        "as probable as spam, and *unsure* between the two.",
     )
-    ham_threshold: float | None = Field(
-        None,
-        description="Decide *ham* from this log-odds down, in nats; between the "
-        "two lies *unsure*. Unset: as shipped.",
+    taught: Literal["everything", "mistakes"] = Field(
+        "everything",
+        description="What people teach: `everything`, or a fair sample of it, or the "
+        "`mistakes` of the filter only, such as mail that is moved to Junk and out of "
+        "it. Taught mistakes do not tell how much spam there is nor what a view is "
+        "worth: the filter then stays unsure until it knows mail of both sides, and "
+        "keeps the shipped weights of the views.",
     )
     quarantine_from: float | None = Field(
         None,

@@ -54,6 +54,8 @@ def classified(raw, profile="default", labels=LABELS):
                 "headers": np.array([0.0]),
             },
             seen={},
+            evidence=np.zeros((0, 2)),
+            log_prior=np.zeros(2),
         ),
         explanation=named,
         profile=profile,

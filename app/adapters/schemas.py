@@ -156,7 +156,8 @@ class EntryOut(BaseModel):
     """One summand of the log-odds."""
 
     kind: Literal["prior", "feature", "rest"] = Field(
-        description="The class prior, one feature, or all features that are not listed."
+        description="The class prior with the bias of the fusion, one feature, or all "
+        "features that are not listed."
     )
     feature: str = Field(
         description="The text of the feature, with the place where it stood before a "
@@ -291,6 +292,24 @@ class ViewStateOut(BaseModel):
     )
 
 
+class ThresholdOut(BaseModel):
+    """Where a decision begins, said in two ways."""
+
+    log_odds: float = Field(description="Of spam against the rest, in nats.")
+    probability: float = Field(description="The same as a probability of spam.")
+
+
+class FusionOut(BaseModel):
+    """What the views are worth here."""
+
+    weights: dict[str, float] = Field(description="Of each view, by its normaliser.")
+    bias: dict[str, float] = Field(description="Added for each label, in nats.")
+    fitted_revision: int = Field(description="Up to which ledger row they were fitted.")
+    fitted_messages: int = Field(
+        description="To how many messages; 0 while the shipped weights stand."
+    )
+
+
 class ProfileOut(BaseModel):
     """One profile: what it is made of and what it has learned."""
 
@@ -308,11 +327,14 @@ class ProfileOut(BaseModel):
     )
     messages: dict[str, int] = Field(description="Messages learned, per label.")
     views: dict[str, ViewStateOut] = Field(description="What each view has learned.")
-    spam_threshold: float = Field(
-        description="Log-odds from which the decision is spam, in nats."
+    spam_threshold: ThresholdOut = Field(
+        description="From here up the decision is spam."
     )
-    ham_threshold: float = Field(
-        description="Log-odds up to which the decision is ham, in nats."
+    ham_threshold: ThresholdOut = Field(
+        description="From here down the decision is ham; between the two lies unsure."
+    )
+    fusion: FusionOut = Field(
+        description="What the views are worth, as it follows from what was taught."
     )
     undo_days: float | None = Field(
         description="Days for which what was taught can be undone, moved or "

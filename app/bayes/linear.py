@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
@@ -90,10 +91,8 @@ def multinomial_form(
     With ``counting="presence"`` it is a function of presence (ones).
     """
     likelihood = model.estimate(state)
-    weights = model.smoothing.log_probability(
-        state.counts(model.counting), likelihood.totals.T, likelihood.n_values
-    )
-    return LinearForm(state.ids, weights, log_prior)
+    once = SparseCounts(state.ids, np.ones(state.ids.size, np.int64))
+    return LinearForm(state.ids, likelihood.contributions(once).features, log_prior)
 
 
 def bernoulli_form(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from app.bayes.backoff import Backoff, log_mixture
 from app.bayes.batch import Joined, join
 from app.bayes.likelihood import Contributions
 from app.bayes.smoothing import Lidstone, Smoothing
@@ -44,6 +45,9 @@ class Multinomial:
     vocabulary : int or None, default None
         Number of features that a draw can be; None means the number of
         features that training has seen.
+    backoff : Backoff or None, default None
+        How a class with few messages is mixed with the whole; None leaves
+        every class to itself, as the textbooks do.
 
     Notes
     -----
@@ -80,6 +84,7 @@ class Multinomial:
     smoothing: Smoothing = LIGHT
     counting: Counting = "presence"
     vocabulary: int | None = None
+    backoff: Backoff | None = None
 
     def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
         """Return what one labelled message adds to the training state.
@@ -119,6 +124,9 @@ class Multinomial:
             self.counting,
             source.totals(self.counting)[:, np.newaxis],
             max(1, vocabulary_size(source, self.vocabulary)),
+            None
+            if self.backoff is None
+            else self.backoff.trust(source.messages)[:, np.newaxis],
         )
 
 
@@ -138,6 +146,8 @@ class MultinomialLikelihood:
         Sum of the counts of each class.
     n_values : int
         Size of the vocabulary.
+    trust : ndarray of float64, shape (K, 1), or None
+        How far each class is taken at its word; None: altogether.
     """
 
     source: CountSource
@@ -145,6 +155,7 @@ class MultinomialLikelihood:
     counting: Counting
     totals: NDArray[np.int64]
     n_values: int
+    trust: NDArray[np.float64] | None = None
 
     def __call__(self, x: SparseCounts, /) -> NDArray[np.float64]:
         """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
@@ -170,7 +181,14 @@ class MultinomialLikelihood:
         found = self.source.look_up(x.ids, self.counting)
         counts = np.ascontiguousarray(found.T)
         seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
-        terms = self.smoothing.log_probability(counts, self.totals, self.n_values)
+        if self.trust is None:
+            terms = self.smoothing.log_probability(counts, self.totals, self.n_values)
+        else:
+            own = self.smoothing.probability(counts, self.totals, self.n_values)
+            whole = self.smoothing.probability(
+                counts.sum(axis=0), self.totals.sum(), self.n_values
+            )
+            terms = log_mixture(own, whole, self.trust)
         if self.counting == "occurrences":
             terms *= x.values
         # Ignoring unseen features matters where it hurts most, at few false

@@ -54,6 +54,15 @@ class Smoothing(Protocol):
         """
         ...
 
+    def probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return the probability of each count; for the rest, as above."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Lidstone:
@@ -109,10 +118,20 @@ class Lidstone:
         # The log of a ratio, not a difference of logs: the Bernoulli model
         # sums millions of probabilities close to 1, and two logs of large
         # numbers would each bring a rounding error of their own size.
+        logs: NDArray[np.float64] = np.log(self.probability(count, total, n_values))
+        return logs
+
+    def probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return ``(count + alpha) / (total + alpha * n_values)``."""
         # Any, because numpy's stubs give up on unions of shapes.
         ratio: Any = (count + self.alpha) / (total + self.alpha * n_values)
-        logs: NDArray[np.float64] = np.log(ratio)
-        return logs
+        shares: NDArray[np.float64] = ratio
+        return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +177,18 @@ class Epsilon:
         """Return ``log(count / total)``, or ``log(epsilon)`` for a zero."""
         return _log_share(count, total, n_values, math.log(self.epsilon))
 
+    def probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return what `log_probability` returns the logarithm of."""
+        shares: NDArray[np.float64] = np.exp(
+            self.log_probability(count, total, n_values)
+        )
+        return shares
+
 
 @dataclass(frozen=True, slots=True)
 class NoSmoothing:
@@ -180,6 +211,18 @@ class NoSmoothing:
     ) -> NDArray[np.float64]:
         """Return ``log(count / total)``, ``-inf`` for a zero."""
         return _log_share(count, total, n_values, -math.inf)
+
+    def probability(
+        self,
+        count: NDArray[np.int64],
+        total: NDArray[np.int64],
+        n_values: int | NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return what `log_probability` returns the logarithm of."""
+        shares: NDArray[np.float64] = np.exp(
+            self.log_probability(count, total, n_values)
+        )
+        return shares
 
 
 def _log_share(

@@ -26,7 +26,8 @@ class Entry:
     Parameters
     ----------
     kind : {'prior', 'feature', 'rest'}
-        The class prior, one feature, or all features that are not listed.
+        The class prior with the bias of the fusion, one feature, or all features
+        that are not listed.
     feature : str
         Text of the feature; ``"#"`` and its id in hex where the text is not
         kept; the kind in brackets for the other two.

@@ -67,14 +67,20 @@ class Verdict:
     views : mapping of str to ViewScore
         What each classifier says by itself.
     prior : float
-        What the class prior adds to `log_odds`, and with it what the event
-        models add for every message alike. Unit: nats.
+        What the class prior and the bias of the fusion add to `log_odds`, and
+        with them what the event models add for every message alike.
+        Unit: nats.
     contributions : mapping of str to ndarray of float64, shape (n,)
         View by view, what each feature adds to `log_odds`, in the order of the
         view's features; all of them and `prior` sum to `log_odds`.
         Unit: nats.
     seen : mapping of str to ndarray of bool, shape (n,)
         View by view, which of the features have been seen before.
+    evidence : ndarray of float64, shape (T, K)
+        What each term of the rule says of each class, normalised and before its
+        weight. Unit: nats.
+    log_prior : ndarray of float64, shape (K,)
+        The class prior. Unit: nats.
     """
 
     decision: Decision
@@ -86,6 +92,8 @@ class Verdict:
     prior: float
     contributions: Mapping[str, NDArray[np.float64]]
     seen: Mapping[str, NDArray[np.bool_]]
+    evidence: NDArray[np.float64]
+    log_prior: NDArray[np.float64]
 
 
 def score(
@@ -96,10 +104,11 @@ def score(
     Notes
     -----
     With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
-    classifier of term *t*, :math:`w_t` the term's weight and :math:`g_t(n)` its
-    normaliser for the *n* features of the message, the verdict's joint is
+    classifier of term *t*, :math:`g_t(n)` its normaliser for the *n* features of
+    the message, and :math:`w_t` and :math:`b_c` the weights of the fusion, the
+    verdict's joint is
 
-    .. math:: J_c = \log \pi_c + \sum_t w_t \, g_t(n) \sum_i f_{tic}
+    .. math:: J_c = \log \pi_c + b_c + \sum_t w_t \, g_t(n) \sum_i f_{tic}
 
     (`app.classifier.rule.VerdictRule` says why).  The log-odds of a
     set of classes against the rest is a difference of two log-sum-exps, which
@@ -116,22 +125,27 @@ def score(
         parts = snapshot.likelihoods[name].contributions(x)
         said[name] = parts
 
-    joint = rule.prior.log_prior(snapshot.messages)
+    log_prior = snapshot.verdict_log_prior
+    joint = log_prior + snapshot.fusion.bias
     constant = joint.copy()
-    evidence: dict[str, NDArray[np.float64]] = {}
+    evidence = np.empty((len(rule.terms), joint.size))
+    added_to: dict[str, NDArray[np.float64]] = {}
     seen: dict[str, NDArray[np.bool_]] = {}
-    for term in rule.terms:
+    for number, term in enumerate(rule.terms):
         parts = said[term.classifier]
         view = specification.classifiers[term.classifier].view
-        factor = term.weight * term.normaliser.factor(parts.seen.size)
-        added = parts.features * factor
-        constant += parts.constant * factor
-        joint = joint + parts.constant * factor + added.sum(axis=0)
+        factor = term.normaliser.factor(parts.seen.size)
+        weight = float(snapshot.fusion.weights[number]) * factor
+        added = parts.features * weight
+        whole = parts.constant + parts.features.sum(axis=0)
+        evidence[number] = whole * factor
+        constant += parts.constant * weight
+        joint = joint + whole * weight
         # Two terms may take one view in two ways: one entry for each feature.
-        evidence[view] = evidence[view] + added if view in evidence else added
+        added_to[view] = added_to[view] + added if view in added_to else added
         seen[view] = seen[view] | parts.seen if view in seen else parts.seen
     weights, offset = odds_weights(joint, spam)
-    contributions = {view: added @ weights for view, added in evidence.items()}
+    contributions = {view: added @ weights for view, added in added_to.items()}
     prior = float(constant @ weights + offset)
     total = prior + sum(float(of_view.sum()) for of_view in contributions.values())
     return Verdict(
@@ -144,6 +158,8 @@ def score(
         prior=prior,
         contributions=contributions,
         seen=seen,
+        evidence=evidence,
+        log_prior=log_prior,
     )
 
 
@@ -171,13 +187,9 @@ def _by_themselves(
 
 
 def _decide(snapshot: Snapshot, log_odds: float, *, known: bool) -> Decision:
-    """Return the decision: unsure where nothing speaks, or only one side could."""
-    if not known:
-        return "unsure"
-    messages, spam = snapshot.messages, snapshot.specification.spam_mask
+    """Return the decision: unsure where nothing speaks for either side."""
     rule = snapshot.specification.verdict
-    one_sided = not (messages[spam].any() and messages[~spam].any())
-    if one_sided and messages.sum() < rule.one_sided_messages:
+    if not known:
         return "unsure"
     if log_odds >= rule.spam_threshold:
         return "spam"

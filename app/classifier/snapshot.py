@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
+from app.classifier.fusion import Fusion
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Likelihood
+    from app.classifier.fusion import Lesson
     from app.classifier.specification import EventModel, Specification
 
 Statistics = FeatureCounts | MomentSums
@@ -46,7 +48,11 @@ class Snapshot:
     messages : ndarray of int64, shape (K,)
         Messages learned per class.
     log_prior : ndarray of float64, shape (K,)
-        Log-prior of each class. Unit: nats.
+        Log-prior of each class, for each classifier by itself. Unit: nats.
+    verdict_log_prior : ndarray of float64, shape (K,)
+        Log-prior of each class, for the verdict. Unit: nats.
+    fusion : Fusion
+        What the terms of the verdict are worth.
     """
 
     specification: Specification
@@ -55,6 +61,8 @@ class Snapshot:
     likelihoods: Mapping[str, Likelihood[Any]]
     messages: NDArray[np.int64]
     log_prior: NDArray[np.float64]
+    verdict_log_prior: NDArray[np.float64]
+    fusion: Fusion
 
     @classmethod
     def empty(cls, specification: Specification) -> Snapshot:
@@ -68,8 +76,21 @@ class Snapshot:
         states: Mapping[str, Statistics],
         *,
         revision: int,
+        lessons: Iterable[Lesson] = (),
     ) -> Snapshot:
         """Return the snapshot of stored statistics.
+
+        Parameters
+        ----------
+        specification : Specification
+            What the profile is made of.
+        states : mapping of str to FeatureCounts or MomentSums
+            The statistics of each view.
+        revision : int
+            The ledger row that was learned last.
+        lessons : iterable of Lesson
+            The newest rows of the ledger, in their order: at least those that
+            `lessons_after` asks for.
 
         Raises
         ------
@@ -84,10 +105,28 @@ class Snapshot:
             view: _table(states.get(view, zero[measures]))
             for view, measures in specification.views.items()
         }
-        return cls._fit(specification, tables, revision)
+        fusion = Fusion.shipped(specification).follow(
+            lessons, specification, before=0, revision=revision
+        )
+        return cls._fit(specification, tables, revision, fusion)
 
-    def learn(self, delta: Mapping[str, Statistics], *, revision: int) -> Snapshot:
-        """Return the snapshot after one more ledger row.
+    def learn(
+        self,
+        delta: Mapping[str, Statistics],
+        *,
+        revision: int,
+        lessons: Iterable[Lesson] = (),
+    ) -> Snapshot:
+        """Return the snapshot after more ledger rows.
+
+        Parameters
+        ----------
+        delta : mapping of str to FeatureCounts or MomentSums
+            What they add to each view.
+        revision : int
+            The last of them.
+        lessons : iterable of Lesson
+            The rows themselves, in their order.
 
         Raises
         ------
@@ -98,7 +137,10 @@ class Snapshot:
             view: _added(table, delta[view]) if view in delta else table
             for view, table in self.tables.items()
         }
-        return self._fit(self.specification, tables, revision)
+        fusion = self.fusion.follow(
+            lessons, self.specification, before=self.revision, revision=revision
+        )
+        return self._fit(self.specification, tables, revision, fusion)
 
     @classmethod
     def _fit(
@@ -106,6 +148,7 @@ class Snapshot:
         specification: Specification,
         tables: Mapping[str, Table],
         revision: int,
+        fusion: Fusion,
     ) -> Snapshot:
         # Every view of a message is learned or none is; a view that came
         # later has fewer messages than the view that decides.
@@ -121,7 +164,17 @@ class Snapshot:
             },
             messages=messages,
             log_prior=specification.prior.log_prior(messages),
+            verdict_log_prior=specification.verdict.prior.log_prior(messages),
+            fusion=fusion,
         )
+
+
+def lessons_after(specification: Specification, revision: int) -> int:
+    """Return the row after which the fusion of a revision needs every row."""
+    rule = specification.verdict.fusion
+    if rule is None:
+        return revision
+    return max(0, revision - revision % rule.every - rule.window)
 
 
 def _table(state: Statistics) -> Table:

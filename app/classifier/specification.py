@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from app.bayes.backoff import Backoff
 from app.bayes.bernoulli import Bernoulli
 from app.bayes.categorical import Categorical
 from app.bayes.discriminant import Discriminant
@@ -36,6 +37,20 @@ SPAM_LABELS: Final = ("spam",)
 
 TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
 """The views that `app.features.extract` makes of a message's text."""
+
+# Pseudo-count and messages of the text views (experiment 0050; 1-ROCA in per cent,
+# and lam, with weights fitted to what was learned before):
+#
+#     alpha   spamassassin    shuffled    enron, mean of six
+#     0.1     0.098  1.44     0.052       0.058
+#     0.03    0.079  1.29     0.049       0.058
+#     0.01    0.076  1.32     0.046       0.065
+#
+# A class is mixed with the whole until it has been taught: after 1,000 spam and
+# 10 ham, 22, 15 and 7 % of the ham of three corpora are lost instead of 75, 48
+# and 44, and no more spam is missed (experiment 0053).
+TEXT_SMOOTHING: Final = Lidstone(0.02)
+TEXT_BACKOFF: Final = Backoff(3.0)
 
 MIN_LABELS: Final = 2
 
@@ -88,14 +103,15 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
             f"got {list(text_views)}"
         )
         raise InvalidSetting(msg)
-    smoothing = Lidstone(0.1)
-    multinomial = Multinomial(smoothing=smoothing, counting="presence")
+    multinomial = Multinomial(
+        smoothing=TEXT_SMOOTHING, counting="presence", backoff=TEXT_BACKOFF
+    )
     classifiers = {
         view: ViewModel(view=view, event_model=multinomial) for view in text_views
     }
     if "words" in text_views:
         classifiers["words_bernoulli"] = ViewModel(
-            view="words", event_model=Bernoulli(smoothing=smoothing)
+            view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))
         )
     classifiers["structure"] = ViewModel(
         view="structure", event_model=Categorical(smoothing=Lidstone(0.5))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from app.classifier.explain import explain
+from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
+from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.errors import UnknownLabel
@@ -33,13 +36,16 @@ class Subject:
     def __init__(self, specification: Specification) -> None:
         self._labels = specification.labels
         self._snapshot = Snapshot.empty(specification)
+        self._latest: tuple[bytes, Verdict] | None = None
 
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
         """Return the verdict on a message, and learn nothing from it."""
-        return score(self._snapshot, views)
+        verdict = score(self._snapshot, views)
+        self._latest = identity(views), verdict
+        return verdict
 
     def learn(self, views: Mapping[str, Payload], label: str, /) -> None:
-        """Learn a message.
+        """Learn a message, having scored it, as the service does.
 
         Raises
         ------
@@ -48,6 +54,18 @@ class Subject:
         """
         if label not in self._labels:
             raise unknown(label, self._labels)
+        digest = identity(views)
+        # Scored a moment ago, as a rule, and nothing was learned since.
+        if self._latest is None or self._latest[0] != digest:
+            self._latest = digest, score(self._snapshot, views)
+        lesson = Lesson(
+            revision=self._snapshot.revision + 1,
+            digest=digest,
+            label_before=None,
+            label=label,
+            scores=record(self._latest[1], self._snapshot.specification),
+        )
+        self._latest = None
         self._snapshot = self._snapshot.learn(
             delta(
                 views,
@@ -55,7 +73,8 @@ class Subject:
                 after=self._labels.index(label),
                 n_classes=len(self._labels),
             ),
-            revision=self._snapshot.revision + 1,
+            revision=lesson.revision,
+            lessons=[lesson],
         )
 
     def explain(
@@ -64,6 +83,14 @@ class Subject:
         """Return the reasons of a verdict that was just given."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
         return explain(verdict, self._snapshot, seen, strongest=strongest)
+
+
+def identity(views: Mapping[str, Payload]) -> bytes:
+    """Return what tells a message from others, 16 bytes."""
+    whole = blake2b(digest_size=16)
+    for view in sorted(views):
+        whole.update(views[view].ids.tobytes())
+    return whole.digest()
 
 
 def unknown(label: str, labels: tuple[str, ...]) -> UnknownLabel:

@@ -7,6 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.classifier.record import record
 from app.classifier.score import Verdict, score
 from app.errors import DatabaseUnavailable, Expired, UnknownLabel, UnknownMessage
 from app.services.classify import observe
@@ -17,7 +18,7 @@ from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -304,7 +305,7 @@ class Feedback:
             evidence=evidence,
             source=source,
             time=self._clock(),
-            scores=scores_for_ledger(before),
+            scores=record(before, live.snapshot.specification),
         )
         return Pending(
             live=live,
@@ -405,20 +406,3 @@ def require_known(label: str, labels: tuple[str, ...], who: str) -> None:
     if label not in labels:
         msg = f"{who} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
         raise UnknownLabel(msg)
-
-
-def scores_for_ledger(verdict: Verdict) -> Mapping[str, object]:
-    """Return what the ledger keeps of the score before learning.
-
-    It is what live figures and a later fusion of the views need: the
-    decision, its log-odds, and each classifier's log-odds with the number of
-    features that it rests on.
-    """
-    return {
-        "decision": verdict.decision,
-        "log_odds": verdict.log_odds,
-        "views": {
-            name: {"log_odds": view.log_odds, "features": view.features}
-            for name, view in verdict.views.items()
-        },
-    }

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from app.classifier.record import record
 from app.classifier.score import score
 from app.services.classify import observe
-from app.services.feedback import require_label, scores_for_ledger
+from app.services.feedback import require_label
 from app.services.maintenance import BULK_FOLD_ROWS
 from app.storage import fold, ledger
 from app.storage.engine import writing
@@ -107,7 +108,8 @@ class Learn:
             yield rows
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
-        observation = observe(raw, self._profile.snapshot.specification.views)
+        snapshot = self._profile.snapshot
+        observation = observe(raw, snapshot.specification.views)
         time = self._clock()
         return Teaching(
             digest=observation.digest,
@@ -120,5 +122,5 @@ class Learn:
             ),
             source=self._source,
             time=time,
-            scores=scores_for_ledger(score(self._profile.snapshot, observation.views)),
+            scores=record(score(snapshot, observation.views), snapshot.specification),
         )

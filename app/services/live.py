@@ -11,7 +11,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
 from app.storage import ledger, profiles, state
 from app.storage.deltas import sum_by_epoch, sum_by_view
@@ -69,7 +69,11 @@ class LiveProfile:
                 # One addition for all rows: deltas are elements of a group.
                 epochs = sum_by_epoch(new, self.row.labels)
                 delta = sum_by_view(epochs.values(), n_classes=len(self.row.labels))
-                self.snapshot = snapshot.learn(delta, revision=new[-1].revision)
+                self.snapshot = snapshot.learn(
+                    delta,
+                    revision=new[-1].revision,
+                    lessons=[row.lesson for row in new],
+                )
             return complete
 
     def follow(self, engine: Engine) -> int:
@@ -101,12 +105,9 @@ class LiveProfile:
             while the ledger only grows.
         """
         log.error("loading the profile %r anew: %s", self.row.name, reason)
-        with reading(engine) as connection:
-            stored = state.load(connection, self.row)
+        snapshot = _stored(engine, self.row, self.snapshot.specification)
         with self._learning:
-            self.snapshot = Snapshot.of(
-                self.snapshot.specification, stored.tables, revision=stored.revision
-            )
+            self.snapshot = snapshot
 
 
 class LiveProfiles:
@@ -172,9 +173,16 @@ class LiveProfiles:
         return followed
 
     def _load(self, row: ProfileRow) -> LiveProfile:
-        with reading(self._engine) as connection:
-            stored = state.load(connection, row)
-        snapshot = Snapshot.of(
-            self._specify(row), stored.tables, revision=stored.revision
+        return LiveProfile(row, _stored(self._engine, row, self._specify(row)))
+
+
+def _stored(engine: Engine, row: ProfileRow, specification: Specification) -> Snapshot:
+    """Return the snapshot of what the database holds of a profile."""
+    with reading(engine) as connection:
+        stored = state.load(connection, row)
+        lessons = ledger.lessons_after(
+            connection, row.id, revision=lessons_after(specification, stored.revision)
         )
-        return LiveProfile(row, snapshot)
+    return Snapshot.of(
+        specification, stored.tables, revision=stored.revision, lessons=lessons
+    )

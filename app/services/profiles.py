@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scipy.special import expit
+
 from app.bayes.moments import MomentSums
 
 if TYPE_CHECKING:
@@ -32,6 +34,51 @@ class ViewState:
     occurrences: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Where a decision begins.
+
+    Parameters
+    ----------
+    log_odds : float
+        Unit: nats.
+
+    Examples
+    --------
+    >>> Threshold(0.0).probability
+    0.5
+    """
+
+    log_odds: float
+
+    @property
+    def probability(self) -> float:
+        """The same as a probability of spam."""
+        return float(expit(self.log_odds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionState:
+    """What the views are worth here.
+
+    Parameters
+    ----------
+    weights : mapping of str to float
+        Of each term of the verdict.
+    bias : mapping of str to float
+        What is added for each label.  Unit: nats.
+    fitted_revision : int
+        The ledger row up to which they were fitted.
+    fitted_messages : int
+        To how many messages; 0 while the shipped weights stand.
+    """
+
+    weights: Mapping[str, float]
+    bias: Mapping[str, float]
+    fitted_revision: int
+    fitted_messages: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileState:
     """What a profile is made of and what it has learned, at one revision."""
@@ -44,9 +91,10 @@ class ProfileState:
     revision: int
     messages: Mapping[str, int]
     views: Mapping[str, ViewState]
-    spam_threshold: float
-    ham_threshold: float
     undo_days: float | None
+    spam_threshold: Threshold
+    ham_threshold: Threshold
+    fusion: FusionState
 
 
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
@@ -64,9 +112,20 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         views={
             view: _state(table, row.labels) for view, table in snapshot.tables.items()
         },
-        spam_threshold=rule.spam_threshold,
-        ham_threshold=rule.ham_threshold,
         undo_days=undo_days,
+        spam_threshold=Threshold(rule.spam_threshold),
+        ham_threshold=Threshold(rule.ham_threshold),
+        fusion=FusionState(
+            weights={
+                term.name: weight
+                for term, weight in zip(
+                    rule.terms, snapshot.fusion.weights.tolist(), strict=True
+                )
+            },
+            bias=dict(zip(row.labels, snapshot.fusion.bias.tolist(), strict=True)),
+            fitted_revision=snapshot.fusion.fitted_revision,
+            fitted_messages=snapshot.fusion.fitted_messages,
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.classifier import learn
+from app.classifier.fusion import Lesson
 from app.errors import CorruptVector, InconsistentCounts
 from app.storage.sums import decode_sum
 from app.storage.vector import decode, decode_names
@@ -68,6 +69,17 @@ class LedgerRow:
         if self.decoded is not None:
             return self.decoded
         return decode(self._vector())
+
+    @property
+    def lesson(self) -> Lesson:
+        """What the fusion reads of this row; that of a sum is of nobody's message."""
+        return Lesson(
+            revision=self.revision,
+            digest=self.digest,
+            label_before=self.label_before,
+            label=self.label,
+            scores=self.scores,
+        )
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

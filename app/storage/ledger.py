@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
 
+from app.classifier.fusion import Lesson
 from app.errors import UnknownLabel, UnknownProfile
 from app.storage import scored, tables
 from app.storage.entry import LedgerRow, epoch_of
@@ -30,6 +31,7 @@ __all__ = [
     "append",
     "epoch_of",
     "latest",
+    "lessons_after",
     "lock",
     "many",
     "rows_after",
@@ -69,11 +71,23 @@ _LATEST: Final = select(tables.ledger).where(
         .group_by(tables.ledger.c.digest)
     ),
 )
-_MANY: Final = (
-    select(tables.ledger)
+_MANY: Final = select(tables.ledger).where(
+    tables.ledger.c.profile_id == bindparam("profile_id"),
+    tables.ledger.c.revision.in_(bindparam("revisions", expanding=True)),
+)
+# Without the vectors, which are ten times as large as all the rest.
+_LESSONS: Final = (
+    select(
+        tables.ledger.c.revision,
+        tables.ledger.c.digest,
+        tables.ledger.c.label_before,
+        tables.ledger.c.label,
+        tables.ledger.c.scores,
+    )
     .where(
         tables.ledger.c.profile_id == bindparam("profile_id"),
-        tables.ledger.c.revision.in_(bindparam("revisions", expanding=True)),
+        tables.ledger.c.revision > bindparam("after"),
+        tables.ledger.c.kind == "message",
     )
     .order_by(tables.ledger.c.revision)
 )
@@ -223,6 +237,23 @@ def rows_after(
             break
         rows.append(row)
     return rows
+
+
+def lessons_after(
+    connection: Connection, profile_id: int, *, revision: int
+) -> list[Lesson]:
+    """Return what the fusion reads of the messages that follow a revision."""
+    rows = connection.execute(_LESSONS, {"profile_id": profile_id, "after": revision})
+    return [
+        Lesson(
+            revision=row.revision,
+            digest=row.digest,
+            label_before=row.label_before,
+            label=row.label,
+            scores=row.scores,
+        )
+        for row in rows
+    ]
 
 
 def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow | None:

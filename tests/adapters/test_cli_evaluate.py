@@ -102,17 +102,15 @@ def test_several_streams_and_trials_stand_side_by_side(run, index, tmp_path):
     said = figures(
         run,
         *("--index", index, "--index", index, "--try", "text_views=words"),
-        *("--try", "spam_threshold=1  ham_threshold=-1"),
+        *("--try", "ham_cost=2  port=8026"),
         *("--jsonl", tmp_path / "lines"),
     )
 
     assert [
         ("corpus", name)
-        for name in (
-            *("as set", "text_views=words", "spam_threshold=1 ham_threshold=-1") * 2,
-        )
+        for name in (*("as set", "text_views=words", "ham_cost=2 port=8026") * 2,)
     ] == [(each["stream"], each["configuration"]) for each in said["runs"]]
-    assert ["text_views=words", "spam_threshold=1 ham_threshold=-1"] == [
+    assert ["text_views=words", "ham_cost=2 port=8026"] == [
         each["configuration"] for each in said["comparisons"]
     ]
     assert 2 == said["comparisons"][1]["tied"]

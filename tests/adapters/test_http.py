@@ -130,7 +130,7 @@ def test_the_fields_of_a_form_are_a_message(client):
         },
     ).json()
 
-    assert "spam" == answer["decision"]
+    assert "spam" == answer["label"]
     assert "subject:pills" in {entry["feature"] for entry in answer["explanation"]}
 
 
@@ -418,7 +418,7 @@ def test_half_a_character_does_not_get_around_the_filter(client):
     body = b'{"subject": "cheap pills", "body": "free money \\ud83d"}'
     answer = client.post("/classify", content=body, headers=JSON)
 
-    assert (200, "spam") == (answer.status_code, answer.json()["decision"])
+    assert (200, "spam") == (answer.status_code, answer.json()["label"])
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"body": "\\ud83d', b"\xff"])

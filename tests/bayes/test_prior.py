@@ -7,7 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.prior import (
+    FadingPrior,
+    FittedPrior,
+    FixedPrior,
+    SmoothedPrior,
+    UniformPrior,
+)
 from app.errors import InvalidObservation
 
 MESSAGES = np.array([6, 3, 0])
@@ -65,3 +71,47 @@ def test_a_smoothed_prior_needs_a_pseudo_count():
     """Zero would be the fitted prior."""
     with pytest.raises(InvalidObservation, match="alpha must be between"):
         SmoothedPrior(0.0)
+
+
+def odds(ham, spam, prior=None):
+    """Return the prior log-odds of spam after so many messages of each."""
+    logs = (prior or FadingPrior()).log_prior(np.array([ham, spam]))
+    return float(logs[1] - logs[0])
+
+
+def test_the_fading_prior_is_the_rule_of_succession_in_the_beginning():
+    """After n messages that were all spam, the next one is spam with n + 1 to 1."""
+    for n in range(20):
+        assert math.log(n + 1) == pytest.approx(odds(0, n), abs=1e-12)
+        assert -math.log(n + 1) == pytest.approx(odds(n, 0), abs=1e-12)
+
+
+def test_the_fading_prior_has_a_bound():
+    """However much one side was taught, it says no more than 20 to 1."""
+    assert math.log(20) == pytest.approx(odds(0, 10**9), abs=1e-12)
+
+
+def test_the_fading_prior_fades():
+    """The messages of the rarer side speak for themselves; equal counts say nothing."""
+    taught = [odds(ham, 10**6) for ham in (0, 1, 3, 10, 100)]
+
+    assert taught == sorted(taught, reverse=True)
+    assert taught[2] == pytest.approx(math.log(20) / 2, abs=1e-12)
+    assert 0.1 > taught[-1] > 0
+    assert 0.0 == odds(40, 40)
+
+
+def test_the_fading_prior_is_a_distribution_over_any_number_of_classes():
+    """Classes behind the best taught one are less probable, the rest alike."""
+    prior = np.exp(FadingPrior().log_prior(np.array([50, 50, 0, 2])))
+
+    assert 1.0 == pytest.approx(prior.sum(), abs=1e-12)
+    assert prior[0] == prior[1] > prior[3] > prior[2] > 0
+
+
+@pytest.mark.parametrize("name", ["pseudo", "most", "messages"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_a_fading_prior_needs_positive_numbers(name, value):
+    """The error names the number."""
+    with pytest.raises(InvalidObservation, match=name):
+        FadingPrior(**{name: value})

@@ -22,6 +22,8 @@ VERDICT = Verdict(
     prior=0.0,
     contributions={},
     seen={},
+    evidence=np.zeros((0, 2)),
+    log_prior=np.zeros(2),
 )
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 

@@ -124,22 +124,6 @@ def test_a_filter_that_knows_nothing_is_unsure_at_the_prior():
     assert verdict.views["words"].features == 0
 
 
-def test_a_filter_that_was_taught_one_side_only_is_unsure():
-    """Without any ham there is nothing to tell spam from."""
-    few = taught(TWO, [(SparseCounts.of({1: 1, 2 + n: 1}), 1) for n in range(19)])
-    x = SparseCounts.of({1: 1})
-
-    verdict = score(few, {"words": x})
-    later = score(
-        few.learn(delta({"words": x}, before=None, after=1, n_classes=2), revision=20),
-        {"words": x},
-    )
-
-    assert verdict.decision == "unsure"
-    assert verdict.log_odds > TWO.verdict.spam_threshold
-    assert later.decision == "spam"
-
-
 @pytest.mark.parametrize(("feature", "decision"), [(1, "spam"), (2, "ham")])
 def test_what_was_only_in_spam_speaks_for_spam(feature, decision):
     """A taught filter recognises what it was taught."""

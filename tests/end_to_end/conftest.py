@@ -130,12 +130,12 @@ def service(database_url, tmp_path):
 
 @pytest.fixture
 def spamd_site(tmp_path):
-    """A service that has learned six messages, and the port of its spamd door."""
+    """A service that has learned forty messages, and the port of its spamd door."""
     service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
     port = service.open_door("spamd")
     try:
         service.start()
-        for n in range(3):
+        for n in range(10, 30):
             service.teach(ham(n), "ham")
             service.teach(spam(n), "spam")
         yield service, port

@@ -22,7 +22,7 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     service = Service(f"sqlite:///{home}/postbayes.db", home)
     service.start()
-    for n in range(3):
+    for n in range(10, 30):
         service.teach(ham(n), "ham")
         service.teach(spam(n), "spam")
     script = block("sh", "postbayes-mark: mail in")

@@ -48,8 +48,8 @@ def rspamc(rspamd_site):
 
 @pytest.fixture
 def taught(rspamc):
-    """Rspamc, after it has taught six messages."""
-    for n in range(3):
+    """Rspamc, after it has taught eighteen messages."""
+    for n in range(9):
         for command, message in (("learn_ham", ham(n)), ("learn_spam", spam(n))):
             code, printed = rspamc(command, message=message)
 
@@ -101,7 +101,7 @@ def test_rspamc_teaches_the_profile_of_the_recipient(taught, rspamd_site):
         for name in ("default", "example.org")
     ]
 
-    assert [6, 1] == revisions
+    assert [18, 1] == revisions
 
 
 def test_rspamc_gets_statistics(taught):
@@ -112,9 +112,9 @@ def test_rspamc_gets_statistics(taught):
 
     assert 0 == code
     assert "Messages scanned: 2\nMessages with action reject: 1, 50.00%" in printed
-    assert "Messages learned: 6\n" in printed
+    assert "Messages learned: 18\n" in printed
     assert "Statfile: BAYES_SPAM type: postbayes;" in printed
-    assert "Total learns: 6\n" in printed
+    assert "Total learns: 18\n" in printed
 
 
 def test_rspamc_is_told_that_compression_is_not_taken(taught):

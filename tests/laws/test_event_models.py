@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.bayes.backoff import Backoff
 from app.bayes.bernoulli import Bernoulli
 from app.bayes.categorical import Categorical, value_id
 from app.bayes.discriminant import Discriminant
@@ -18,7 +19,12 @@ from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior, odds_weights
-from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.prior import (
+    FittedPrior,
+    FixedPrior,
+    SmoothedPrior,
+    UniformPrior,
+)
 from app.bayes.shrinkage import StatedFraction
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
@@ -80,7 +86,8 @@ class Case:
 SMOOTHINGS = (Lidstone(0.1), Epsilon(1e-6), NoSmoothing())
 CASES = [
     Case(
-        f"{type(model).__name__} {getattr(model, 'counting', '')} {model.smoothing}",
+        f"{type(model).__name__} {getattr(model, 'counting', '')} {model.smoothing}"
+        f" {getattr(model, 'backoff', None) or ''}",
         model,
         texts,
         FeatureCounts.zero,
@@ -92,6 +99,7 @@ CASES = [
     for model in (
         Multinomial(smoothing=smoothing, counting="occurrences"),
         Multinomial(smoothing=smoothing, counting="presence"),
+        Multinomial(smoothing=smoothing, backoff=Backoff(2.0)),
         Bernoulli(smoothing=smoothing),
     )
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
 from app.storage import fold as folding
 from app.storage.engine import writing
 from tests.messages import ham, spam
@@ -42,14 +44,17 @@ def test_months_add_up_to_the_counts(app):
 
 
 def test_the_weight_is_the_difference_of_the_log_likelihoods(app):
-    """It is log (4 + a) / (N_spam + aV) - log (0 + a) / (N_ham + aV), a = 0.1."""
+    """Of 4 of 6 spam against 0 of 3 ham, each mixed with the whole."""
     table = app.live.get("default").snapshot.tables["words"]
-    n_ham, n_spam = table.totals("presence").tolist()
-    spread = 0.1 * table.vocabulary
-    expected = math.log(4.1 / (n_spam + spread)) - math.log(0.1 / (n_ham + spread))
+    totals = table.totals("presence")
+    spread = TEXT_SMOOTHING.alpha * table.vocabulary
+    whole = (4 + TEXT_SMOOTHING.alpha) / (totals.sum() + spread)
+    trust = TEXT_BACKOFF.trust(np.array([3, 6]))
+    own = (np.array([0, 4]) + TEXT_SMOOTHING.alpha) / (totals + spread)
+    ham, spam = trust * own + (1 - trust) * whole
 
     assert app.words("default", "free").views["words"].log_odds == pytest.approx(
-        expected, abs=1e-12
+        math.log(spam / ham), abs=1e-12
     )
 
 

@@ -42,7 +42,7 @@ def configurations(
         if same:
             msg = (
                 f"--try {name!r} makes the same filter as {same[0]!r}; try settings "
-                "that a verdict depends on, such as text_views or spam_threshold"
+                "that a verdict depends on, such as text_views or ham_cost"
             )
             raise InvalidSetting(msg)
         found[name] = tried

@@ -1,0 +1,104 @@
+"""What does the ledger keep of a score, and how is it read back?
+
+Contract of this file: what the fusion is fitted to is what was written here,
+rounded as it was written, whether it comes from memory or from the database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from app.classifier.score import Verdict
+    from app.classifier.specification import Specification
+
+DECIMALS: Final = 6
+"""Of a nat: a thousandth of what a feature adds that is worth listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the terms said of a message, before any weight.
+
+    Parameters
+    ----------
+    terms : ndarray of float64, shape (T, K)
+        The normalised log-likelihood of each class by each term of the verdict's
+        rule.  Unit: nats.
+    log_prior : ndarray of float64, shape (K,)
+        The log-prior at that time.  Unit: nats.
+    log_odds : float
+        The log-odds of the verdict.  Unit: nats.
+    """
+
+    terms: NDArray[np.float64]
+    log_prior: NDArray[np.float64]
+    log_odds: float
+
+
+def record(verdict: Verdict, specification: Specification) -> Mapping[str, object]:
+    """Return what the ledger keeps of the score before learning.
+
+    It is what live figures and the fusion of the views need: the decision, its
+    log-odds, what each classifier says by itself with the number of features that
+    it rests on, and, relative to the first class, what each term of the verdict's
+    rule says of each class.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict on a message.
+    specification : Specification
+        Under which it was given.
+    """
+    relative = verdict.evidence - verdict.evidence[:, :1]
+    prior = verdict.log_prior - verdict.log_prior[0]
+    return {
+        "decision": verdict.decision,
+        "log_odds": verdict.log_odds,
+        "views": {
+            name: {"log_odds": view.log_odds, "features": view.features}
+            for name, view in verdict.views.items()
+        },
+        "prior": np.round(prior, DECIMALS).tolist(),
+        "terms": {
+            term.name: np.round(said, DECIMALS).tolist()
+            for term, said in zip(specification.verdict.terms, relative, strict=True)
+        },
+    }
+
+
+def evidence_of(
+    scores: Mapping[str, Any] | None, specification: Specification
+) -> Evidence | None:
+    """Return what the fusion can learn from a record.
+
+    Returns
+    -------
+    Evidence or None
+        None where the message was not scored, was scored under other labels or
+        other terms, or something in it was not finite.
+    """
+    if scores is None or scores.get("log_odds") is None:
+        return None
+    terms, prior = scores.get("terms"), scores.get("prior")
+    names = [term.name for term in specification.verdict.terms]
+    if not isinstance(terms, dict) or sorted(terms) != sorted(names):
+        return None
+    rows = [prior, *(terms[name] for name in names)]
+    if not all(
+        isinstance(row, list)
+        and len(row) == specification.n_classes
+        and all(isinstance(value, float | int) for value in row)
+        for row in rows
+    ):
+        return None
+    values = np.array(rows, np.float64)
+    return Evidence(values[1:], values[0], float(scores["log_odds"]))

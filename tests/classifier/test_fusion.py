@@ -1,0 +1,253 @@
+"""The weights of the views, as they follow from the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.bayes.multinomial import Multinomial
+from app.classifier.fusion import Fusion, FusionRule, Lesson
+from app.classifier.rule import Root, Term, VerdictRule
+from app.classifier.snapshot import Snapshot, lessons_after
+from app.classifier.specification import Specification, ViewModel
+from app.errors import InvalidSetting
+
+RULE = FusionRule(every=4, window=10)
+
+
+def specified(rule):
+    """Return a specification of two views under a rule."""
+    views = ("words", "pairs")
+    return Specification(
+        classifiers={
+            view: ViewModel(view=view, event_model=Multinomial()) for view in views
+        },
+        verdict=VerdictRule(
+            terms=tuple(
+                Term(classifier=view, normaliser=Root(), weight=2.0) for view in views
+            ),
+            fusion=rule,
+        ),
+    )
+
+
+SPECIFICATION = specified(RULE)
+
+
+def lesson(revision, label, says, *, digest=None, label_before=None):
+    """Return a row: what its views said of spam against ham, and what it was."""
+    return Lesson(
+        revision=revision,
+        digest=(digest or revision).to_bytes(16),
+        label_before=label_before,
+        label=label,
+        scores={
+            "log_odds": sum(says),
+            "prior": [0.0, 0.0],
+            "terms": {
+                f"{view}/root": [0.0, said]
+                for view, said in zip(("words", "pairs"), says, strict=True)
+            },
+        },
+    )
+
+
+def followed(lessons, *, specification=SPECIFICATION, cuts=(), revision=None):
+    """Return the weights after the rows, read in batches that end at the cuts."""
+    fusion, before = Fusion.shipped(specification), 0
+    last = revision or (lessons[-1].revision if lessons else 0)
+    for end in sorted({*cuts, last}):
+        batch = [row for row in lessons if before < row.revision <= end]
+        fusion = fusion.follow(batch, specification, before=before, revision=end)
+        before = end
+    return fusion
+
+
+def known(fusion):
+    """Return all of a fusion that a score may depend on, now or later."""
+    return (
+        fusion.weights.tolist(),
+        fusion.bias.tolist(),
+        fusion.fitted_revision,
+        fusion.fitted_messages,
+    )
+
+
+def good(revision):
+    """Return a message on which words are right, and pairs are noise."""
+    sign = 1 if revision % 2 else -1
+    noise = 0.5 if revision % 3 else -0.5
+    return lesson(revision, "spam" if sign > 0 else "ham", (sign * 2.0, noise))
+
+
+@st.composite
+def ledgers(draw):
+    """Return rows as a ledger holds them: learned, moved, forgotten, again."""
+    labels: dict[int, str | None] = {}
+    rows = []
+    for revision in range(1, draw(st.integers(0, 40)) + 1):
+        digest = draw(st.integers(1, 12))
+        before = labels.get(digest)
+        others = {"ham", "spam", None} - {before}
+        label = draw(st.sampled_from(sorted(others, key=str)))
+        says = draw(st.tuples(st.floats(-3, 3), st.floats(-3, 3)))
+        # So that the sample is fair, most of the time.
+        if label == "ham":
+            says = tuple(-abs(value) for value in says)
+        row = lesson(revision, label, says, digest=digest, label_before=before)
+        labels[digest] = label
+        rows.append(row)
+    return rows
+
+
+@settings(deadline=None)
+@given(ledgers(), st.sets(st.integers(1, 40)))
+def test_every_worker_has_the_same_weights_whatever_batches_it_read(rows, cuts):
+    """A batch may end anywhere: the weights are those of one read, bit for bit."""
+    cuts = {cut for cut in cuts if cut <= len(rows)}
+
+    assert known(followed(rows)) == known(followed(rows, cuts=cuts))
+
+
+@settings(deadline=None)
+@given(ledgers(), st.integers(0, 40))
+def test_a_start_reads_the_newest_rows_and_has_the_weights_of_a_replay(rows, more):
+    """The rows that `lessons_after` asks for are enough, now and for all that follow."""
+    here = max(0, len(rows) - more)
+    revision = rows[here - 1].revision if here else 0
+    after = lessons_after(SPECIFICATION, revision)
+    newest = [row for row in rows if after < row.revision <= revision]
+
+    started = Snapshot.of(SPECIFICATION, {}, revision=revision, lessons=newest)
+    fusion = started.fusion
+    assert known(followed(rows[:here], revision=revision)) == known(fusion)
+
+    for row in rows[here:]:
+        fusion = fusion.follow(
+            [row], SPECIFICATION, before=row.revision - 1, revision=row.revision
+        )
+    assert known(followed(rows)) == known(fusion)
+
+
+def test_a_view_that_is_right_is_worth_more_than_one_that_is_noise():
+    """That is what it is for."""
+    fusion = followed([good(revision) for revision in range(1, 9)])
+    words, pairs = fusion.weights
+
+    assert words > 2.0 > pairs
+    assert (8, 8) == (fusion.fitted_revision, fusion.fitted_messages)
+
+
+def test_between_two_fits_nothing_changes():
+    """The weights are those of the last multiple of `every`."""
+    rows = [good(revision) for revision in range(1, 12)]
+
+    assert known(followed(rows[:8])) == known(followed(rows))
+
+
+def test_only_the_window_counts():
+    """What was learned before the last `window` rows is forgotten."""
+    odd = [lesson(n, "ham", (-0.1, -3.0)) for n in range(1, 11)]
+    rows = [good(revision) for revision in range(11, 21)]
+
+    assert known(followed(rows, revision=20)) == known(followed([*odd, *rows]))
+    assert 10 == followed([*odd, *rows]).fitted_messages
+
+
+def test_a_new_label_moves_an_example_and_forgetting_takes_it_out():
+    """The newest label counts, and what is forgotten was never said."""
+    rows = [good(revision) for revision in range(1, 8)]
+    moved = lesson(8, "ham", (9.0, 9.0), digest=1, label_before="spam")
+    gone = lesson(8, None, (9.0, 9.0), digest=1, label_before="spam")
+    as_ham = replace(rows[0], label="ham")
+
+    assert known(followed([as_ham, *rows[1:]], revision=8)) == known(
+        followed([*rows, moved])
+    )
+    assert known(followed(rows[1:], revision=8)) == known(followed([*rows, gone]))
+
+
+def test_who_teaches_mistakes_only_leaves_the_weights_as_shipped():
+    """Fitted to messages that were all taken for the other side, they would turn."""
+    wrong = [
+        replace(row, label="ham" if row.label == "spam" else "spam")
+        for row in map(good, range(1, 9))
+    ]
+
+    fusion = followed(wrong)
+
+    assert [2.0, 2.0] == fusion.weights.tolist()
+    assert (8, 0) == (fusion.fitted_revision, fusion.fitted_messages)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        None,
+        {},
+        {"log_odds": None, "prior": [0, 0], "terms": {}},
+        {"log_odds": 1.0, "prior": [0, 0]},
+        {"log_odds": 1.0, "prior": [0, 0], "terms": {"grams/root": [0, 1]}},
+        {
+            "log_odds": 1.0,
+            "prior": [0, 0, 0],
+            "terms": {"words/root": [0, 1], "pairs/root": [0, 1]},
+        },
+        {
+            "log_odds": 1.0,
+            "prior": [0, 0],
+            "terms": {"words/root": [0, None], "pairs/root": [0, 1]},
+        },
+        {
+            "log_odds": 1.0,
+            "prior": [0, 0],
+            "terms": {"words/root": 7, "pairs/root": [0, 1]},
+        },
+    ],
+)
+def test_what_was_scored_in_another_way_is_no_example(scores):
+    """Other terms, other labels, infinities, or no score at all: it is passed over."""
+    rows = [good(revision) for revision in range(1, 8)]
+    strange = replace(lesson(8, "spam", (1.0, 1.0)), scores=scores)
+
+    assert 7 == followed([*rows, strange]).fitted_messages
+
+
+def test_without_a_rule_the_weights_stand():
+    """A site may keep the shipped ones."""
+    rows = [good(revision) for revision in range(1, 9)]
+    specification = specified(None)
+
+    fusion = followed(rows, specification=specification)
+
+    assert known(Fusion.shipped(specification)) == known(fusion)
+    assert 17 == lessons_after(specification, 17)
+
+
+def test_the_weights_of_a_snapshot_are_those_of_its_verdicts():
+    """A snapshot that learns rows scores by what follows from them."""
+    snapshot = Snapshot.empty(SPECIFICATION)
+    rows = [good(revision) for revision in range(1, 9)]
+
+    later = snapshot.learn({}, revision=8, lessons=rows)
+
+    assert known(followed(rows)) == known(later.fusion)
+    assert [2.0, 2.0] == snapshot.fusion.weights.tolist()
+
+
+def test_a_rule_that_never_fits_is_refused():
+    """The error says what was given."""
+    with pytest.raises(InvalidSetting, match="got 0 and 10"):
+        FusionRule(every=0, window=10)
+
+
+def test_examples_are_few_however_long_the_ledger_is():
+    """Memory holds the window, and no more."""
+    fusion = followed([good(revision) for revision in range(1, 99)])
+
+    assert 10 == len(fusion.examples)
+    assert np.isfinite(fusion.weights).all()

@@ -1,0 +1,64 @@
+"""What the ledger keeps of a score."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from app.classifier.learn import delta
+from app.classifier.record import evidence_of, record
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.features.extract import extract
+from app.mail.parse import parse
+from tests.messages import ham, spam
+
+SPECIFICATION = Specification()
+
+
+def verdict():
+    """Return the verdict of a filter that knows four messages on a fifth."""
+    snapshot = Snapshot.empty(SPECIFICATION)
+    for revision, (raw, label) in enumerate(
+        [(ham(0), 0), (ham(1), 0), (spam(0), 1), (spam(1), 1)], 1
+    ):
+        views = extract(parse(raw), SPECIFICATION.views).views
+        moved = delta(views, before=None, after=label, n_classes=2)
+        snapshot = snapshot.learn(moved, revision=revision)
+    return score(snapshot, extract(parse(spam(4)), SPECIFICATION.views).views)
+
+
+def test_a_record_has_the_decision_and_every_view():
+    """It is what the live figures and a person with a database shell read."""
+    said = verdict()
+    kept = record(said, SPECIFICATION)
+
+    assert said.decision == kept["decision"]
+    assert said.log_odds == kept["log_odds"]
+    assert set(said.views) == set(kept["views"])
+
+
+def test_what_is_read_back_is_what_was_written():
+    """JSON changes nothing: memory and database teach the fusion the same."""
+    kept = record(verdict(), SPECIFICATION)
+
+    from_memory = evidence_of(kept, SPECIFICATION)
+    from_json = evidence_of(json.loads(json.dumps(kept)), SPECIFICATION)
+
+    assert from_memory.terms.tolist() == from_json.terms.tolist()
+    assert from_memory.log_prior.tolist() == from_json.log_prior.tolist()
+    assert from_memory.log_odds == from_json.log_odds
+
+
+def test_the_terms_of_a_record_add_up_to_its_log_odds():
+    """Times the weights, which were the shipped ones."""
+    kept = record(verdict(), SPECIFICATION)
+    evidence = evidence_of(kept, SPECIFICATION)
+    weights = np.array([term.weight for term in SPECIFICATION.verdict.terms])
+
+    ham_joint, spam_joint = weights @ evidence.terms + evidence.log_prior
+
+    assert kept["log_odds"] == pytest.approx(spam_joint - ham_joint, abs=1e-4)

@@ -1,0 +1,81 @@
+"""The weights of the views in a service: learned, followed, and there again."""
+
+from __future__ import annotations
+
+from app.bootstrap import now
+from app.services.learn import Learn
+from tests.messages import ham, spam
+from tests.services.conftest import running
+
+
+def learn(app, numbers):
+    """Learn a ham and a spam of each number, in one commit."""
+    learner = Learn(
+        app.engine, app.live.get("default"), now, source="test", store_words=False
+    )
+    learner.batch(
+        [
+            (label, kind(n))
+            for n in numbers
+            for label, kind in (("ham", ham), ("spam", spam))
+        ]
+    )
+
+
+def fusion(app):
+    """Return the weights, and what they were fitted to."""
+    found = app.live.get("default").snapshot.fusion
+    return (
+        found.weights.tolist(),
+        found.bias.tolist(),
+        found.fitted_revision,
+        found.fitted_messages,
+    )
+
+
+def test_another_process_and_a_start_come_to_the_same_weights(database_url):
+    """They follow from the ledger, in whatever steps it was read."""
+    with (
+        running(database_url=database_url) as app,
+        running(database_url=database_url) as other,
+    ):
+        for first in range(0, 60, 4):
+            learn(app, range(first, first + 4))
+        app.feedback.teach("default", ham(1), label="spam", source="test")
+        other.live.refresh()
+        here, there = fusion(app), fusion(other)
+        with running(database_url=database_url) as started:
+            after_a_start = fusion(started)
+
+    assert (100, 100) == here[2:]
+    assert here == there == after_a_start
+
+
+def test_a_site_that_teaches_mistakes_keeps_the_shipped_weights(database_url):
+    """What is taught is no fair sample there, so nothing is fitted to it."""
+    with running(database_url=database_url, taught="mistakes") as app:
+        for first in range(0, 32, 4):
+            learn(app, range(first, first + 4))
+
+        assert ([5.0, 5.0, 5.0], [0.0, 0.0], 0, 0) == fusion(app)
+
+
+def test_a_profile_says_what_its_views_are_worth(app):
+    """Weights by view, bias by label, and what they were fitted to."""
+    for first in range(0, 32, 4):
+        learn(app, range(first, first + 4))
+
+    state = app.profile("default").fusion
+
+    assert ["words/mean20", "headers/mean20", "pairs/mean20"] == list(state.weights)
+    assert ["ham", "spam"] == list(state.bias)
+    assert (50, 50) == (state.fitted_revision, state.fitted_messages)
+
+
+def test_the_cost_of_a_lost_ham_is_where_a_decision_begins(database_url):
+    """Odds of 99 to 1 for spam, and of 99 to 1 for ham."""
+    with running(database_url=database_url, ham_cost=99.0) as app:
+        state = app.profile("default")
+
+    assert 0.99 == round(state.spam_threshold.probability, 9)
+    assert 0.01 == round(state.ham_threshold.probability, 9)
