@@ -42,6 +42,8 @@ class Lesson:
         What it is learned as now; None if it is forgotten.
     scores : mapping or None
         What was said of it before (`app.classifier.record`).
+    own : bool, default False
+        Whether the filter itself said so, and not a person.
     """
 
     revision: int
@@ -49,6 +51,7 @@ class Lesson:
     label_before: str | None
     label: str | None
     scores: Mapping[str, Any] | None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,15 @@ class Example:
         Class index of its newest label.
     evidence : Evidence
         What was said of it.
+    own : bool, default False
+        Whether its label is the filter's own: then nothing is fitted to it, until
+        a person says what it is.
     """
 
     revision: int
     label: int
     evidence: Evidence
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +220,13 @@ def _remembered(
         label = specification.labels.index(row.label)
         if row.label_before is not None:
             if row.digest in kept:
-                kept[row.digest] = replace(kept[row.digest], label=label)
+                kept[row.digest] = replace(kept[row.digest], label=label, own=row.own)
             continue
         # Not in its old place: the order is that of the revisions.
         kept.pop(row.digest, None)
         evidence = evidence_of(row.scores, specification)
         if evidence is not None:
-            kept[row.digest] = Example(row.revision, label, evidence)
+            kept[row.digest] = Example(row.revision, label, evidence, row.own)
     old = list(takewhile(lambda digest: kept[digest].revision <= after, kept))
     for digest in old:
         del kept[digest]
@@ -234,15 +241,18 @@ def _fitted(
 ) -> Fusion:
     """Return the weights that are fitted to the examples, and the examples."""
     shipped = Fusion.shipped(specification)
-    labels = np.array([each.label for each in examples.values()], np.int64)
-    log_odds = np.array([each.evidence.log_odds for each in examples.values()])
+    # Its own labels agree with it whatever it says: fitted to them, it would
+    # become ever more certain of itself.
+    known = [each for each in examples.values() if not each.own]
+    labels = np.array([each.label for each in known], np.int64)
+    log_odds = np.array([each.evidence.log_odds for each in known])
     said = np.sign(log_odds)
     right = said == np.where(specification.spam_mask[labels], 1.0, -1.0)
     if not labels.size or right.mean() < rule.fair:
         return replace(shipped, fitted_revision=revision, examples=examples)
     weights = fit(
-        np.stack([each.evidence.terms for each in examples.values()]),
-        np.stack([each.evidence.log_prior for each in examples.values()]),
+        np.stack([each.evidence.terms for each in known]),
+        np.stack([each.evidence.log_prior for each in known]),
         labels,
         GaussianPull(
             weights=tuple(shipped.weights.tolist()),

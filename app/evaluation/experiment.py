@@ -25,7 +25,7 @@ from app.evaluation.subject import Subject, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from app.classifier.specification import Specification
+    from app.evaluation.configuration import Configuration
     from app.evaluation.plan import Part, Plan
     from app.evaluation.source import Source, Survey
 
@@ -96,7 +96,7 @@ class _RunPart:
 
     key: tuple[int, int, int]
     part: Part
-    specification: Specification
+    configuration: Configuration
     corpus: Path
     told: tuple[str, ...]
     is_spam: tuple[bool, ...]
@@ -107,7 +107,9 @@ class _RunPart:
         corpus = Corpus.load(self.corpus)
         outcome = run(
             self.part,
-            subject=Subject(self.specification),
+            subject=Subject(
+                self.configuration.specification, self.configuration.training
+            ),
             messages=corpus,
             told=self.told,
             is_spam=self.is_spam,
@@ -126,7 +128,7 @@ class Experiment:
     ----------
     sources : sequence of Source
         The streams.
-    configurations : mapping of str to Specification
+    configurations : mapping of str to Configuration
         By the name that people give them; the first is the one that the
         others are compared with.
     protocol : Protocol
@@ -134,7 +136,7 @@ class Experiment:
     """
 
     sources: Sequence[Source]
-    configurations: Mapping[str, Specification]
+    configurations: Mapping[str, Configuration]
     protocol: Protocol
 
     def carry_out(
@@ -170,10 +172,11 @@ class Experiment:
         advance = show("looking through", 0)
         surveys = [survey(source, tick=lambda: advance(1)) for source in self.sources]
         for seen in surveys:
-            for specification in self.configurations.values():
-                strange = sorted(set(seen.labels) - set(specification.labels))
+            for configuration in self.configurations.values():
+                known = configuration.specification.labels
+                strange = sorted(set(seen.labels) - set(known))
                 if strange:
-                    raise unknown(strange[0], specification.labels)
+                    raise unknown(strange[0], known)
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), kept)
             open_tasks = [task for task in tasks if not task.kept.exists()]
@@ -194,8 +197,8 @@ class Experiment:
     ) -> None:
         """Parse the streams that something is still to be run on."""
         views: dict[str, bool] = {}
-        for specification in self.configurations.values():
-            views |= specification.views
+        for configuration in self.configurations.values():
+            views |= configuration.specification.views
         wanted = {task.key[0]: task.corpus for task in tasks}
         reads = [_Read(self.sources[at], views, path) for at, path in wanted.items()]
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
@@ -217,7 +220,8 @@ class Experiment:
             parts = self.protocol.plan.parts(
                 self.protocol.order(seen.order), seen.labels, seed=self.protocol.seed
             )
-            for c, specification in enumerate(self.configurations.values()):
+            for c, configuration in enumerate(self.configurations.values()):
+                specification = configuration.specification
                 spam = specification.spam_labels
                 said = told(
                     seen.labels,
@@ -230,25 +234,25 @@ class Experiment:
                     _RunPart(
                         key=(s, c, p),
                         part=part,
-                        specification=specification,
+                        configuration=configuration,
                         corpus=folder / f"stream-{s}",
                         told=said,
                         is_spam=tuple(label in spam for label in seen.labels),
                         kept=(kept or folder)
-                        / f"{self._name(seen, specification, p)}.npz",
+                        / f"{self._name(seen, configuration, p)}.npz",
                     )
                     for p, part in enumerate(parts)
                 ]
         return tasks
 
-    def _name(self, seen: Survey, specification: Specification, part: int) -> str:
+    def _name(self, seen: Survey, configuration: Configuration, part: int) -> str:
         """Return a name that changes with all that an outcome depends on."""
         depends = (
             code(),
             seen.digest,
             seen.order,
             seen.labels,
-            repr(specification),
+            repr(configuration),
             repr(self.protocol),
             part,
         )
@@ -260,13 +264,13 @@ class Experiment:
         """Return what came of all parts, put together."""
         runs = []
         for s, seen in enumerate(surveys):
-            for c, (name, specification) in enumerate(self.configurations.items()):
+            for c, (name, configuration) in enumerate(self.configurations.items()):
                 of_run = [task for task in tasks if task.key[:2] == (s, c)]
                 runs.append(
                     Run(
                         stream=self.sources[s].name,
                         configuration=name,
-                        specification=specification,
+                        specification=configuration.specification,
                         survey=seen,
                         in_time=self.protocol.in_time,
                         outcomes=tuple(Outcome.load(task.kept) for task in of_run),

@@ -33,12 +33,17 @@ REASONS: Final = 6
 class Filter(Protocol):
     """What can be evaluated."""
 
+    @property
+    def learned(self) -> int:
+        """How many messages it has learned."""
+        ...
+
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
-        """Return the verdict, and learn nothing."""
+        """Return the verdict."""
         ...
 
     def learn(self, views: Mapping[str, Payload], label: str, /) -> None:
-        """Learn a message."""
+        """Learn a message, if it learns what is like it."""
         ...
 
     def explain(
@@ -113,6 +118,8 @@ class Outcome:
         Index into `DECISIONS`.
     seconds : float
         How long scoring and learning took.
+    learned : int
+        How many messages were learned.
     mistakes : tuple of Mistake
         The worst ham lost and the worst spam missed, worst first.
     """
@@ -122,6 +129,7 @@ class Outcome:
     probability: NDArray[np.float64]
     decision: NDArray[np.int8]
     seconds: float
+    learned: int
     mistakes: tuple[Mistake, ...]
 
     def save(self, path: Path) -> None:
@@ -135,6 +143,7 @@ class Outcome:
                 probability=self.probability,
                 decision=self.decision,
                 seconds=self.seconds,
+                learned=self.learned,
                 mistakes=json.dumps([asdict(mistake) for mistake in self.mistakes]),
             )
         halfway.replace(path)
@@ -150,6 +159,7 @@ class Outcome:
             return cls(
                 **arrays,
                 seconds=float(kept["seconds"]),
+                learned=int(kept["learned"]),
                 mistakes=tuple(map(_mistake, json.loads(str(kept["mistakes"])))),
             )
 
@@ -231,6 +241,7 @@ def run(
         probability=np.array([each[1] for each in verdicts], np.float64),
         decision=np.array([each[2] for each in verdicts], np.int8),
         seconds=clock() - begun,
+        learned=subject.learned,
         mistakes=tuple(
             Mistake(
                 message=-number,

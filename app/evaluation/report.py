@@ -24,6 +24,8 @@ class Report:
     ----------
     messages, ham, spam : int
         Messages in the stream, and how many have each gold label.
+    learned : int
+        Messages that were learned.
     unsure : int
         Messages that were decided to be neither; they count as ham.
     roca_pct : float or None
@@ -52,6 +54,7 @@ class Report:
     messages: int
     ham: int
     spam: int
+    learned: int
     unsure: int
     roca_pct: float | None
     ham_lost_pct: float | None
@@ -68,6 +71,7 @@ class Report:
         *,
         is_spam: NDArray[np.bool_],
         decided_spam: NDArray[np.bool_],
+        learned: int,
         unsure: int,
         log_odds: NDArray[np.float64],
         probability: NDArray[np.float64],
@@ -81,6 +85,8 @@ class Report:
             Gold labels.
         decided_spam : ndarray of bool, shape (n,)
             Decisions; False for ham and for unsure.
+        learned : int
+            How many messages were learned.
         unsure : int
             How many decisions were `unsure`.
         log_odds : ndarray of float64, shape (n,)
@@ -103,6 +109,7 @@ class Report:
             messages=messages,
             ham=errors.ham,
             spam=errors.spam,
+            learned=learned,
             unsure=unsure,
             roca_pct=roca_pct(log_odds, is_spam),
             ham_lost_pct=errors.ham_lost_pct,

@@ -102,6 +102,8 @@ class Run:
         return Report.of(
             is_spam=self.is_spam,
             decided_spam=self.decided_spam,
+            # Each part is a filter of its own, and in folds each of them learns.
+            learned=sum(outcome.learned for outcome in self.outcomes),
             unsure=int((self.decision == DECISIONS.index("unsure")).sum()),
             log_odds=self.log_odds,
             probability=self.probability,

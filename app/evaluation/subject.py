@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from app.classifier.confidence import confident
 from app.classifier.explain import explain
 from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
@@ -12,6 +13,7 @@ from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.errors import UnknownLabel
+from app.evaluation.training import EVERYTHING, Training
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
 
@@ -31,47 +33,97 @@ class Subject:
     ----------
     specification : Specification
         What it is made of.
+    training : Training
+        What it learns.
     """
 
-    def __init__(self, specification: Specification) -> None:
-        self._labels = specification.labels
+    def __init__(
+        self, specification: Specification, training: Training = EVERYTHING
+    ) -> None:
+        self._training = training
         self._snapshot = Snapshot.empty(specification)
         self._latest: tuple[bytes, Verdict] | None = None
+        # What it learned by itself, by message.
+        self._own: dict[bytes, str] = {}
+        # What it will learn by itself once the answer is given.
+        self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
+        self._learned = 0
+
+    @property
+    def learned(self) -> int:
+        """How many messages it has learned, its own verdicts among them."""
+        return self._learned
 
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
-        """Return the verdict on a message, and learn nothing from it."""
+        """Return the verdict on a message, without having learned it."""
+        self._settle()
         verdict = score(self._snapshot, views)
         self._latest = identity(views), verdict
+        if confident(verdict, self._snapshot, own_from=self._training.own_from):
+            self._waiting = views, verdict
         return verdict
 
     def learn(self, views: Mapping[str, Payload], label: str, /) -> None:
-        """Learn a message, having scored it, as the service does.
+        """Learn a message that people labelled, having scored it, as the service does.
 
         Raises
         ------
         UnknownLabel
             If it is not one of the profile's labels.
         """
-        if label not in self._labels:
-            raise unknown(label, self._labels)
+        specification = self._snapshot.specification
+        if label not in specification.labels:
+            raise unknown(label, specification.labels)
+        self._settle()
         digest = identity(views)
         # Scored a moment ago, as a rule, and nothing was learned since.
         if self._latest is None or self._latest[0] != digest:
             self._latest = digest, score(self._snapshot, views)
+        verdict = self._latest[1]
+        if self._training.wants(verdict, label, specification):
+            self._teach(digest, views, verdict, label, own=False)
+
+    def _settle(self) -> None:
+        """Learn the own verdict that was given last, if it is one to be learned."""
+        if self._waiting is None:
+            return
+        views, verdict = self._waiting
+        self._waiting = None
+        digest = identity(views)
+        label = self._snapshot.specification.labels[verdict.label]
+        if digest not in self._own:
+            self._teach(digest, views, verdict, label, own=True)
+
+    def _teach(
+        self,
+        digest: bytes,
+        views: Mapping[str, Payload],
+        verdict: Verdict,
+        label: str,
+        *,
+        own: bool,
+    ) -> None:
+        specification = self._snapshot.specification
+        labels = specification.labels
+        before = self._own.pop(digest, None)
+        if own:
+            self._own[digest] = label
+        self._learned += before is None
         lesson = Lesson(
             revision=self._snapshot.revision + 1,
             digest=digest,
-            label_before=None,
+            label_before=before,
             label=label,
-            scores=record(self._latest[1], self._snapshot.specification),
+            scores=record(verdict, specification),
+            own=own,
         )
         self._latest = None
         self._snapshot = self._snapshot.learn(
             delta(
                 views,
-                before=None,
-                after=self._labels.index(label),
-                n_classes=len(self._labels),
+                before=None if before is None else labels.index(before),
+                after=labels.index(label),
+                n_classes=len(labels),
             ),
             revision=lesson.revision,
             lessons=[lesson],

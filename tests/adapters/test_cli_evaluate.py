@@ -118,6 +118,21 @@ def test_several_streams_and_trials_stand_side_by_side(run, index, tmp_path):
     assert {"stream", "configuration"} <= lines(tmp_path / "lines")[0].keys()
 
 
+def test_what_is_learned_can_be_tried_beside_everything(run, index):
+    """By itself, or with settings; all score the same messages."""
+    said = figures(
+        run,
+        *("--index", index, "--try", "train=errors"),
+        *("--try", "train=near:4 taught=mistakes", "--try", "train=auto:3"),
+    )
+    everything, errors, near, auto = said["runs"]
+
+    assert 20 == everything["learned"] == auto["learned"]
+    assert 0 < errors["learned"] < 20
+    assert errors["learned"] <= near["learned"] <= 20
+    assert {20} == {each["messages"] for each in said["runs"]}
+
+
 def test_a_comparison_is_printed_in_words(run, index):
     """Below the table of figures."""
     _, out, _ = run("evaluate", "--index", index, "--try", "text_views=words")
@@ -187,6 +202,8 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (["--index", "corpus/index", "--try", "port=1"], 78, "the same filter"),
         (["--index", "corpus/index", "--try", "eggs=1"], 78, "'eggs=1'"),
         (["--index", "corpus/index", "--try", " "], 78, "got nothing"),
+        (["--index", "corpus/index", "--try", "train=eggs"], 78, "'eggs'"),
+        (["--index", "corpus/index", "--try", "train=everything"], 78, "the same"),
         (["--index", "corpus/index", "--try", "text_views=tea"], 78, "tea"),
         (["--index", "corpus/index", "--report", "no/where.html"], 65, "no/where.html"),
         (["--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),

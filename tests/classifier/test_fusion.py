@@ -251,3 +251,19 @@ def test_examples_are_few_however_long_the_ledger_is():
 
     assert 10 == len(fusion.examples)
     assert np.isfinite(fusion.weights).all()
+
+
+def test_nothing_is_fitted_to_the_filters_own_labels():
+    """Until a person says what the message is; then to what was said of it first."""
+    rows = [good(revision) for revision in range(1, 8)]
+    own = replace(lesson(8, "spam", (9.0, 9.0)), own=True)
+    moved = lesson(9, "ham", (0.0, 0.0), digest=8, label_before="spam")
+
+    without = followed(rows, revision=8)
+    ignored = followed([*rows, own])
+    corrected = followed([*rows, own, moved], revision=12)
+    as_told = followed([*rows, lesson(8, "ham", (9.0, 9.0))], revision=12)
+
+    assert known(without) == known(ignored)
+    assert known(as_told) == known(corrected)
+    assert 6 == corrected.fitted_messages

@@ -22,6 +22,7 @@ def outcome(scores, messages):
         probability=np.full(len(scores), 0.5),
         decision=np.where(np.array(scores) > 0, 2, 0).astype(np.int8),
         seconds=1.0,
+        learned=0,
         mistakes=(),
     )
 

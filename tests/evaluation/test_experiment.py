@@ -7,6 +7,7 @@ import pytest
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import UnknownLabel, UnreadableSource
+from app.evaluation.configuration import Configuration
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.plan import Folds, Online
 from app.evaluation.source import IndexSource
@@ -39,7 +40,10 @@ def experiment(index, plan=None, **how):
     """Return an experiment with two configurations."""
     return Experiment(
         sources=[IndexSource(index=index)],
-        configurations={"shipped": Specification(), "words": words_only()},
+        configurations={
+            "shipped": Configuration(Specification()),
+            "words": Configuration(words_only()),
+        },
         protocol=Protocol(plan=plan or Online(), **how),
     )
 

@@ -46,6 +46,11 @@ class Oracle:
         """Note it."""
         self.calls.append(("learn", views["at"], label))
 
+    @property
+    def learned(self):
+        """Count what it was told."""
+        return sum(call[0] == "learn" for call in self.calls)
+
     def explain(self, *_, **__):
         """Give no reasons."""
         return ()

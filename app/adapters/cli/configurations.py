@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from app.bootstrap import specification
 from app.errors import InvalidSetting
+from app.evaluation.configuration import Configuration
+from app.evaluation.training import Training
 from app.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.classifier.specification import Specification
+TRAIN: Final = "train"
+"""What is learned: no setting, since who serves learns all that it is told."""
 
 AS_SET: Final = "as set"
 """What the settings as they are go by."""
@@ -19,30 +22,33 @@ AS_SET: Final = "as set"
 
 def configurations(
     settings: Settings, trials: Sequence[str]
-) -> dict[str, Specification]:
-    """Return the specifications that are compared, by name; first as it is set.
+) -> dict[str, Configuration]:
+    """Return what is compared, by name; first what is set, which learns everything.
 
     Parameters
     ----------
     settings : Settings
         What the operator set.
     trials : sequence of str
-        Settings to try, as ``name=value`` with blanks between.
+        Settings to try, as ``name=value`` with blanks between; ``train`` is what
+        is learned (`app.evaluation.training.Training.parse`).
 
     Raises
     ------
     InvalidSetting
         If a trial is not of settings, or makes no other filter.
     """
-    found = {AS_SET: specification(settings)}
+    found = {AS_SET: Configuration(specification(settings))}
     for trial in trials:
         name = " ".join(trial.split())
-        tried = specification(load_settings(**_parsed(name)))
+        values = _parsed(name)
+        training = Training.parse(values.pop(TRAIN, "everything"))
+        tried = Configuration(specification(load_settings(**values)), training)
         same = [other for other, known in found.items() if known == tried]
         if same:
             msg = (
                 f"--try {name!r} makes the same filter as {same[0]!r}; try settings "
-                "that a verdict depends on, such as text_views or ham_cost"
+                "that a verdict depends on, such as text_views or ham_cost, or train"
             )
             raise InvalidSetting(msg)
         found[name] = tried
@@ -55,7 +61,7 @@ def _parsed(trial: str) -> dict[str, str]:
     for part in trial.split():
         name, equals, value = part.partition("=")
         name = name.lower().removeprefix("postbayes_")
-        if not equals or name not in Settings.model_fields:
+        if not equals or name not in (TRAIN, *Settings.model_fields):
             msg = (
                 f"--try takes settings, such as text_views=words,headers, got {part!r}"
             )

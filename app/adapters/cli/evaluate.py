@@ -116,7 +116,8 @@ def evaluate(
         typer.Option(
             "--try",
             help="Settings to compare with those that are set, such as "
-            "text_views=words,grams; several with blanks between. May be repeated.",
+            "text_views=words,grams; several with blanks between. Beside them, what "
+            "is learned: train=errors, near:NATS or auto:NATS. May be repeated.",
             metavar="NAME=VALUE",
         ),
     ] = None,

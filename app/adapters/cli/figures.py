@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HEADINGS: Final = {
     "messages": "messages",
+    "learned": "learned",
     "roca_pct": "1-ROCA %",
     "ham_lost_pct": "lost %",
     "spam_missed_pct": "missed %",

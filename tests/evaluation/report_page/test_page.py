@@ -10,6 +10,7 @@ import pytest
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.evaluation.comparison import compare
+from app.evaluation.configuration import Configuration
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.plan import Folds, Online
 from app.evaluation.report_page.page import Document, page
@@ -44,9 +45,9 @@ def words_only():
 
 def made(index, *, plan=None, several=False):
     """Return the page of an evaluation."""
-    configurations = {"as set": Specification()}
+    configurations = {"as set": Configuration(Specification())}
     if several:
-        configurations["text_views=words"] = words_only()
+        configurations["text_views=words"] = Configuration(words_only())
     protocol = Protocol(plan=plan or Online())
     sources = [IndexSource(index=index)]
     runs = Experiment(
