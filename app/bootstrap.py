@@ -14,6 +14,7 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
+from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.services.feedback import Feedback
 from app.services.figures import Figures
@@ -112,6 +113,22 @@ def aliases(settings: Settings) -> dict[str, str]:
     return parse_aliases(text, str(file))
 
 
+def require_confident(own_from: float | None, spam_from: float) -> None:
+    """Raise if the filter would learn verdicts that it is not sure of.
+
+    Raises
+    ------
+    InvalidSetting
+        If it is below the threshold of spam, or not a number.
+    """
+    if own_from is not None and not spam_from <= own_from < math.inf:
+        msg = (
+            f"POSTBAYES_AUTOLEARN_FROM is {own_from:g}, and must be a number not below "
+            f"the spam threshold {spam_from:.3f}, the log of POSTBAYES_HAM_COST"
+        )
+        raise InvalidSetting(msg)
+
+
 @dataclass(frozen=True, slots=True)
 class Specify:
     """Returns the specification of a stored profile under the settings."""
@@ -145,6 +162,7 @@ class Application:
             quarantine_from=settings.quarantine_from,
             reject_from=settings.reject_from,
         )
+        require_confident(settings.autolearn_from, self.verdict_rule.spam_threshold)
         known = aliases(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
@@ -165,7 +183,9 @@ class Application:
         self.writer = Writer(self.engine)
         self.keeper = Keeper(self.upkeep, lambda: self.writer.idle)
         self.tally = Tally()
-        self.classify = Classify(self.live, self.recent, now, self.tally)
+        self.classify = Classify(
+            self.live, self.recent, now, self.tally, self._autolearn()
+        )
         self.feedback = Feedback(
             self.live,
             self.writer,
@@ -184,6 +204,17 @@ class Application:
     def _has_company(self) -> bool:
         """Whether other processes may score what is taught here."""
         return self.settings.workers > 1 or self.engine.dialect.name == "postgresql"
+
+    def _autolearn(self) -> AutoLearn | None:
+        if self.settings.autolearn_from is None:
+            return None
+        return AutoLearn(
+            self.writer,
+            now,
+            own_from=self.settings.autolearn_from,
+            per_day=self.settings.autolearn_per_day,
+            store_words=self.settings.store_words,
+        )
 
     def start(self) -> None:
         """Start the threads that learn and keep house."""

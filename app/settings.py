@@ -128,6 +128,21 @@ class Settings(BaseSettings):
         "worth: the filter then stays unsure until it knows mail of both sides, and "
         "keeps the shipped weights of the views.",
     )
+    autolearn_from: float | None = Field(
+        None,
+        description="Learn the filter's own verdicts, unasked, from this distance of "
+        "the log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
+        "Where people taught one message in twenty it hurt, and ranked worse; where "
+        "they had taught 500 and stopped it mostly helped (experiment 0054). Never "
+        "before 20 messages of each side are known. `postbayes undo --source auto` "
+        "takes all of it back.",
+    )
+    autolearn_per_day: int = Field(
+        200,
+        ge=1,
+        le=1_000_000,
+        description="How many messages a profile may so teach itself on a day, in UTC.",
+    )
     quarantine_from: float | None = Field(
         None,
         description="Quarantine spam from this log-odds up, in nats, at the doors "

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import InvalidInput
 from app.mail.compose import compose
+from app.storage.entry import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,12 @@ def check_source(source: str) -> None:
         msg = (
             f"a source is 1 to {MAX_SOURCE} printable characters, such as a user's "
             f"name; got {source[:MAX_SOURCE]!r}"
+        )
+        raise InvalidInput(msg)
+    if source == OWN:
+        msg = (
+            f"the source {OWN!r} stands for what the filter taught itself; give "
+            "another name, such as a user's"
         )
         raise InvalidInput(msg)
 

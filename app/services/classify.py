@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.features.observation import Observation
+    from app.services.autolearn import AutoLearn
     from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
     from app.services.tally import Tally
@@ -76,6 +77,8 @@ class Classify:
         Returns the time now, in UTC.
     tally : Tally
         Where verdicts are counted.
+    autolearn : AutoLearn or None
+        What learns confident verdicts; None learns none.
     """
 
     def __init__(
@@ -84,11 +87,13 @@ class Classify:
         recent: Recent | None,
         clock: Callable[[], datetime],
         tally: Tally,
+        autolearn: AutoLearn | None = None,
     ) -> None:
         self._live = live
         self._recent = recent
         self._clock = clock
         self._tally = tally
+        self._autolearn = autolearn
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
@@ -145,6 +150,8 @@ class Classify:
             self._tally.classified(classified[name].verdict.decision)
             if self._recent is not None:
                 self._recent.add(live.row.id, observation, now)
+            if self._autolearn is not None:
+                self._autolearn(live, observation, classified[name].verdict)
         return classified
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.classifier import learn
 from app.classifier.fusion import Lesson
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Statistics
     from app.features.observation import Payload
+
+OWN: Final = "auto"
+"""Source of what the filter taught itself: its own verdicts, nobody's word."""
 
 RowKind = Literal["message", "sum"]
 """What an entry is of: one message, or many that were counted elsewhere."""
@@ -79,7 +82,13 @@ class LedgerRow:
             label_before=self.label_before,
             label=self.label,
             scores=self.scores,
+            own=self.own,
         )
+
+    @property
+    def own(self) -> bool:
+        """Whether the filter itself said so, and not a person."""
+        return self.source == OWN
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ committed.  Rows are added and never changed.
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -13,7 +14,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from app.classifier.fusion import Lesson
 from app.errors import UnknownLabel, UnknownProfile
 from app.storage import scored, tables
-from app.storage.entry import LedgerRow, epoch_of
+from app.storage.entry import OWN, LedgerRow, epoch_of
 from app.storage.teaching import Kind, Outcome, Teaching, decide
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ _LESSONS: Final = (
         tables.ledger.c.label_before,
         tables.ledger.c.label,
         tables.ledger.c.scores,
+        tables.ledger.c.source,
     )
     .where(
         tables.ledger.c.profile_id == bindparam("profile_id"),
@@ -90,6 +92,11 @@ _LESSONS: Final = (
         tables.ledger.c.kind == "message",
     )
     .order_by(tables.ledger.c.revision)
+)
+_OWN_OF_DAY: Final = select(func.count()).where(
+    tables.ledger.c.profile_id == bindparam("profile_id"),
+    tables.ledger.c.source == OWN,
+    tables.ledger.c.time >= bindparam("midnight"),
 )
 _INSERT: Final = insert(tables.ledger)
 _MOVE_REVISION: Final = (
@@ -160,6 +167,7 @@ def append(
         }
         - learned,
     )
+    own_before = _own_of_day(connection, profile.id, teachings)
     outcomes = []
     written: list[LedgerRow] = []
     for teaching in teachings:
@@ -168,11 +176,13 @@ def append(
             before=latest_rows.get(teaching.digest),
             remembered=scored_rows.get(teaching.digest),
             revision=revision + len(written) + 1,
+            own_before=own_before,
         )
         outcomes.append(outcome)
         if outcome.row is not None:
             latest_rows[teaching.digest] = outcome.row
             written.append(outcome.row)
+            own_before += outcome.row.own
     write(connection, profile.id, written)
     return outcomes
 
@@ -251,6 +261,7 @@ def lessons_after(
             label_before=row.label_before,
             label=row.label,
             scores=row.scores,
+            own=row.source == OWN,
         )
         for row in rows
     ]
@@ -272,6 +283,21 @@ def many(
         _MANY, {"profile_id": profile_id, "revisions": list(revisions)}
     )
     return [_read(row) for row in rows]
+
+
+def _own_of_day(
+    connection: Connection, profile_id: int, teachings: Sequence[Teaching]
+) -> int:
+    """Return how many verdicts were learned unasked on the day of the newest one."""
+    times = [teaching.time for teaching in teachings if teaching.own]
+    if not times:
+        return 0
+    newest = max(times).astimezone(UTC)
+    midnight = newest.replace(hour=0, minute=0, second=0, microsecond=0)
+    found: int = connection.execute(
+        _OWN_OF_DAY, {"profile_id": profile_id, "midnight": midnight}
+    ).scalar_one()
+    return found
 
 
 def _latest(

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, case, select
 
 from app.storage import tables
+from app.storage.entry import OWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +21,11 @@ _later: Final = tables.ledger.alias("later")
 # The label is the newest of the message, not the first: whoever corrects a slip
 # of the finger corrects the figures too.  A message that was forgotten counts
 # no more.
+#
+# What the filter taught itself has no label but its own, which agrees with it: it
+# counts once a person has said what it is, by what was said before any learning.
 _NEWEST: Final = (
-    select(_later.c.label)
+    select(case((_later.c.source != OWN, _later.c.label)))
     .where(
         _later.c.profile_id == _rows.c.profile_id,
         _later.c.digest == _rows.c.digest,
@@ -42,6 +46,7 @@ _SCORED: Final = (
         _rows.c.label_before.is_(None),
         _rows.c.label.is_not(None),
         _rows.c.scores.is_not(None),
+        _NEWEST.is_not(None),
     )
     .order_by(_rows.c.revision.desc())
     .limit(bindparam("window"))

@@ -11,19 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.storage.entry import LedgerRow, epoch_of
+from app.storage.entry import OWN, LedgerRow, epoch_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from app.storage.scored import ScoredRow
 
-Kind = Literal["learned", "relabelled", "forgotten", "unchanged", "unknown", "expired"]
+Kind = Literal[
+    "learned", "relabelled", "forgotten", "unchanged", "unknown", "expired", "full"
+]
 """What became of a teaching; only the first three add a row.
 
+``learned`` is as well what a person says that the filter had taught itself.
 ``unchanged``: the message has that label already.  ``unknown``: it is to be
 forgotten but was not learned, or it is taught by id and nothing is stored of it.
 ``expired``: its vector was dropped for its age, so it cannot be taken back.
+``full``: the filter has learned as many of its own verdicts today as it may.
 """
 
 
@@ -46,6 +50,9 @@ class Teaching:
     scores : mapping or None
         What each view gave it before learning, as JSON takes it; None where it
         was not scored.
+    per_day : int or None
+        How many messages the filter may teach itself on the day; None where a
+        person says it.
     """
 
     digest: bytes
@@ -54,6 +61,12 @@ class Teaching:
     source: str
     time: datetime
     scores: Mapping[str, Any] | None = None
+    per_day: int | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether the filter itself says so, and not a person."""
+        return self.source == OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +100,7 @@ def decide(
     before: LedgerRow | None,
     remembered: ScoredRow | None,
     revision: int,
+    own_before: int = 0,
 ) -> Outcome:
     """Return what a teaching does to a message.
 
@@ -101,6 +115,8 @@ def decide(
         teaching brings no features and the message is not learned.
     revision : int
         Of the new row, if there is one.
+    own_before : int, default 0
+        How many messages the filter has taught itself on the day.
     """
     # What is taken back, if anything is.
     learned = before if before is not None and before.label is not None else None
@@ -115,7 +131,21 @@ def decide(
             row=None,
         )
 
-    if teaching.label == label_before:
+    if teaching.own:
+        # Whatever a person has said of it stands, even that it be forgotten.
+        if before is not None:
+            return nothing("unchanged")
+        if teaching.per_day is not None and own_before >= teaching.per_day:
+            return nothing("full")
+    # A row that changes no count: what a person has said stays when all that the
+    # filter taught itself is taken back, and is a label that figures may trust.
+    confirms = (
+        teaching.label == label_before
+        and learned is not None
+        and learned.own
+        and learned.vector is not None
+    )
+    if teaching.label == label_before and not confirms:
         return nothing("unknown" if teaching.label is None else "unchanged")
     evidence = learned or teaching.evidence or remembered or before
     if evidence is None or evidence.vector is None:
@@ -137,7 +167,7 @@ def decide(
     if teaching.label is None:
         kind: Kind = "forgotten"
     else:
-        kind = "learned" if learned is None else "relabelled"
+        kind = "learned" if learned is None or confirms else "relabelled"
     return Outcome(
         kind=kind,
         digest=teaching.digest,

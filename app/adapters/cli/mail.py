@@ -184,7 +184,8 @@ def digest_of(message_id: str | None) -> bytes:
 
 @contextmanager
 def _application() -> Iterator[Application]:
-    app = Application(load_settings())
+    # Here nothing is learned that nobody says.
+    app = Application(load_settings().model_copy(update={"autolearn_from": None}))
     app.start()
     try:
         yield app

@@ -22,6 +22,7 @@ from app.adapters.schemas import (
     ProblemOut,
     ProfileOut,
     TextIn,
+    check_source,
 )
 from app.bootstrap import Application
 from app.errors import (
@@ -204,7 +205,7 @@ async def feedback(
     raw = given.raw() if is_json(request) else body
     said = {
         "label": _label(given.label or label),
-        "source": given.source or source or "http",
+        "source": _source(given.source or source),
     }
     if given.id is None:
         message = _required(raw)
@@ -232,7 +233,7 @@ async def forget(
     """Take one message back, as if it had never been learned."""
     name = profile or app.recipients.shared(recipient)
     return await answered(
-        app.feedback.start_forget(name, parse_id(id), source=source or "http")
+        app.feedback.start_forget(name, parse_id(id), source=_source(source))
     )
 
 
@@ -302,6 +303,13 @@ def _required(raw: bytes | None) -> bytes:
         )
         raise EmptyMessage(msg)
     return raw
+
+
+def _source(given: str | None) -> str:
+    if not given:
+        return "http"
+    check_source(given)
+    return given
 
 
 def _label(label: str | None) -> str:

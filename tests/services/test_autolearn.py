@@ -1,0 +1,231 @@
+"""Learning without anybody's word: marked, bounded, and taken back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.bootstrap import Application, now
+from app.errors import InvalidSetting
+from app.services.autolearn import AutoLearn
+from app.services.classify import Classify
+from app.settings import Settings
+from app.storage import ledger
+from app.storage.engine import reading
+from app.storage.undos import Selection
+from tests.messages import ham, spam
+from tests.services.conftest import running
+
+TAUGHT = 40
+
+
+def teach(app, raw, label, source="ann"):
+    """Teach one message."""
+    return app.feedback.teach("default", raw, label=label, source=source)
+
+
+@pytest.fixture
+def app(database_url):
+    """A service that learns its own verdicts, and has been taught a little."""
+    with running(
+        database_url=database_url, autolearn_from=3.0, autolearn_per_day=3
+    ) as app:
+        for n in range(TAUGHT // 2):
+            teach(app, ham(n), "ham")
+            teach(app, spam(n), "spam")
+        yield app
+
+
+def classify(app, raw):
+    """Classify a message, and wait until what follows is on disk."""
+    classified = app.classify("default", raw, strongest=0)
+    settle(app)
+    return classified
+
+
+def settle(app):
+    """Wait until nothing is on its way to the ledger."""
+    # The writer takes what is waiting in order: this waits for all before it.
+    answer = app.feedback.teach("default", ham(0), label="ham", source="ann")
+    assert answer.outcome.kind == "unchanged"
+
+
+def counted(app):
+    """Return how many messages the live figures are made of."""
+    errors = app.figures("default", window=100).errors
+    return errors.ham + errors.spam
+
+
+def undo_own(app):
+    """Take back what the filter taught itself."""
+    app.undo.begin("default", Selection(source="auto"), source="ann")
+    assert list(app.undo.finish("default"))
+
+
+def rows(app):
+    """Return the rows of the ledger after those that were taught at first."""
+    live = app.live.get("default")
+    with reading(app.engine) as connection:
+        return ledger.rows_after(connection, live.row.id, revision=TAUGHT, limit=1000)
+
+
+def said(app):
+    """Return who said what in those rows."""
+    return [(row.source, row.label_before, row.label) for row in rows(app)]
+
+
+def test_a_confident_verdict_is_learned_and_marked(app):
+    """With what was said of it before, and in memory as well."""
+    verdict = classify(app, spam(50)).verdict
+
+    assert [("auto", None, "spam")] == said(app)
+    assert verdict.log_odds == rows(app)[0].scores["log_odds"]
+    assert TAUGHT + 1 == app.live.get("default").snapshot.revision
+
+
+def test_nothing_is_before_both_sides_are_known(database_url):
+    """Twenty messages of each: who knows one side only is sure of too much."""
+    with running(database_url=database_url, autolearn_from=3.0) as app:
+        for n in range(25):
+            teach(app, spam(n), "spam")
+        for n in range(19):
+            teach(app, ham(n), "ham")
+        classify(app, spam(50))
+
+        assert 44 == app.live.get("default").snapshot.revision
+
+        teach(app, ham(19), "ham")
+        classify(app, spam(50))
+
+        assert 46 == app.live.get("default").snapshot.revision
+
+
+def test_an_unsure_verdict_is_not(app):
+    """Nor is a message that was taught before."""
+    assert "unsure" == classify(app, b"Subject: zebra\n\nquagga\n").verdict.decision
+    classify(app, spam(1))
+
+    assert [] == said(app)
+
+
+def test_what_a_person_has_forgotten_is_not_learned_again(app):
+    """Whatever a person said stands."""
+    taught = teach(app, spam(60), "spam")
+    app.feedback.forget("default", taught.outcome.row.digest, source="ann")
+    classify(app, spam(60))
+
+    assert ["ann", "ann"] == [row.source for row in rows(app)]
+
+
+def test_a_day_has_its_bound_whatever_the_process(app):
+    """It is counted in the ledger: a start does not begin anew."""
+    for n in range(50, 55):
+        classify(app, spam(n))
+
+    assert 3 == len(said(app))
+
+    again = Application(app.settings)
+    again.start()
+    try:
+        classify(again, spam(56))
+    finally:
+        again.stop()
+
+    assert 3 == len(said(app))
+
+
+def test_the_next_day_it_goes_on(app):
+    """A day in UTC."""
+    clock = [datetime(2026, 11, 20, 23, 59, tzinfo=UTC)]
+    learn = AutoLearn(
+        app.writer,
+        lambda: clock[0],
+        own_from=3.0,
+        per_day=1,
+        store_words=False,
+    )
+    app.classify = Classify(app.live, app.recent, now, app.tally, learn)
+    for n, later in enumerate((0, 0, 2)):
+        clock[0] += timedelta(minutes=later)
+        classify(app, spam(70 + n))
+
+    assert [20, 21] == [row.time.day for row in rows(app)]
+
+
+def test_a_person_moves_it_and_it_then_counts_in_the_figures(app):
+    """By the score before any learning."""
+    first = classify(app, spam(50)).verdict
+    assert TAUGHT == counted(app)
+
+    teach(app, spam(50), "ham")
+    figures = app.figures("default", window=100)
+
+    assert ("ann", "spam", "ham") == said(app)[-1]
+    assert TAUGHT + 1 == counted(app)
+    assert (first.decision == "spam") == bool(figures.errors.ham_lost)
+
+
+def test_what_a_person_confirms_is_theirs(app):
+    """It counts in the figures, and stays when the filter's own are taken back."""
+    classify(app, spam(50))
+    classify(app, spam(51))
+    confirmed = teach(app, spam(50), "spam")
+    assert "learned" == confirmed.outcome.kind
+    assert "unchanged" == teach(app, spam(50), "spam").outcome.kind
+    assert TAUGHT + 1 == counted(app)
+
+    undo_own(app)
+    latest = {row.digest: row.label for row in rows(app)}
+
+    assert sorted(("spam", "")) == sorted(label or "" for label in latest.values())
+    assert "spam" == latest[confirmed.outcome.digest]
+
+
+def test_all_of_it_can_be_taken_back_exactly(app):
+    """The counts are those of what people said, and it is not learned again."""
+    before = app.live.get("default").snapshot.messages.tolist()
+    for n in (50, 51):
+        classify(app, spam(n))
+    assert before != app.live.get("default").snapshot.messages.tolist()
+
+    undo_own(app)
+    classify(app, spam(50))
+    app.live.refresh()
+
+    assert before == app.live.get("default").snapshot.messages.tolist()
+
+
+def test_a_service_that_stops_answers_all_the_same(app):
+    """Scoring waits for nobody, and fails for nobody."""
+    app.writer.stop()
+
+    assert "spam" == app.classify("default", spam(80), strongest=0).verdict.decision
+
+
+def test_the_weights_of_a_start_and_of_memory_are_the_same(app):
+    """The query that reads the rows knows whose they are."""
+    for n in range(100, 120):
+        teach(app, ham(n), "ham")
+        teach(app, spam(n), "spam")
+    classify(app, spam(200))
+    here = app.live.get("default").snapshot.fusion
+    with running(database_url=app.settings.database_url) as started:
+        there = started.live.get("default").snapshot.fusion
+
+    assert [True] == [e.own for e in here.examples.values() if e.own]
+    assert {d: e.own for d, e in here.examples.items()} == {
+        d: e.own for d, e in there.examples.items()
+    }
+    assert here.weights.tolist() == there.weights.tolist()
+
+
+@pytest.mark.parametrize("nats", [1.0, float("inf"), float("nan")])
+def test_a_verdict_that_is_not_sure_cannot_be_trusted(tmp_path, nats):
+    """Not below the threshold, and a number."""
+    settings = Settings(
+        _env_file=None, database_url=f"sqlite:///{tmp_path}/a", autolearn_from=nats
+    )
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_AUTOLEARN_FROM"):
+        Application(settings)
