@@ -11,11 +11,28 @@ from sqlalchemy import func, select
 from app import __version__
 from app.bayes.moment_rows import from_rows
 from app.bayes.statistics import FeatureCounts
-from app.errors import Expired, InconsistentCounts
+from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.portable.blocks import BlockWriter
 from app.portable.header import Contents, Header
-from app.portable.parts import LEDGER, NAMES, SUM, write_names, write_rows, write_sum
-from app.storage import class_rows, feature_rows, moment_rows, names, tables
+from app.portable.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    write_names,
+    write_rows,
+    write_sum,
+    write_undo,
+)
+from app.storage import (
+    class_rows,
+    feature_rows,
+    moment_rows,
+    names,
+    tables,
+    undo_records,
+    undo_work,
+)
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.feature_rows import Key
 from app.storage.fold import folded_revision
@@ -56,7 +73,7 @@ class Exported:
 def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
     """Return how many counts or rows an export of a profile will have."""
     if contents == "ledger":
-        return folded_revision(connection, profile.id)
+        return profile.revision
     table = tables.feature_count
     return int(
         connection.execute(
@@ -76,7 +93,7 @@ def export(
     words: bool,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Exported:
-    """Write what a profile has learned, up to its last folded row.
+    """Write what a profile has learned: its folded counts, or its ledger.
 
     Parameters
     ----------
@@ -98,6 +115,8 @@ def export(
     ------
     InconsistentCounts
         If the tables and the ledger contradict each other.
+    DatabaseUnavailable
+        If a ledger is asked for while an undo is carried out.
 
     Notes
     -----
@@ -105,8 +124,6 @@ def export(
     no clock is read.  The memory that it takes does not depend on the size of
     the profile, as long as a month has few views and labels.
     """
-    if contents == "ledger":
-        _require_vectors(connection, profile)
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = Header(
         postbayes=__version__,
@@ -117,7 +134,7 @@ def export(
         spam_labels=profile.spam_labels,
         contents=contents,
         words=words,
-        revision=folded_revision(connection, profile.id),
+        revision=_last(connection, profile, contents),
         views=_messages(classes),
     )
     writer = BlockWriter(file, header.encode())
@@ -125,6 +142,8 @@ def export(
         for rows in _batches(connection, profile.id, last=header.revision):
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
+        for record in undo_records.read(connection, profile.id):
+            writer.write(UNDOS, write_undo(record))
     else:
         for epoch, views in _sums(connection, profile, classes):
             writer.write(SUM, write_sum(epoch, views, profile.labels))
@@ -136,6 +155,19 @@ def export(
             ):
                 writer.write(NAMES, write_names(view, page))
     return Exported(header=header, content=writer.close())
+
+
+def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
+    """Return the revision that an export ends with."""
+    if contents == "counts":
+        return folded_revision(connection, profile.id)
+    if undo_work.pending(connection, profile.id):
+        msg = (
+            f"an undo of the profile {profile.name!r} is being carried out; export it "
+            "again in a moment"
+        )
+        raise DatabaseUnavailable(msg)
+    return profile.revision
 
 
 def _messages(
@@ -188,23 +220,6 @@ def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts
     documents = np.zeros_like(occurrences)
     documents[:, index] = page[:, 2]
     return FeatureCounts(messages, page[:, 0].copy(), occurrences, documents)
-
-
-def _require_vectors(connection: Connection, profile: ProfileRow) -> None:
-    """Raise if a row has lost its features, so that it cannot be learned elsewhere."""
-    ledger = tables.ledger
-    dropped = connection.execute(
-        select(func.count()).where(
-            ledger.c.profile_id == profile.id, ledger.c.vector.is_(None)
-        )
-    ).scalar_one()
-    if dropped:
-        msg = (
-            f"{dropped} rows of the ledger of {profile.name!r} have no features any "
-            "more (POSTBAYES_VECTOR_DAYS), so they cannot be learned elsewhere; export "
-            "the counts, which have everything, or back up the database"
-        )
-        raise Expired(msg)
 
 
 def _batches(

@@ -14,8 +14,17 @@ from sqlalchemy import select, update
 
 from app.errors import InconsistentCounts, MalformedExport, OtherProfile
 from app.portable.blocks import BlockReader
-from app.portable.parts import LEDGER, NAMES, SUM, read_names, read_rows, read_sum
-from app.storage import bulk, ledger, names, state, tables
+from app.portable.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    read_names,
+    read_rows,
+    read_sum,
+    read_undo,
+)
+from app.storage import bulk, ledger, names, state, tables, undo_records
 from app.storage.audit import broken_rows
 from app.storage.known import known_digests, sums_stand
 from app.storage.supersede import supersede
@@ -273,6 +282,10 @@ class _Adding:
                 self._add_sum(content)
             elif kind == LEDGER:
                 self._add_rows(read_rows(content, self._header.labels))
+            elif kind == UNDOS and self._before == 0:
+                undo_records.write(
+                    self._connection, self._profile.id, read_undo(content)
+                )
             elif kind == NAMES and self._words:
                 view, texts = read_names(content)
                 names.add(self._connection, self._profile.id, view, texts)
@@ -326,10 +339,19 @@ class _Adding:
 
     def _mine(self, row: LedgerRow) -> LedgerRow:
         """Return a row as the profile's ledger takes it."""
+        names = row.encoded_names if self._words else None
+        if self._before == 0 or row.undo is None:
+            return dataclasses.replace(
+                row, revision=self._revision, encoded_names=names
+            )
+        # The profile has undos of its own, with the same numbers. What one there
+        # did is a teaching here.
         return dataclasses.replace(
             row,
             revision=self._revision,
-            encoded_names=row.encoded_names if self._words else None,
+            encoded_names=names,
+            source=f"import:{row.source}",
+            undo=None,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from app.errors import (
 from app.features.identity import DIGEST_BYTES
 from app.storage.entry import LedgerRow
 from app.storage.sums import decode_sum, encode_sum
+from app.storage.undo_records import UndoRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +38,9 @@ LEDGER: Final = b"L"
 
 NAMES: Final = b"N"
 """Kind of a block with the text of features."""
+
+UNDOS: Final = b"U"
+"""Kind of a block with an undo of a ledger."""
 
 _EPOCH: Final = struct.Struct("<i")
 _LENGTH: Final = struct.Struct("<I")
@@ -128,6 +133,7 @@ def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
             "time": row.time.isoformat(),
             "scores": row.scores,
             "kind": row.kind,
+            "undo": row.undo,
         }
         lines.append(values)
         blobs += [row.vector or b"", names or b""]
@@ -167,6 +173,35 @@ def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
     return rows
 
 
+def write_undo(record: UndoRecord) -> bytes:
+    """Return the content of a block with an undo."""
+    values = asdict(record) | {"time": record.time.isoformat()}
+    return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_undo(content: bytes) -> UndoRecord:
+    """Return the undo of a block.
+
+    Raises
+    ------
+    MalformedExport
+        If there is none in it.
+    """
+    try:
+        values = json.loads(content)
+        return UndoRecord(
+            number=_integer(values["number"]),
+            source=_source(values["source"]),
+            time=_moment(values["time"]),
+            asked=dict(values["asked"]),
+            takes=tuple(map(_integer, values["takes"])),
+            revisions=tuple(map(_integer, values["revisions"])),
+        )
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        msg = f"an undo in this export cannot be read: {error}"
+        raise MalformedExport(msg) from error
+
+
 def _row(
     values: dict[str, Any],
     vector: bytes | None,
@@ -186,20 +221,18 @@ def _row(
         vector=vector,
         encoded_names=names,
         feature_set=_integer(values["feature_set"]),
-        source=_text(values["source"]),
-        time=datetime.fromisoformat(_text(values["time"])),
+        source=_source(values["source"]),
+        time=_moment(values["time"]),
         scores=values["scores"],
         kind=values["kind"],
+        undo=None if values["undo"] is None else _integer(values["undo"]),
     )
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
         msg = f"row {row.revision} has the label {strange.pop()!r}"
         raise ValueError(msg)
-    if not row.source.isprintable():
-        msg = f"row {row.revision} has a source that is not printable"
-        raise ValueError(msg)
-    if len(row.digest) != DIGEST_BYTES or row.time.tzinfo is None:
-        msg = f"row {row.revision} has no digest of 16 bytes, or a time without zone"
+    if len(row.digest) != DIGEST_BYTES:
+        msg = f"row {row.revision} has no digest of {DIGEST_BYTES} bytes"
         raise ValueError(msg)
     if row.vector is not None:
         ids = row.ids(labels)
@@ -233,6 +266,22 @@ def _epoch(epoch: int) -> int:
         msg = f"this export has the epoch {epoch}, which is no month (YYYYMM)"
         raise MalformedExport(msg)
     return epoch
+
+
+def _source(value: object) -> str:
+    source = _text(value)
+    if not source.isprintable():
+        msg = f"the source {source!r} is not printable"
+        raise ValueError(msg)
+    return source
+
+
+def _moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(_text(value))
+    if moment.tzinfo is None:
+        msg = f"the time {value!r} is without zone"
+        raise ValueError(msg)
+    return moment
 
 
 def _integer(value: object) -> int:

@@ -11,7 +11,16 @@ from app.bayes.moments import MomentSums
 from app.errors import InconsistentCounts, MalformedExport
 from app.portable.blocks import BlockReader
 from app.portable.header import Header
-from app.portable.parts import LEDGER, NAMES, SUM, read_names, read_rows, read_sum
+from app.portable.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    read_names,
+    read_rows,
+    read_sum,
+    read_undo,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
+    from app.storage.undo_records import UndoRecord
 
 
 MOST_FEATURES: Final = 4
@@ -58,6 +68,8 @@ class Survey:
         Counts of features, of all labels and months.
     rows : int
         Rows of the ledger.
+    undos : int
+        Undos of the ledger.
     names : int
         Features whose text is there.
     epochs : set of int
@@ -68,6 +80,7 @@ class Survey:
     content: str = ""
     features: int = 0
     rows: int = 0
+    undos: int = 0
     names: int = 0
     epochs: set[int] = field(default_factory=set)
     _groups: dict[Group, _Counted] = field(default_factory=dict)
@@ -112,6 +125,25 @@ class Survey:
                     f"{row.revision}"
                 )
                 raise MalformedExport(msg)
+
+    def add_undo(self, record: UndoRecord) -> None:
+        """Take note of an undo, which follows the rows that it takes back.
+
+        Raises
+        ------
+        MalformedExport
+            If it does not follow the one before, or takes back what is not there.
+        """
+        self.undos += 1
+        takes = all(0 < number < record.number for number in record.takes)
+        there = all(0 < revision <= self.rows for revision in record.revisions)
+        ordered = list(record.revisions) == sorted(set(record.revisions))
+        if record.number != self.undos or not (takes and there and ordered):
+            msg = (
+                f"undo {self.undos} of this export takes back what is not before it, "
+                "or is not the next one"
+            )
+            raise MalformedExport(msg)
 
     def finish(self, content: str) -> None:
         """Take note of the end.
@@ -178,7 +210,9 @@ def survey(
     reader = BlockReader(file)
     found = Survey(header=Header.decode(reader.header))
     labels = found.header.labels
-    kinds = {LEDGER, NAMES} if found.header.contents == "ledger" else {SUM, NAMES}
+    kinds = (
+        {LEDGER, UNDOS, NAMES} if found.header.contents == "ledger" else {SUM, NAMES}
+    )
     for kind, content in reader:
         if kind not in kinds:
             msg = (
@@ -196,6 +230,8 @@ def survey(
                 raise MalformedExport(msg)
         elif kind == LEDGER:
             found.add_rows(read_rows(content, labels))
+        elif kind == UNDOS:
+            found.add_undo(read_undo(content))
         else:
             found.names += len(read_names(content)[1])
         progress(file.tell())

@@ -12,7 +12,7 @@ from app.portable.export import export, size
 from app.portable.foreign import add_counts
 from app.services.feedback import require_known
 from app.services.maintenance import BULK_FOLD_ROWS
-from app.storage import fold, profiles
+from app.storage import fold, profiles, undo_work
 from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
@@ -193,7 +193,18 @@ class Transfer:
             )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
-        """Fold the ledger of a profile, giving the rows of each step."""
+        """Finish what is begun on a profile, and fold its ledger.
+
+        Gives the rows of each step.
+        """
+        pending = True
+        while pending:
+            with writing(self._engine) as connection:
+                undone = undo_work.step(connection, profile, limit=undo_work.STEP)
+                # A step may find that others have done its part.
+                pending = bool(undo_work.pending(connection, profile.id))
+            if undone:
+                yield len(undone)
         while True:
             with writing(self._engine) as connection:
                 rows = fold.fold(connection, profile, limit=BULK_FOLD_ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from io import BytesIO
 
 import numpy as np
@@ -14,17 +14,19 @@ from hypothesis import strategies as st
 
 from app.bayes.statistics import FeatureCounts
 from app.classifier.specification import Specification
-from app.errors import Expired, MalformedExport, OtherProfile
+from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.portable import export as exporting
 from app.portable.blocks import BlockReader, BlockWriter
 from app.portable.parts import (
     LEDGER,
     NAMES,
     SUM,
+    UNDOS,
     read_rows,
     write_names,
     write_rows,
     write_sum,
+    write_undo,
 )
 from app.portable.survey import survey
 from app.services.live import LiveProfiles
@@ -36,8 +38,8 @@ from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.migrate import migrate
-from app.storage.retention import drop_vectors
 from app.storage.state import load
+from app.storage.undo_records import UndoRecord
 from app.storage.undos import Selection
 from tests import postgres
 from tests.storage.builders import (
@@ -96,6 +98,15 @@ def audited(engine, name):
     """Return the audit of a profile."""
     with reading(engine) as connection:
         return audit(connection, profiles.find(connection, name))
+
+
+def undo(engine, profile, **asked):
+    """Take back what was taught, to the end."""
+    with writing(engine) as connection:
+        undo_work.begin(
+            connection, profile, Selection(**asked), source="boss", time=APRIL
+        )
+    list(transfer(engine).fold(profile))
 
 
 def taught_profile(engine, **labels):
@@ -532,17 +543,117 @@ def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
         imported(engine, file, "new")
 
 
-def test_an_export_ends_where_the_counts_end(engine):
+def test_an_export_of_counts_ends_where_the_counts_end(engine):
     """Feedback that is not folded yet is not half in the file."""
     profile = taught_profile(engine)
-    folded = exported(engine, profile, contents="ledger")
+    folded = exported(engine, profile)
     teach(engine, profile, taught("late", "ham", {"late": 1}))
     file = BytesIO()
     transfer(engine).export(
-        profile.name, file, contents="ledger", words=True, progress=lambda _: None
+        profile.name, file, contents="counts", words=True, progress=lambda _: None
     )
 
     assert folded == file.getvalue()
+
+
+def test_undos_go_with_the_ledger(engine):
+    """What was taken back can be given back after the move, as before it."""
+    profile = taught_profile(engine)
+    undo(engine, profile, source="anna")
+    undo(engine, profile, source="bob")
+    undo(engine, profile, source="undo:1")
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+
+    for table in (tables.ledger, tables.undo, tables.undone):
+        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)
+    assert len(rows_of(engine, tables.undo, copy)) == 3
+    assert data == altered(
+        exported(engine, copy, contents="ledger"), profile=profile.name
+    )
+    for each in (profile, copy):
+        undo(engine, each, source="undo:2")
+        list(transfer(engine).fold(each))
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+
+
+def test_an_import_that_was_undone_can_be_imported_again(engine):
+    """What counts is whether it is learned, not whether it was."""
+    profile = taught_profile(engine)
+    here = new_profile(engine)
+    created(engine, here, LATER)
+    teach(engine, here, taught("mine", "ham", {"lunch": 1}))
+    data = exported(engine, profile)
+    first = imported(engine, data, here.name)
+    learned = state(engine, here.name)
+    undo(engine, here, source=first.source)
+    again = imported(engine, data, here.name)
+
+    assert again.outcome == "added"
+    assert learned == state(engine, here.name)
+    assert imported(engine, data, here.name).outcome == "unchanged"
+
+
+def test_what_an_undo_did_elsewhere_is_a_teaching_here(engine):
+    """Each profile counts its undos by itself, so that those of two would mix."""
+    here, there = new_profile(engine), new_profile(engine)
+    teach(engine, here, taught("mine", "ham", {"lunch": 1}))
+    teach(engine, there, taught("theirs", "spam", {"prize": 1}, source="bob"))
+    undo(engine, there, source="bob")
+    imported(engine, exported(engine, there, contents="ledger"), here.name)
+    rows = rows_of(engine, tables.ledger, here)
+
+    assert ["anna", "bob", "import:undo:1"] == [row[8] for row in rows]
+    assert {None} == {row[12] for row in rows}
+    assert state(engine, here.name)["words"].messages.tolist() == [1, 0]
+
+
+def test_an_undo_is_finished_before_an_export(engine):
+    """Half of it would be in the file, and nobody to do the rest."""
+    profile = taught_profile(engine)
+    with writing(engine) as connection:
+        undo_work.begin(
+            connection, profile, Selection(source="anna"), source="x", time=APRIL
+        )
+    with pytest.raises(DatabaseUnavailable, match="being carried out"):
+        transfer(engine).export(
+            profile.name,
+            BytesIO(),
+            contents="ledger",
+            words=True,
+            progress=lambda _: None,
+        )
+    imported(engine, exported(engine, profile, contents="ledger"), "copy")
+
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+UNDONE = UndoRecord(
+    number=1, source="x", time=APRIL, asked={}, takes=(), revisions=(1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (write_undo(replace(UNDONE, source="a\0")), "not printable"),
+        (write_undo(replace(UNDONE, number=2)), "not the next"),
+        (write_undo(replace(UNDONE, takes=(1,))), "not before it"),
+        (write_undo(replace(UNDONE, revisions=(6,))), "not before it"),
+        (write_undo(replace(UNDONE, revisions=(2, 1))), "not before it"),
+    ],
+)
+@on_sqlite
+def test_undos_that_nobody_exported_are_refused(engine, content, said):
+    """Right checksums do not make a hostile file believed."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    file = rebuilt(data, lambda blocks: [*blocks, (UNDOS, content)])
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, file, "new")
 
 
 @on_sqlite
@@ -670,45 +781,3 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     assert upkeep() is False
     assert recent.get(other.id, digest("seen")) is None
     assert rows_of(engine, tables.scored, other) == []
-
-
-def test_a_ledger_without_all_of_its_features_is_not_exported(engine):
-    """The sentence says what to do instead; the counts have everything."""
-    profile = taught_profile(engine)
-    counts = exported(engine, profile)
-    with writing(engine) as connection:
-        dropped = drop_vectors(
-            connection, profile, before=MARCH + timedelta(days=1), limit=1
-        )
-
-    assert 1 == dropped
-    assert counts == exported(engine, profile)
-    with pytest.raises(Expired, match=r"1 rows of the ledger .* export the counts"):
-        exported(engine, profile, contents="ledger")
-
-
-def test_an_import_that_was_undone_can_be_imported_again(engine):
-    """It is not there any more, and then it is."""
-    there, here = taught_profile(engine), new_profile(engine)
-    with writing(engine) as connection:
-        connection.execute(
-            tables.profile.update()
-            .where(tables.profile.c.id == there.id)
-            .values(created_at=MARCH - timedelta(days=1))
-        )
-    teach(engine, here, taught("own", "ham", {"own": 1}))
-    data = exported(engine, there)
-    first = imported(engine, data, here.name)
-    again = imported(engine, data, here.name)
-    asked = Selection(source=first.source)
-    with writing(engine) as connection:
-        undo_work.begin(connection, here, asked, source="anna", time=MARCH)
-    more = True
-    while more:
-        with writing(engine) as connection:
-            more = undo_work.step(connection, here, limit=100)
-    anew = imported(engine, data, here.name)
-
-    assert first.rows > 0
-    assert 0 == again.rows
-    assert first.rows == anew.rows
