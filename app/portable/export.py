@@ -29,11 +29,12 @@ from app.storage import (
     feature_rows,
     moment_rows,
     names,
+    sealed,
     tables,
     undo_records,
     undo_work,
 )
-from app.storage.bulk import FEATURES_PER_ROW
+from app.storage.bulk import FEATURES_PER_ROW, pieces
 from app.storage.feature_rows import Key
 from app.storage.fold import folded_revision
 from app.storage.ledger import rows_after
@@ -122,7 +123,8 @@ def export(
     -----
     Equal states give equal bytes: everything is in the order of its keys, and
     no clock is read.  The memory that it takes does not depend on the size of
-    the profile, as long as a month has few views and labels.
+    the profile, as long as a month has few views and labels, and but for the
+    sealed sums of a ledger (`app.storage.sealed`), which are held at once.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = Header(
@@ -142,6 +144,8 @@ def export(
         for rows in _batches(connection, profile.id, last=header.revision):
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
+        for epoch, views in _sealed(connection, profile):
+            writer.write(SUM, write_sum(epoch, views, profile.labels))
         for record in undo_records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
@@ -179,6 +183,16 @@ def _messages(
         counts = views.setdefault(row.view, {})
         counts[row.label] = counts.get(row.label, 0) + row.messages
     return views
+
+
+def _sealed(
+    connection: Connection, profile: ProfileRow
+) -> Iterator[tuple[int, dict[str, Statistics]]]:
+    """Give what the rows have added whose vectors were dropped."""
+    epochs = sealed.load(connection, profile)
+    for epoch in sorted(epochs):
+        for part in pieces(epochs[epoch], at_most=FEATURES_PER_ROW):
+            yield epoch, part
 
 
 def _sums(

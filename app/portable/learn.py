@@ -24,7 +24,7 @@ from app.portable.parts import (
     read_sum,
     read_undo,
 )
-from app.storage import bulk, ledger, names, state, tables, undo_records
+from app.storage import bulk, counts, ledger, names, sealed, state, tables, undo_records
 from app.storage.audit import broken_rows
 from app.storage.known import known_digests, sums_stand
 from app.storage.supersede import supersede
@@ -172,7 +172,25 @@ def add(
         return Learned(
             outcome="unchanged", profile=profile, source=source, rows=0, known=0
         )
-    if revision == 0 and _same_labels(header, profile):
+    if survey.dropped and (revision or not _same_labels(header, profile)):
+        msg = (
+            f"the features of {survey.dropped:,} ledger rows of this export were "
+            "dropped for their age, so that their messages cannot be told from those "
+            "that the profile knows. Import it into a profile of its own with "
+            "--profile NEWNAME, or into this one with --replace; or export the counts"
+        )
+        raise OtherProfile(msg)
+    if survey.dropped:
+        # A new key, so that a service that has loaded the profile loads it anew:
+        # following the rows alone it would miss what is sealed.
+        profile = supersede(
+            connection,
+            profile,
+            labels=header.labels,
+            spam_labels=header.spam_labels,
+            created_at=header.created,
+        )
+    elif revision == 0 and _same_labels(header, profile):
         # It was made for this, so it is what the export is of.
         connection.execute(
             update(tables.profile)
@@ -293,6 +311,17 @@ class _Adding:
 
     def _add_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
+        if self._header.contents == "ledger":
+            sealed.add(self._connection, self._profile, {epoch: views})
+            # The fold passes over the rows that have added it.
+            counts.add(
+                self._connection,
+                self._profile.id,
+                epoch=epoch,
+                labels=self._profile.labels,
+                delta=views,
+            )
+            return
         self.rows += len(
             bulk.append_sums(
                 self._connection,

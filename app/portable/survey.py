@@ -68,6 +68,8 @@ class Survey:
         Counts of features, of all labels and months.
     rows : int
         Rows of the ledger.
+    dropped : int
+        Those of them whose features were dropped for their age.
     undos : int
         Undos of the ledger.
     names : int
@@ -80,6 +82,7 @@ class Survey:
     content: str = ""
     features: int = 0
     rows: int = 0
+    dropped: int = 0
     undos: int = 0
     names: int = 0
     epochs: set[int] = field(default_factory=set)
@@ -98,15 +101,20 @@ class Survey:
             if view not in self.header.views:
                 msg = f"this export has the view {view!r}, which its header lacks"
                 raise MalformedExport(msg)
+            self.features += x.ids.size
+            # What is sealed may take back what a row with its vector adds.
+            if self.header.contents == "ledger":
+                continue
             try:
                 if isinstance(x, MomentSums):
                     x.require_reachable()
-                    continue
-                self._note(Group(epoch, view), x.messages, x.occurrences, x.documents)
+                else:
+                    self._note(
+                        Group(epoch, view), x.messages, x.occurrences, x.documents
+                    )
             except InconsistentCounts as error:
                 msg = f"no messages have the counts of this export: {error}"
                 raise MalformedExport(msg) from error
-            self.features += x.ids.size
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
         """Take note of ledger rows.
@@ -118,6 +126,7 @@ class Survey:
         """
         for row in rows:
             self.rows += 1
+            self.dropped += row.vector is None
             self.epochs.add(row.epoch)
             if row.revision != self.rows:
                 msg = (
@@ -211,7 +220,9 @@ def survey(
     found = Survey(header=Header.decode(reader.header))
     labels = found.header.labels
     kinds = (
-        {LEDGER, UNDOS, NAMES} if found.header.contents == "ledger" else {SUM, NAMES}
+        {LEDGER, SUM, UNDOS, NAMES}
+        if found.header.contents == "ledger"
+        else {SUM, NAMES}
     )
     for kind, content in reader:
         if kind not in kinds:

@@ -22,6 +22,8 @@ def sum_by_epoch(
 
     Summed before anything is written: the rows of a batch share most of their
     features, and a message that was learned and forgotten in it adds nothing.
+    Nor does a row whose vector was dropped: what it added is in the sealed sums
+    (`app.storage.sealed`), and was in the tables before it was dropped.
 
     Raises
     ------
@@ -33,6 +35,8 @@ def sum_by_epoch(
     """
     parts: dict[int, dict[str, list[Statistics]]] = {}
     for row in rows:
+        if row.vector is None:
+            continue
         epoch = parts.setdefault(row.epoch, {})
         for view, delta in row.delta(labels).items():
             epoch.setdefault(view, []).append(delta)

@@ -172,7 +172,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
         "learning. To forget it, nothing is to be done: it is not learned.",
         operations=(FEEDBACK, FORGET, UNDO),
-        commands=("feedback", "undo", "export"),
+        commands=("feedback", "undo"),
     ),
     errors.UnknownSource: Advice(
         "The query under *Who teaches how much* in [operating.md](../operating.md) "
@@ -185,7 +185,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "only so long can it be undone, moved or forgotten. Where an undo is refused, "
         "the sentence says from when on it can be.",
         operations=(FEEDBACK, FORGET, UNDO),
-        commands=("feedback", "undo", "export"),
+        commands=("feedback", "undo"),
     ),
     errors.Irreversible: Advice(
         "Undo first what took the counts away. What wrote them can be done again.",

@@ -38,6 +38,7 @@ from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.migrate import migrate
+from app.storage.retention import drop_vectors
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
 from app.storage.undos import Selection
@@ -55,6 +56,12 @@ from tests.storage.builders import (
 )
 
 LATER = datetime(2026, 5, 1, tzinfo=UTC)
+COUNTED = (
+    tables.class_count,
+    tables.feature_count,
+    tables.moment_sum,
+    tables.feature_name,
+)
 
 
 def transfer(engine, *, store_words=True):
@@ -139,12 +146,7 @@ def test_a_round_trip_is_equality(engine, contents):
     assert learned.outcome == "added"
     assert state(engine, profile.name) == state(engine, "copy")
     assert audited(engine, "copy").sound
-    for table in (
-        tables.class_count,
-        tables.feature_count,
-        tables.moment_sum,
-        tables.feature_name,
-    ):
+    for table in COUNTED:
         assert rows_of(engine, table, profile) == rows_of(
             engine, table, learned.profile
         )
@@ -510,7 +512,7 @@ def odd_text(old, new):
             "is not there",
         ),
         (lambda blocks: blocks[1:], "0 ledger rows"),
-        (lambda _: [sum_of([1, 0], [1, 0], [1, 0])], "does not belong"),
+        (lambda blocks: [*blocks, (b"X", b"")], "does not belong"),
     ],
 )
 @on_sqlite
@@ -627,6 +629,54 @@ def test_an_undo_is_finished_before_an_export(engine):
     imported(engine, exported(engine, profile, contents="ledger"), "copy")
 
     assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_ledger_whose_old_vectors_were_dropped_is_moved_whole(engine):
+    """What its rows added is sealed, and the seals go with it."""
+    profile = taught_profile(engine)
+    undo(engine, profile, source="bob")
+    with writing(engine) as connection:
+        dropped = drop_vectors(connection, profile, before=APRIL, limit=9)
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+
+    assert dropped
+    for table in (tables.ledger, *COUNTED):
+        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+    assert data == altered(
+        exported(engine, copy, contents="ledger"), profile=profile.name
+    )
+
+
+def test_a_service_loads_a_profile_anew_whose_seals_came(engine):
+    """Following the rows, it would miss what they no longer say."""
+    profile, empty = taught_profile(engine), new_profile(engine)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=LATER, limit=9)
+    imported(engine, exported(engine, profile, contents="ledger"), empty.name)
+    live.refresh()
+
+    assert live.get(empty.name).snapshot.messages.tolist() == [1, 3]
+
+
+def test_a_ledger_without_old_vectors_is_not_mixed_with_another(engine):
+    """Whose messages the sealed sums are of, nobody can tell."""
+    profile, other = taught_profile(engine), new_profile(engine)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=LATER, limit=2)
+    data = exported(engine, profile, contents="ledger")
+
+    with pytest.raises(OtherProfile, match=r"2 ledger rows.*dropped for their age"):
+        imported(engine, data, other.name)
+    assert imported(engine, data, other.name, instead=True).outcome == "replaced"
+    assert state(engine, profile.name) == state(engine, other.name)
 
 
 UNDONE = UndoRecord(
