@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.errors import InvalidInput
 from app.mail.compose import compose
 from app.storage.entry import OWN
+from app.storage.prune import SOURCE as PRUNED
+from app.storage.undos import PREFIX as UNDONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,11 @@ MAX_SOURCE = 64
 
 _SOURCE = re.compile(PRINTABLE)
 
+# What is undone or audited by its source must not be mixed with what a person
+# said under the same name.
+_RESERVED: Final = (OWN, PRUNED)
+_RESERVED_PREFIXES: Final = (UNDONE, "import:")
+
 
 def check_source(source: str) -> None:
     """Raise if the ledger cannot keep who says so.
@@ -48,9 +55,9 @@ def check_source(source: str) -> None:
             f"name; got {source[:MAX_SOURCE]!r}"
         )
         raise InvalidInput(msg)
-    if source == OWN:
+    if source in _RESERVED or source.startswith(_RESERVED_PREFIXES):
         msg = (
-            f"the source {OWN!r} stands for what the filter taught itself; give "
+            f"the source {source!r} stands for what the filter does itself; give "
             "another name, such as a user's"
         )
         raise InvalidInput(msg)

@@ -565,3 +565,14 @@ def test_more_recipients_than_a_message_has_are_refused(client):
     assert (422, "malformed-request") == problem(
         client.post(f"/classify?{query}", content=HAM[0])
     )[:2]
+
+
+@pytest.mark.parametrize("source", ["auto", "prune", "undo:1", "import:dump:12"])
+def test_nobody_speaks_in_the_name_of_the_filter(client, source):
+    """What is undone by its source is not mixed with what a person said."""
+    answer = client.post(
+        f"/feedback?label=ham&source={source}", content=HAM[0], headers=RAW
+    )
+
+    assert 422 == answer.status_code
+    assert f"the source {source!r}" in answer.json()["detail"]
