@@ -265,7 +265,17 @@ class Feedback:
         """
         live = self._live.get(profile)
         require_label(live, label)
-        return self._learn(live, self._recall(live, digest), label, source)
+        try:
+            evidence = self._recall(live, digest)
+        except UnknownMessage:
+            with reading(self._engine) as connection:
+                row = ledger.latest(connection, live.row.id, digest)
+            if row is None or row.label is None:
+                raise
+            # Learned so long ago that its label is all that is kept. The same
+            # label is no news; another is refused where the ledger decides.
+            return self._say(live, digest, label, source)
+        return self._learn(live, evidence, label, source)
 
     def start_forget(self, profile: str, digest: bytes, *, source: str) -> Pending:
         """Do what `forget` does, and wait for nothing.
@@ -277,10 +287,15 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        live = self._live.get(profile)
+        return self._say(self._live.get(profile), digest, None, source)
+
+    def _say(
+        self, live: LiveProfile, digest: bytes, label: str | None, source: str
+    ) -> Pending:
+        """Say what a message is, or is not, whose features the ledger has."""
         teaching = Teaching(
             digest=digest,
-            label=None,
+            label=label,
             evidence=None,
             source=source,
             time=self._clock(),
