@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.adapters import sockets
 from app.adapters.listener import Door, Listener
+from app.adapters.marks import parse_flag
 from app.adapters.milter.server import milter
 from app.adapters.rspamd.server import rspamd
 from app.adapters.spamd.server import spamd
@@ -43,8 +44,11 @@ def listen(settings: Settings) -> dict[str, Listening]:
     Raises
     ------
     InvalidSetting
-        If an address is none, or cannot be had.
+        If an address is none, or cannot be had, or the header that marks spam is
+        none.
     """
+    # Every door would refuse it, one by one, once the service runs.
+    parse_flag(settings.spam_header)
     opened: dict[str, Listening] = {}
     try:
         for name in DOORS:
