@@ -219,6 +219,13 @@ class MailSite:
 
     def stop(self) -> None:
         """Stop both."""
+        # Trap: what `start-fg` started goes on where only its script is ended.
+        subprocess.run(
+            ["/usr/sbin/postfix", "-c", str(self.folder / "postfix"), "stop"],
+            # It may not have come up: then that is the test's failure, not this.
+            check=False,
+            capture_output=True,
+        )
         for process in self._processes:
             process.terminate()
         for process in self._processes:
