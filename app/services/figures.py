@@ -111,7 +111,7 @@ class Figures:
         # Of the latest question: `/metrics` asks the same one every few
         # seconds, whether anything was learned since or not.
         self._latest: LiveFigures | None = None
-        # One at a time: 5,000 messages take about 0.1 s, and several at once
+        # One at a time: 5,000 messages take about 0.2 s, and several at once
         # would slow down scoring without being done any sooner.
         self._making = threading.Lock()
 

@@ -11,7 +11,7 @@ from app.adapters.insight import FiguresOut, WordOut
 
 # 5,000 messages tell an error rate of 1 % to within 0.3 points.
 WINDOW: Final = 5_000
-# 100,000 take about 2 s and 30 MB.
+# The interval of 100,000 takes 0.6 s, and no more memory than that of 5,000.
 MAX_WINDOW: Final = 100_000
 # Longer than any feature (`app.features.tokens` cuts them), and two of them.
 MAX_WORD: Final = 512
