@@ -9,7 +9,7 @@ import hmac
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from app.adapters.schemas import MAX_SOURCE
+from app.adapters.schemas.source import MAX_SOURCE
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:

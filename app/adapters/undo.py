@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.adapters.insight import ErrorsOut
-from app.adapters.schemas import MAX_SOURCE, PRINTABLE
+from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE
 from app.storage.undos import PREFIX
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from app.adapters.cli.mail import Profile, ask
 from app.adapters.mailbox.account import logged_in
 from app.adapters.mailbox.file import File
 from app.adapters.mailbox.follower import Follower
-from app.adapters.schemas import MAX_SOURCE
+from app.adapters.schemas.source import MAX_SOURCE
 from app.errors import InvalidSetting
 from app.settings import load_settings
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.adapters.cli.console import OUT, interruptible, progress
-from app.adapters.schemas import check_source
+from app.adapters.schemas.source import check_source
 from app.bootstrap import Specify, now, open_database
 from app.errors import InvalidInput, MissingLabel
 from app.evaluation.index import count_index, read_index

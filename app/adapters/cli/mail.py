@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from app.adapters.cli.console import OUT
-from app.adapters.schemas import ClassifyOut, EntryOut, FeedbackOut, check_source
+from app.adapters.schemas.answer import ClassifyOut, EntryOut
+from app.adapters.schemas.feedback import FeedbackOut
+from app.adapters.schemas.source import check_source
 from app.bootstrap import Application
 from app.errors import (
     DatabaseUnavailable,

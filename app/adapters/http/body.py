@@ -9,7 +9,8 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 
 from app.adapters.intake import take
-from app.adapters.schemas import FeedbackIn, TextIn
+from app.adapters.schemas.feedback import FeedbackIn
+from app.adapters.schemas.message import TextIn
 from app.errors import (
     EmptyMessage,
     MalformedRequest,

@@ -13,17 +13,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
-from app.adapters.schemas import (
-    MAX_SOURCE,
-    PRINTABLE,
-    ClassifyOut,
-    FeedbackIn,
-    FeedbackOut,
-    ProblemOut,
-    ProfileOut,
-    TextIn,
-    check_source,
-)
+from app.adapters.schemas.answer import ClassifyOut
+from app.adapters.schemas.feedback import FeedbackIn, FeedbackOut
+from app.adapters.schemas.message import TextIn
+from app.adapters.schemas.problem import ProblemOut
+from app.adapters.schemas.profile import ProfileOut
+from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE, check_source
 from app.bootstrap import Application
 from app.errors import (
     DatabaseUnavailable,

@@ -1,0 +1,1 @@
+"""The JSON documents of the HTTP door and of `--json`, one noun per file."""

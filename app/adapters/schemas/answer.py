@@ -1,0 +1,113 @@
+"""What is answered about one message, and why?"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from pydantic import BaseModel, Field
+
+from app.adapters.schemas.verdict import Nats, VerdictOut, finite, verdict_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.classifier.explain import Entry
+    from app.services.classify import Classified
+
+_NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
+
+
+class EntryOut(BaseModel):
+    """One summand of the log-odds."""
+
+    kind: Literal["prior", "feature", "rest"] = Field(
+        description="The class prior with the bias of the fusion, one feature, or all "
+        "features that are not listed."
+    )
+    feature: str = Field(
+        description="The text of the feature, with the place where it stood before a "
+        "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`."
+    )
+    view: str | None = Field(description="The view of the feature; null for the prior.")
+    log_odds: float = Field(
+        description="What the entry adds, in nats; positive speaks for spam."
+    )
+    features: int = Field(description="How many features stand behind the entry.")
+    messages: dict[str, int] = Field(
+        description="Learned messages of each label that hold the feature."
+    )
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """Return the document of an entry."""
+        return cls(
+            kind=entry.kind,
+            feature=entry.feature,
+            view=entry.view,
+            log_odds=entry.log_odds,
+            features=entry.features,
+            messages=dict(entry.messages),
+        )
+
+
+class IdentifiedOut(BaseModel):
+    """What begins with the id of a message."""
+
+    id: str = Field(description="Teach the message by this id.")
+
+
+class RecipientOut(BaseModel):
+    """The answer for one recipient."""
+
+    profile: str = Field(description="The profile that answered.")
+    decision: Literal["spam", "ham", "unsure"] = Field(
+        description="What the filter says: `spam`, `ham`, or `unsure` between the "
+        "thresholds and while it knows too little."
+    )
+    probability: float = Field(description="Probability of spam.")
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+
+    @classmethod
+    def of(cls, classified: Classified) -> Self:
+        """Return the document of an answer."""
+        verdict = classified.verdict
+        return cls(
+            profile=classified.profile,
+            decision=verdict.decision,
+            probability=verdict.probability,
+            log_odds=finite(verdict.log_odds),
+        )
+
+
+# pydantic takes the fields of the last base first: the id stands first.
+class ClassifyOut(VerdictOut, IdentifiedOut):
+    """The answer of `/classify`."""
+
+    explanation: list[EntryOut] = Field(
+        description="Entries whose log_odds sum to that of the verdict."
+    )
+    profile: str = Field(description="The profile that answered.")
+    revision: int = Field(description="The ledger row that was learned last.")
+    defects: list[str] = Field(description="What was wrong with the message.")
+    recipients: dict[str, RecipientOut] = Field(
+        description="The answer for each `?recipient=`, of the profile that is theirs."
+    )
+
+    @classmethod
+    def of_classified(
+        cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
+    ) -> Self:
+        """Return the document of an answer, and of those to its recipients."""
+        return cls(
+            **verdict_fields(classified.verdict, classified.labels),
+            id=classified.observation.id,
+            explanation=[EntryOut.of(entry) for entry in classified.explanation],
+            profile=classified.profile,
+            revision=classified.revision,
+            defects=list(classified.observation.defects),
+            recipients={
+                address: RecipientOut.of(answer)
+                for address, answer in recipients.items()
+            },
+        )

@@ -1,0 +1,68 @@
+"""What a profile is made of and what it has learned."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003  pydantic reads it at run time
+
+from pydantic import BaseModel, Field
+
+
+class ViewStateOut(BaseModel):
+    """What one view has learned."""
+
+    features: int = Field(
+        description="Distinct features seen in any class, or fields measured."
+    )
+    occurrences: dict[str, int] = Field(
+        description="Occurrences of features per label; empty for measurements."
+    )
+
+
+class ThresholdOut(BaseModel):
+    """Where a decision begins, said in two ways."""
+
+    log_odds: float = Field(description="Of spam against the rest, in nats.")
+    probability: float = Field(description="The same as a probability of spam.")
+
+
+class FusionOut(BaseModel):
+    """What the views are worth here."""
+
+    weights: dict[str, float] = Field(description="Of each view, by its normaliser.")
+    bias: dict[str, float] = Field(description="Added for each label, in nats.")
+    fitted_revision: int = Field(description="Up to which ledger row they were fitted.")
+    fitted_messages: int = Field(
+        description="To how many messages; 0 while the shipped weights stand."
+    )
+
+
+class ProfileOut(BaseModel):
+    """One profile: what it is made of and what it has learned."""
+
+    name: str = Field(description="The profile's name.")
+    labels: list[str] = Field(description="What its messages can be labelled as.")
+    spam_labels: list[str] = Field(
+        description="Those of the labels that stand for unwanted mail."
+    )
+    feature_set: int = Field(
+        description="The number of the rules that features are extracted by."
+    )
+    created_at: datetime = Field(description="When it was made, in UTC.")
+    revision: int = Field(
+        description="Its newest ledger row that this process has learned."
+    )
+    messages: dict[str, int] = Field(description="Messages learned, per label.")
+    views: dict[str, ViewStateOut] = Field(description="What each view has learned.")
+    spam_threshold: ThresholdOut = Field(
+        description="From here up the decision is spam."
+    )
+    ham_threshold: ThresholdOut = Field(
+        description="From here down the decision is ham; between the two lies unsure."
+    )
+    fusion: FusionOut = Field(
+        description="What the views are worth, as it follows from what was taught."
+    )
+    undo_days: float | None = Field(
+        description="Days for which what was taught can be undone, moved or "
+        "forgotten; null: for ever."
+    )
