@@ -1,0 +1,249 @@
+"""What a profile lived through, told as far as the code of a migration could.
+
+`tests/golden/databases` holds what that code left behind: the rows of every
+table, as it wrote them.  Told again with the code of today, the same story has
+to end in the same state.
+
+With a new migration the story gets a chapter, and ``python -m tests.storage.eras``
+keeps what the code of that migration leaves behind.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from sqlalchemy import DateTime, LargeBinary, MetaData
+
+from app.storage import profiles, prune, retention, scored, tables, undo_work
+from app.storage.bulk import append_sums
+from app.storage.engine import open_engine, reading, writing
+from app.storage.fold import fold
+from app.storage.migrate import migrate
+from app.storage.scored import ScoredRow
+from app.storage.undos import Selection
+from tests.storage.builders import APRIL, MARCH, observed, taught, teach
+from tests.storage.test_bulk import learned
+
+GOLDEN: Final = Path(__file__).parent.parent / "golden" / "databases"
+
+# Of the profile: no other that a test makes has it.
+_ID: Final = 7
+
+
+def tell(engine, profile, until):
+    """Live through the story up to the chapter of a migration."""
+    for number, chapter in CHAPTERS.items():
+        if number <= until:
+            chapter(engine, profile)
+    if until >= "0004":
+        # Begun, and the process ends before it is carried out.
+        with writing(engine) as connection:
+            undo_work.begin(
+                connection,
+                profile,
+                Selection(source="carl"),
+                source="boss",
+                time=APRIL,
+            )
+
+
+def _words(engine, profile):
+    """Learn, move and forget; some of it is folded, one message only scored."""
+    teach(
+        engine,
+        profile,
+        taught(1, "ham", {"meeting": 1, "minutes": 2}),
+        taught(2, "spam", {"cheap": 3, "pills": 1, "minutes": 1}),
+        taught(3, "ham", {"cheap": 1, "flights": 1}, source="ben"),
+        taught(4, "spam", {"café": 300, "pills": 1}),
+        taught(10, "ham", {"offer": 1}, source="ben"),
+    )
+    teach(engine, profile, taught(3, "spam", time=APRIL), taught(1, None))
+    _fold(engine, profile, 5)
+    with writing(engine) as connection:
+        row = ScoredRow.of(observed(5, {"seen": 1}), time=MARCH)
+        scored.put_many(connection, profile.id, [row])
+    teach(engine, profile, taught(6, "ham", {"minutes": 1}, source="carl"))
+
+
+def _measurements(engine, profile):
+    """Learn measurements beside words, and move one of them."""
+    teach(
+        engine,
+        profile,
+        taught(7, "ham", {"agenda": 1}, {"size": 7, "links": -3}),
+        taught(8, "ham", {"pills": 2}, {"size": 9}, time=APRIL),
+        taught(8, "spam"),
+    )
+    _fold(engine, profile, 4)
+
+
+def _sums(engine, profile):
+    """Import the counts of several messages."""
+    with writing(engine) as connection:
+        append_sums(
+            connection,
+            profile,
+            {202602: learned()},
+            source="import:other",
+            time=MARCH,
+        )
+
+
+def _undo(engine, profile):
+    """Take back what Ben said."""
+    with writing(engine) as connection:
+        undo_work.begin(
+            connection, profile, Selection(source="ben"), source="boss", time=APRIL
+        )
+    finish(engine, profile)
+
+
+def _seals(engine, profile):
+    """Drop old vectors and prune what only one message had."""
+    _fold(engine, profile, 1000)
+    with writing(engine) as connection:
+        retention.drop_vectors(connection, profile, before=APRIL, limit=4)
+    with writing(engine) as connection:
+        found = prune.find(
+            connection,
+            profile,
+            views={"words"},
+            max_messages=1,
+            before_epoch=202604,
+        )
+        prune.carry_out(connection, profile, found, time=APRIL)
+    teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))
+
+
+def _fold(engine, profile, limit):
+    """Fold some rows."""
+    with writing(engine) as connection:
+        fold(connection, profile, limit=limit)
+
+
+def finish(engine, profile):
+    """Carry out the undos that were begun."""
+    pending = True
+    while pending:
+        with writing(engine) as connection:
+            undo_work.step(connection, profile, limit=undo_work.STEP)
+            pending = undo_work.pending(connection, profile.id) > 0
+
+
+CHAPTERS: Final = {
+    "0001": _words,
+    "0002": _measurements,
+    "0003": _sums,
+    "0004": _undo,
+    "0005": _seals,
+}
+
+
+def left_behind(era):
+    """Return the rows of every table that the code of a migration wrote."""
+    return json.loads((GOLDEN / f"{era}.json").read_text(encoding="utf-8"))
+
+
+def reflected(connection):
+    """Return the tables as they are in the database, whatever the code says."""
+    found = MetaData()
+    found.reflect(connection)
+    return found.tables
+
+
+def insert(connection, rows_by_table):
+    """Insert rows with the columns that they name, and no others."""
+    there = reflected(connection)
+    for name, rows in rows_by_table.items():
+        table = there[name]
+        for row in rows:
+            values = {key: _bound(table.c[key].type, row[key]) for key in row}
+            connection.execute(table.insert().values(values))
+
+
+def read(connection, rows_by_table):
+    """Return the tables' rows in the columns that the code of then knew."""
+    there = reflected(connection)
+    found = {}
+    for name, rows in rows_by_table.items():
+        table = there[name]
+        names = list(rows[0]) if rows else [column.name for column in table.c]
+        asked = table.select().with_only_columns(*(table.c[key] for key in names))
+        found[name] = [
+            {key: _plain(row[key]) for key in names}
+            for row in connection.execute(
+                asked.order_by(*table.primary_key.columns)
+            ).mappings()
+        ]
+    return found
+
+
+def _bound(kind, value):
+    """Return a value of the file as the database takes it."""
+    if value is None:
+        return None
+    if isinstance(kind, LargeBinary):
+        return bytes.fromhex(value)
+    if isinstance(kind, DateTime):
+        return datetime.fromisoformat(value)
+    return value
+
+
+def _plain(value):
+    """Return a value of the database as the file has it."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        # SQLite forgets the zone, which is always UTC.
+        known = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return known.astimezone(UTC).isoformat()
+    return value
+
+
+def main():
+    """Keep what the code of the newest migration leaves behind."""
+    with TemporaryDirectory() as folder:
+        engine = open_engine(f"sqlite:///{folder}/era.db")
+        migrate(engine)
+        with writing(engine) as connection:
+            profile = tables.profile.insert().values(
+                id=_ID,
+                name="site",
+                labels=["ham", "spam"],
+                spam_labels=["spam"],
+                feature_set=1,
+                revision=0,
+                created_at=MARCH,
+            )
+            connection.execute(profile)
+            fold_row = {"profile_id": _ID, "folded_revision": 0}
+            connection.execute(tables.fold.insert().values(fold_row))
+            site = profiles.find(connection, "site")
+        newest = max(CHAPTERS)
+        tell(engine, site, newest)
+        # Those first that others refer to.
+        names = [table.name for table in tables.metadata.sorted_tables]
+        with reading(engine) as connection:
+            found = read(connection, {name: [] for name in names})
+        engine.dispose()
+    parts = [
+        f" {json.dumps(name)}: [" + ",".join("\n  " + _line(row) for row in rows) + "]"
+        for name, rows in found.items()
+    ]
+    file = GOLDEN / f"{newest}.json"
+    file.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    sys.stdout.write(f"{file}\n")
+
+
+def _line(row):
+    return json.dumps(row, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

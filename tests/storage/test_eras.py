@@ -1,0 +1,146 @@
+"""Databases that older code filled: they reach the tables of today, sound.
+
+Rows and tables are what the code of each migration left behind
+(`tests.storage.eras`), not what the code of today would write.
+"""
+
+from __future__ import annotations
+
+import pytest
+from alembic import command
+from alembic.script import ScriptDirectory
+
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.storage import profiles, tables
+from app.storage.audit import audit
+from app.storage.engine import migrating, open_engine, reading, writing
+from app.storage.migrate import alembic_config, migrate
+from app.storage.state import load
+from tests.storage import eras
+from tests.storage.builders import fold_all, new_profile, rows_of, sparse
+
+SPECIFICATION = Specification()
+NUMBERS = sorted(
+    script.revision
+    for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()
+)
+COUNTED = (
+    tables.class_count,
+    tables.feature_count,
+    tables.moment_sum,
+    tables.feature_name,
+)
+
+by_era = pytest.mark.parametrize("era", NUMBERS)
+
+
+@pytest.fixture
+def bare(database_url):
+    """Engine of a database without tables."""
+    engine = open_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+def upgrade(engine, revision):
+    """Bring the tables to a migration."""
+    config = alembic_config()
+    with migrating(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+
+def fill(engine, era):
+    """Insert what the code of a migration left behind."""
+    with writing(engine) as connection:
+        eras.insert(connection, eras.left_behind(era))
+
+
+def ended(engine, profile):
+    """Finish what was begun, fold, and return counts, log-odds and the audit."""
+    eras.finish(engine, profile)
+    with reading(engine) as connection:
+        early = load(connection, profile)
+    fold_all(engine, profile)
+    with reading(engine) as connection:
+        late = load(connection, profile)
+        found = audit(connection, profile)
+    odds = [
+        score(
+            Snapshot.of(SPECIFICATION, stored.tables, revision=stored.revision),
+            {"words": sparse({"pills": 1, "minutes": 1, "café": 1, "unseen": 1})},
+        ).log_odds
+        for stored in (early, late)
+    ]
+    return [rows_of(engine, table, profile) for table in COUNTED], odds, found
+
+
+def retold(engine, era):
+    """Return how the story ends when the code of today lives through it."""
+    profile = new_profile(engine)
+    eras.tell(engine, profile, era)
+    return ended(engine, profile)
+
+
+def site(engine):
+    """Return the profile that the older code had made."""
+    with reading(engine) as connection:
+        return profiles.find(connection, "site")
+
+
+@by_era
+def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era):
+    """Audit zero; counts, names and log-odds are those of a retelling, to the bit."""
+    upgrade(bare, era)
+    fill(bare, era)
+    migrate(bare)
+    counts, odds, found = ended(bare, site(bare))
+    expected_counts, expected_odds, expected = retold(bare, era)
+
+    assert (True, 0) == (found.sound, found.difference)
+    assert expected.ledger_rows == found.ledger_rows
+    assert found.revision == found.folded_revision
+    assert expected_counts == counts
+    assert expected_odds == odds
+    assert odds[0] == odds[1]
+
+
+@by_era
+def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, era):
+    """While one service is new and another old, the old one writes and reads on."""
+    written = eras.left_behind(era)
+    upgrade(bare, (NUMBERS + NUMBERS[-1:])[NUMBERS.index(era) + 1])
+    fill(bare, era)
+    with reading(bare) as connection:
+        read = eras.read(connection, written)
+    migrate(bare)
+    counts, odds, found = ended(bare, site(bare))
+
+    assert written == read
+    assert (True, 0) == (found.sound, found.difference)
+    assert retold(bare, era)[:2] == (counts, odds)
+
+
+def test_every_migration_has_a_database_of_its_code():
+    """Whoever adds a migration tells the story on, and keeps what came of it."""
+    kept = sorted(file.stem for file in eras.GOLDEN.glob("*.json"))
+
+    assert NUMBERS == kept
+    assert NUMBERS == list(eras.CHAPTERS)
+
+
+@pytest.mark.parametrize("era", NUMBERS[1:])
+def test_each_migration_can_be_taken_back_and_made_again(bare, era):
+    """On a filled database, as far as the migration before has room for its rows."""
+    upgrade(bare, NUMBERS[0])
+    fill(bare, NUMBERS[0])
+    upgrade(bare, era)
+    config = alembic_config()
+    with migrating(bare) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "-1")
+    migrate(bare)
+
+    assert retold(bare, NUMBERS[0])[:2] == ended(bare, site(bare))[:2]
