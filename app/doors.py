@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from app.adapters import sockets
 from app.adapters.listener import Door, Listener
 from app.adapters.marks import parse_flag
+from app.adapters.milter.results import parse_authserv_id
 from app.adapters.milter.server import milter
 from app.adapters.rspamd.server import rspamd
 from app.adapters.spamd.server import spamd
@@ -44,11 +45,12 @@ def listen(settings: Settings) -> dict[str, Listening]:
     Raises
     ------
     InvalidSetting
-        If an address is none, or cannot be had, or the header that marks spam is
-        none.
+        If an address is none, or cannot be had, or the header that marks spam or
+        the name for results is none.
     """
-    # Every door would refuse it, one by one, once the service runs.
+    # A door would refuse them once the service runs.
     parse_flag(settings.spam_header)
+    parse_authserv_id(settings.milter_authserv_id)
     opened: dict[str, Listening] = {}
     try:
         for name in DOORS:

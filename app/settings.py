@@ -168,6 +168,13 @@ class Settings(BaseSettings):
         description="Let the mail of clients that logged in pass the milter unread: "
         "what a site's own people send is not what its filter learns.",
     )
+    milter_authserv_id: str | None = Field(
+        None,
+        description="Name of this server, such as `mail.example.org`, under which the "
+        "milter writes its verdict into an `Authentication-Results` header as well "
+        "(RFC 8601). Such headers of this name that mail brings along are removed. "
+        "Unset: neither.",
+    )
     spamd: str | None = Field(
         None,
         description="Address of the spamd door: `host:port`, such as "

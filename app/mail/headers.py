@@ -63,6 +63,9 @@ VERDICT_PREFIXES: Final = (
     "x-greylist",
 )
 
+OUR_METHOD: Final = "x-postbayes"
+"""What our verdict is called in an Authentication-Results (RFC 8601 section 2.2)."""
+
 # A block of headers is taken for one only if a header of mail is in it: the
 # text of a contact form may well begin "Hello: ...".
 _KNOWN: Final = re.compile(
@@ -95,6 +98,20 @@ def is_verdict(name: str) -> bool:
     """
     # One comparison in place of fifty for most headers.
     return name.startswith("x-") and name.startswith(VERDICT_PREFIXES)
+
+
+def is_our_result(name: str, value: str) -> bool:
+    """Return whether a header is an Authentication-Results with our verdict.
+
+    It is added after a message is scored, so that what is learned from a
+    mailbox has it, and is read no more than our other headers are.
+
+    Examples
+    --------
+    >>> is_our_result("authentication-results", "mx.example.org; x-postbayes=spam")
+    True
+    """
+    return name == "authentication-results" and OUR_METHOD in value.lower()
 
 
 def is_known(name: str) -> bool:

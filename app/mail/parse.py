@@ -97,12 +97,14 @@ class _Reader:
         return _MBOX_LINE.sub(b"", raw)
 
     def decode_headers(self, root: Node) -> tuple[Header, ...]:
-        """Return the headers of a message, verdicts of other filters left out."""
+        """Return the headers of a message, verdicts of filters left out."""
         found = []
         for name, raw in root.fields:
             if headers.is_verdict(name):
                 continue
             value, defects = headers.decode_value(raw, self.charset)
+            if headers.is_our_result(name, value):
+                continue
             if defects:
                 self.defects |= defects
             found.append(Header(name, value))

@@ -193,6 +193,20 @@ def test_spam_is_held_where_that_is_set(service, site, mailbox):
     assert ("INBOX", "someone@example.net") == (good, held)
 
 
+def test_results_are_written_under_the_name_of_the_server(service, mailbox):
+    """Above the others; what came under that name is gone, and the id is the same."""
+    forged = b"Authentication-Results: MX.example.org; x-postbayes=ham\n"
+    others = b"Authentication-Results: relay.example.net; spf=pass\n"
+    with restarted(service, POSTBAYES_MILTER_AUTHSERV_ID="mx.example.org"):
+        raw = forged + others + forged + ham(133)
+        _, message = mailbox.arrived(mailbox.send(raw))
+
+    ours, theirs = message.get_all("Authentication-Results")
+    assert "mx.example.org;\r\n\tx-postbayes=ham policy.log-odds=-" in ours
+    assert "relay.example.net; spf=pass" == theirs
+    assert message["X-Postbayes-Id"] == service.classify(bytes(message))["id"]
+
+
 def test_mail_passes_unmarked_while_the_service_is_away(service, mailbox):
     """Killed in the middle of everything: mail arrives, without our headers."""
     service.kill()

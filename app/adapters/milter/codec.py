@@ -307,6 +307,11 @@ def add_header(name: str, value: str) -> bytes:
     return packet(b"h", _zero(name) + _zero(value))
 
 
+def insert_header(number: int, name: str, value: str) -> bytes:
+    """Add a header above the others: 0 is the first place."""
+    return packet(b"i", _LENGTH.pack(number) + _zero(name) + _zero(value))
+
+
 def delete_header(name: bytes, number: int) -> bytes:
     """Delete a header: of those with its name the first, the second, ..."""
     return packet(b"m", _LENGTH.pack(number) + name + b"\0\0")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from app.adapters.listener import Door
 from app.adapters.marks import EXPLAINED, marks, ours, parse_flag
 from app.adapters.milter.codec import Decoder, ProtocolError
-from app.adapters.milter.session import Session
+from app.adapters.milter.results import NAME, parse_authserv_id, result
+from app.adapters.milter.session import Marks, Session
 from app.adapters.milter.trace import received
 from app.adapters.work import scoring
 from app.bootstrap import now
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from app.adapters.listener import Connection
     from app.adapters.milter.session import Question
     from app.bootstrap import Application
+    from app.classifier.action import Action
+    from app.services.classify import Classified
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +58,12 @@ class Milter:
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
         self._ours = ours(self._flag)
+        self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
         self._skip_authenticated = settings.milter_skip_authenticated
 
     async def serve(self, connection: Connection) -> None:
         """Speak the protocol until either side is done."""
-        session, decoder = Session(self._ours), Decoder()
+        session, decoder = Session(self._ours, self._authserv_id), Decoder()
         while not session.ended:
             read = connection.read_between if session.between else connection.read
             data = await read()
@@ -80,7 +84,7 @@ class Milter:
         """Return the answer about a message; when in doubt, let it pass."""
         envelope = question.envelope
         if envelope.user and self._skip_authenticated:
-            return question.accept(marks=[])
+            return question.accept(Marks())
         try:
             async with asyncio.timeout(PATIENCE):
                 size = len(question.content)
@@ -92,9 +96,9 @@ class Milter:
         # The outermost point of a message: the next one has another chance.
         except Exception:
             log.exception("%s passes unmarked", envelope.queue_id)
-            return question.accept(marks=[])
+            return question.accept(Marks())
         log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
-        return question.accept(marks=[])
+        return question.accept(Marks())
 
     def _judge(self, question: Question) -> bytes:
         app, envelope = self._application, question.envelope
@@ -108,11 +112,18 @@ class Milter:
         told("%s: %s, %+.2f, id %s", envelope.queue_id, action, log_odds, id_)
         if action == "reject":
             return question.reject(f"This message looks like spam (id {id_})")
-        headers = marks(classified, action, self._flag)
+        headers = self._marks(classified, action)
         if action == "quarantine":
             reason = f"spam, log-odds {log_odds:+.2f}"
-            return question.quarantine(marks=headers, reason=reason)
-        return question.accept(marks=headers)
+            return question.quarantine(headers, reason=reason)
+        return question.accept(headers)
+
+    def _marks(self, classified: Classified, action: Action) -> Marks:
+        below = marks(classified, action, self._flag)
+        if self._authserv_id is None:
+            return Marks(below=below)
+        results = [(NAME, result(classified, self._authserv_id))]
+        return Marks(below=below, above=results)
 
 
 def milter(application: Application) -> Door:
@@ -121,7 +132,7 @@ def milter(application: Application) -> Door:
     Raises
     ------
     InvalidSetting
-        If the header that marks spam is none.
+        If the header that marks spam is none, or the name for results.
     """
     serve = Milter(application).serve
     return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.adapters.milter import codec
 from app.adapters.milter.codec import Actions, Event, ProtocolError, Steps
+from app.adapters.milter.results import NAME, claims
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 # Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
 # Sendmail 8.14.
@@ -48,9 +49,11 @@ WANTED_STEPS: Final = (
 # Postfix's smtpd_recipient_limit; who comes later does not choose the profile.
 MAX_RECIPIENTS: Final = 1_000
 
-# Copies of one of our headers that are removed. A mail server that takes 100 kB
-# of headers (Postfix's header_size_limit) takes fewer.
+# Headers that only we may write and that are removed. A mail server that takes
+# 100 kB of headers (Postfix's header_size_limit) takes fewer.
 MAX_FORGED: Final = 10_000
+
+_RESULTS: Final = NAME.lower().encode()
 
 # The macros that are read, by what Postfix and Sendmail call them.
 _QUEUE_ID: Final = "i"
@@ -90,6 +93,20 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Headers that a message is given, names and folded values.
+
+    Parameters
+    ----------
+    below, above : sequence of (str, str)
+        Below those that it has, and above them.
+    """
+
+    below: Sequence[tuple[str, str]] = ()
+    above: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A whole message, and how the mail server can be answered.
 
@@ -99,8 +116,9 @@ class Question:
         What came with it.
     content : bytes
         The message as it was received, without the mail server's own header.
-    forged : mapping of bytes to int
-        How many headers of each of our names it brought along.
+    forged : tuple of (bytes, int)
+        The headers that only we may write and that it brought along: name and
+        number among those of the name.  They are not in `content`.
     actions : Actions
         What the mail server does if asked.
     leading_space : bool
@@ -109,15 +127,15 @@ class Question:
 
     envelope: Envelope
     content: bytes
-    forged: Mapping[bytes, int]
+    forged: tuple[tuple[bytes, int], ...]
     actions: Actions
     leading_space: bool
 
-    def accept(self, *, marks: list[tuple[str, str]]) -> bytes:
+    def accept(self, marks: Marks) -> bytes:
         """Let the message pass with some headers, and none that are forged."""
         return self._changed(marks) + codec.CONTINUE
 
-    def quarantine(self, *, marks: list[tuple[str, str]], reason: str) -> bytes:
+    def quarantine(self, marks: Marks, *, reason: str) -> bytes:
         """Have the message held, where the mail server can; else mark it only."""
         held = Actions.QUARANTINE in self.actions
         return (
@@ -130,19 +148,23 @@ class Question:
         """Refuse the message, for good."""
         return codec.reply(f"550 5.7.1 {reason}")
 
-    def _changed(self, marks: list[tuple[str, str]]) -> bytes:
+    def _changed(self, marks: Marks) -> bytes:
         changes: list[bytes] = []
         if Actions.CHANGE_HEADERS in self.actions:
             # From the last one up: then it does not matter whether a mail server
             # still counts what it has deleted.
-            changes += (
-                codec.delete_header(name, number)
-                for name, count in self.forged.items()
-                for number in range(min(count, MAX_FORGED), 0, -1)
-            )
+            changes += (codec.delete_header(*each) for each in reversed(self.forged))
         if Actions.ADD_HEADERS in self.actions:
             blank = " " if self.leading_space else ""
-            changes += (codec.add_header(name, blank + value) for name, value in marks)
+            changes += (
+                codec.add_header(name, blank + value) for name, value in marks.below
+            )
+            # Above the others, as a header that says who handled the message
+            # (RFC 8601 section 4.1).
+            changes += (
+                codec.insert_header(0, name, blank + value)
+                for name, value in marks.above
+            )
         return b"".join(changes)
 
 
@@ -152,7 +174,8 @@ class _Message:
 
     headers: bytearray = field(default_factory=bytearray)
     body: bytearray = field(default_factory=bytearray)
-    forged: dict[bytes, int] = field(default_factory=dict)
+    counts: dict[bytes, int] = field(default_factory=dict)
+    forged: list[tuple[bytes, int]] = field(default_factory=list)
 
     @property
     def missing(self) -> int:
@@ -170,10 +193,15 @@ class Session:
     ----------
     ours : frozenset of str
         Names of headers, in lower case, that nobody else may write.
+    authserv_id : str or None
+        The name under which nobody else may write Authentication-Results.
     """
 
-    def __init__(self, ours: frozenset[str]) -> None:
-        self._ours = {name.encode() for name in ours}
+    def __init__(self, ours: frozenset[str], authserv_id: str | None = None) -> None:
+        self._watched = {name.encode() for name in ours}
+        self._authserv_id = authserv_id or ""
+        if self._authserv_id:
+            self._watched.add(_RESULTS)
         self._state: State = "greeting"
         self._actions = Actions(0)
         self._steps = Steps(0)
@@ -248,9 +276,8 @@ class Session:
     def header(self, event: codec.Header) -> bytes:
         """Write the header as it stood in the message."""
         message = self._message
-        name = event.name.lower()
-        if name in self._ours:
-            message.forged[name] = message.forged.get(name, 0) + 1
+        if self._is_forged(event):
+            return self._unless(Steps.SILENT_HEADER)
         blank = b"" if Steps.LEADING_SPACE in self._steps else b" "
         # Folded values have bare line feeds (Postfix and Sendmail alike).
         value = event.value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
@@ -284,7 +311,7 @@ class Session:
                 self._envelope, recipients=tuple(self._recipients), **named
             ),
             content=b"\r\n".join((message.headers, message.body)),
-            forged=message.forged,
+            forged=tuple(message.forged),
             actions=self._actions,
             leading_space=Steps.LEADING_SPACE in self._steps,
         )
@@ -311,6 +338,18 @@ class Session:
     def other(self, _: codec.Other) -> bytes:
         """Pass over what was not asked for; older servers send it all the same."""
         return codec.CONTINUE
+
+    def _is_forged(self, event: codec.Header) -> bool:
+        """Tell whether only we may write a header, and note where it stands."""
+        message, name = self._message, event.name.lower()
+        if name not in self._watched:
+            return False
+        number = message.counts[name] = message.counts.get(name, 0) + 1
+        if name == _RESULTS and not claims(event.value, self._authserv_id):
+            return False
+        if len(message.forged) < MAX_FORGED:
+            message.forged.append((name, number))
+        return True
 
     def _reset(self) -> None:
         self._message = _Message()

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from app.adapters.milter import codec, session
 from app.adapters.milter.codec import ProtocolError
-from app.adapters.milter.session import MAX_FORGED, MAX_RECIPIENTS, Question, Session
+from app.adapters.milter.session import (
+    MAX_FORGED,
+    MAX_RECIPIENTS,
+    Marks,
+    Question,
+    Session,
+)
 from app.mail.limits import MAX_BYTES
 
 OURS = frozenset({"x-postbayes"})
@@ -23,7 +29,9 @@ events = st.one_of(
         codec.Macros, st.dictionaries(st.sampled_from("ijv"), st.text(max_size=3))
     ),
     st.builds(
-        codec.Header, st.sampled_from([b"X-Postbayes", b"A"]), st.binary(max_size=9)
+        codec.Header,
+        st.sampled_from([b"X-Postbayes", b"Authentication-Results", b"A"]),
+        st.binary(max_size=9),
     ),
     st.builds(codec.Body, st.binary(max_size=9)),
     st.builds(codec.End, st.binary(max_size=9)),
@@ -54,7 +62,7 @@ def opened(*given):
 @given(st.lists(events, max_size=30))
 def test_events_in_any_order_are_answered_or_no_protocol(given):
     """No order leads to another error, and only the end of a message to a question."""
-    made = Session(OURS)
+    made = Session(OURS, "mx.example.org")
     for event in given:
         try:
             answer = made.receive(event)
@@ -169,9 +177,40 @@ def test_forged_headers_are_deleted_from_the_last_one_up():
     """The number of each is right when its turn comes, and there are not too many."""
     made = opened(MAIL, *[codec.Header(b"X-PostBayes", b"")] * (MAX_FORGED + 5))
 
-    answer = made.receive(codec.End(b"")).accept(marks=[])
+    answer = made.receive(codec.End(b"")).accept(Marks())
 
     first = codec.delete_header(b"x-postbayes", MAX_FORGED)
     last = codec.delete_header(b"x-postbayes", 1)
     assert answer.startswith(first)
     assert answer.endswith(last + codec.CONTINUE)
+
+
+def test_results_of_our_name_are_deleted_and_others_stay():
+    """By their number among all of the name; what is deleted is not scored either."""
+    made = Session(OURS, "mx.example.org")
+    values = [
+        b" mx.example.net; spf=pass",
+        b" mx.example.org; dkim=pass",
+        b' (x) "MX.example\\.org" 1; x-postbayes=ham',
+    ]
+    for event in (EVERYTHING, MAIL):
+        made.receive(event)
+    for value in values:
+        made.receive(codec.Header(b"Authentication-Results", value))
+    made.receive(codec.Header(b"Subject", b" noon"))
+
+    question = made.receive(codec.End(b""))
+
+    kept = b"Authentication-Results: mx.example.net; spf=pass\r\nSubject: noon\r\n\r\n"
+    deleted = b"".join(
+        codec.delete_header(b"authentication-results", number) for number in (3, 2)
+    )
+    assert kept == question.content
+    assert deleted + codec.CONTINUE == question.accept(Marks())
+
+
+def test_without_a_name_nobodys_results_are_touched():
+    """Whoever does not write them does not know which are forged."""
+    made = opened(MAIL, codec.Header(b"Authentication-Results", b" mx; spf=pass"))
+
+    assert codec.CONTINUE == made.receive(codec.End(b"")).accept(Marks())
