@@ -20,16 +20,22 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres_url():
-    """URL of a PostgreSQL that is there for this session only."""
+def postgres_binaries():
+    """Folder of the binaries of PostgreSQL; without them the test is skipped."""
     folder = postgres.binaries()
     if folder is None:
         reason = "PostgreSQL is not installed (apt install postgresql): not tested"
         if os.environ.get(postgres.REQUIRE) == "1":
             pytest.fail(f"{reason}, but {postgres.REQUIRE}=1")
         pytest.skip(reason)
-    with postgres.cluster(folder) as url:
-        yield url
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_binaries):
+    """URL of a PostgreSQL that is there for this session only."""
+    with postgres.cluster(postgres_binaries) as cluster:
+        yield cluster.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -37,47 +38,90 @@ def binaries() -> Path | None:
     return Path(found).resolve().parent if found else None
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """Start a cluster with the binaries in `folder`, and give its URL."""
-    # Not pytest's temporary folder: other users may not enter it, and the path
-    # of a Unix socket has at most 107 bytes.
-    home = Path(tempfile.mkdtemp(prefix="postbayes-pg-"))
-    account = _account()
-    if account:
-        os.chown(home, account["user"], account["group"])
-    data = home / "data"
+class Cluster:
+    """A PostgreSQL of its own, which can be stopped, started and frozen.
 
-    def run(program: str, *arguments: str) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Where the binaries are.
+    home : Path
+        Where its data and its socket are.
+    """
+
+    def __init__(self, folder, home):
+        self.url = f"postgresql://postbayes@/postgres?host={quote(str(home))}"
+        self._folder = folder
+        self._home = home
+        self._data = home / "data"
+        self._account = _account()
+        if self._account:
+            os.chown(home, self._account["user"], self._account["group"])
+        self._run(
+            "initdb",
+            *("--pgdata", str(self._data), "--username", "postbayes"),
+            *("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"),
+        )
+
+    def start(self):
+        """Start the server, and wait until it answers."""
+        settings = (
+            "-c listen_addresses= -c fsync=off -c full_page_writes=off "
+            f"-c unix_socket_directories={self._home} -c max_connections=200 "
+            "-c timezone=Asia/Kolkata"
+        )
+        self._run(
+            *("pg_ctl", "start", "--wait", "--pgdata", str(self._data)),
+            *("--options", settings),
+        )
+
+    def stop(self):
+        """End the server at once, as a crash of it would."""
+        self._run("pg_ctl", "stop", "--mode", "immediate", "--pgdata", str(self._data))
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop every process of the server, which keeps its connections."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        os.kill(first, signal.SIGSTOP)
+        # Read after it was stopped: it forks no further one.
+        processes = [first, *_children(first)]
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+
+    def _run(self, program: str, *arguments: str) -> None:
         # Standard output is not kept: the server would hold the pipe open.
-        with (home / "log").open("a") as log:
+        with (self._home / "log").open("a") as log:
             subprocess.run(
-                [folder / program, *arguments],
+                [self._folder / program, *arguments],
                 check=True,
-                cwd=home,
+                cwd=self._home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
-                **account,
+                **self._account,
             )
 
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Start a cluster with the binaries in `folder`, and remove it at the end."""
+    # Not pytest's temporary folder: other users may not enter it, and the path
+    # of a Unix socket has at most 107 bytes.
+    home = Path(tempfile.mkdtemp(prefix="postbayes-pg-"))
     try:
-        run(
-            "initdb",
-            *("--pgdata", str(data), "--username", "postbayes", "--auth", "trust"),
-            *("--encoding", "UTF8", "--no-locale", "--no-sync"),
-        )
-        settings = (
-            "-c listen_addresses= -c fsync=off -c full_page_writes=off "
-            f"-c unix_socket_directories={home} -c max_connections=200 "
-            "-c timezone=Asia/Kolkata"
-        )
-        run("pg_ctl", "start", "--wait", "--pgdata", str(data), "--options", settings)
+        made = Cluster(folder, home)
+        made.start()
         try:
-            yield f"postgresql://postbayes@/postgres?host={quote(str(home))}"
+            yield made
         finally:
-            run("pg_ctl", "stop", "--mode", "immediate", "--pgdata", str(data))
+            made.stop()
     finally:
         shutil.rmtree(home)
 
@@ -91,6 +135,12 @@ def schema(url: str, name: str) -> Iterator[str]:
             yield f"{url}&options={quote(f'-csearch_path={name}')}"
         finally:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+def _children(process: int) -> list[int]:
+    """Return the processes that one has started and that still run."""
+    lines = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(child) for child in lines.split()]
 
 
 def _account() -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Keeper:
     ) -> None:
         self._upkeep = upkeep
         self._idle = idle
+        self._away = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -72,9 +73,17 @@ class Keeper:
 
     def _step(self) -> bool:
         try:
-            return self._upkeep()
+            more = self._upkeep()
         except DatabaseUnavailable as error:
-            log.warning("upkeep waits for the database: %s", error)
+            # Once: two lines a second would bury what else is logged that night.
+            if str(error) != self._away:
+                log.warning("upkeep waits for the database: %s", error)
+            self._away = str(error)
+            return False
         except Exception:  # the thread's outermost loop: it must go on
             log.exception("upkeep failed; scoring and feedback go on")
-        return False
+            return False
+        if self._away:
+            log.info("the database is back")
+            self._away = ""
+        return more

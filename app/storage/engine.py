@@ -8,6 +8,7 @@ driver raises into the errors of `app.errors`, and roll back.
 from __future__ import annotations
 
 import math
+import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -254,10 +255,11 @@ class _Transaction:
 
     committing: bool = False
 
-    @property
-    def stored(self) -> str:
-        """What is to be said of it if it fails now."""
-        return _PERHAPS_STORED if self.committing else _NOTHING_STORED
+    def stored(self, error: object) -> str:
+        """Return what is to be said of it if it fails now, with that error."""
+        # Of what did not fit not even the log has the end, so none of it counts.
+        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        return _PERHAPS_STORED if self.committing and not full else _NOTHING_STORED
 
 
 @contextmanager
@@ -280,10 +282,11 @@ def _translated(
     except (ProgrammingError, DataError):
         raise
     except DBAPIError as error:
-        msg = f"The database is away: {_first_line(error.orig)}. {state.stored}"
+        stored = state.stored(error.orig)
+        msg = f"The database is away: {_first_line(error.orig)}. {stored}"
         raise DatabaseUnavailable(msg) from error
     except raw as error:
-        msg = f"The database is away: {_first_line(error)}. {state.stored}"
+        msg = f"The database is away: {_first_line(error)}. {state.stored(error)}"
         raise DatabaseUnavailable(msg) from error
     except PoolTimeoutError as error:
         msg = f"All connections to the database are in use. {_NOTHING_STORED}"

@@ -32,6 +32,32 @@ def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
     assert ([True] * 3, True, False) == (again, alive, keeper.alive)
 
 
+def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, caplog):
+    """A night without it does not fill the log."""
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    caplog.set_level("INFO", logger="app.services.keeper")
+    back = threading.Event()
+    tries = iter(["is full", "is full", "is full", "is gone", "is gone", None])
+
+    def away():
+        error = next(tries, None)
+        if error is None:
+            back.set()
+            return False
+        raise DatabaseUnavailable(error)
+
+    keeper = Keeper(away)
+    keeper.start()
+    back.wait(PATIENCE)
+    keeper.stop()
+
+    assert [
+        "upkeep waits for the database: is full",
+        "upkeep waits for the database: is gone",
+        "the database is back",
+    ] == caplog.messages
+
+
 def test_what_is_left_is_done_while_nobody_teaches(monkeypatch):
     """A step that has more to do is followed by the next without an interval."""
     monkeypatch.setattr(module, "INTERVAL", 3600)

@@ -1,0 +1,120 @@
+"""A PostgreSQL that ends, hangs and comes back: scoring goes on, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.adapters.http.app import create_app
+from app.bootstrap import Application
+from app.settings import Settings
+from app.storage.patient import PatientConnection
+from tests import postgres
+from tests.end_to_end.conftest import Service
+from tests.messages import ham, spam
+
+RAW = {"content-type": "message/rfc822"}
+
+
+@pytest.fixture
+def cluster(postgres_binaries):
+    """A PostgreSQL that nobody else uses."""
+    with postgres.cluster(postgres_binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def service(cluster, tmp_path):
+    """A service on that PostgreSQL, started."""
+    service = Service(cluster.url, tmp_path)
+    service.start()
+    yield service
+    service.client.close()
+    service.kill()
+
+
+def message(number):
+    """Return a message and what it is."""
+    return (spam(number), "spam") if number % 2 else (ham(number), "ham")
+
+
+def post(client, number):
+    """Ask a service to learn a message, and return its answer as it comes."""
+    raw, label = message(number)
+    return client.post("/feedback", params={"label": label}, content=raw, headers=RAW)
+
+
+def test_a_database_that_ends_and_comes_back_has_lost_nothing(cluster, service):
+    """Under load: 503 while it is away, no restart after it, no message half there."""
+    acknowledged = {}
+    refused = []
+    over = threading.Event()
+
+    def wait_for(many, more):
+        target = len(many) + more
+        while len(many) < target:
+            assert any(thread.is_alive() for thread in threads)
+            time.sleep(0.01)
+
+    def teach(first):
+        for number in range(first, first + 10_000):
+            if over.is_set():
+                return
+            answer = post(service.client, number)
+            if answer.is_success:
+                acknowledged[number] = answer.json()["revision"]
+            else:
+                refused.append(answer)
+
+    threads = [threading.Thread(target=teach, args=(10_000 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        wait_for(acknowledged, 50)
+        cluster.stop()
+        wait_for(refused, 20)
+        away = [service.classify(spam(3))["decision"]]
+        away.append(service.client.get("/healthz").status_code)
+        away.append(service.client.get("/readyz").status_code)
+        cluster.start()
+    wait_for(acknowledged, 50)
+    over.set()
+    for thread in threads:
+        thread.join()
+    ready = service.client.get("/readyz").status_code
+    kept = {post(service.client, n).json()["outcome"] for n in acknowledged}
+    code, audit = service.audit()
+    rows = audit["profiles"]["default"]["ledger_rows"]
+
+    assert ["spam", 200, 503] == away
+    assert {(503, "5")} == {(a.status_code, a.headers["retry-after"]) for a in refused}
+    assert (200, {"unchanged"}) == (ready, kept)
+    assert len(acknowledged) == len(set(acknowledged.values()))
+    assert (0, 0) == (code, audit["difference"])
+    assert len(acknowledged) <= rows <= len(acknowledged) + len(refused)
+
+
+def test_a_database_that_hangs_is_given_up_and_taken_up_again(cluster, monkeypatch):
+    """It keeps its connections and says nothing: 503, and mail is scored meanwhile."""
+    monkeypatch.setattr(PatientConnection, "silence", 0.5)
+    settings = Settings(_env_file=None, database_url=cluster.url, busy_timeout=0.5)
+    with TestClient(create_app(Application(settings))) as client:
+        learned = [n for n in range(20) if post(client, n).is_success]
+        with cluster.frozen():
+            refused = [post(client, n) for n in (100, 101)]
+            by_id = client.post("/feedback", json={"id": "0" * 32, "label": "spam"})
+            scored = client.post("/classify", content=spam(3), headers=RAW).json()
+            ready = client.get("/readyz").status_code
+        after = post(client, 100)
+        kept = {post(client, n).json()["outcome"] for n in learned}
+
+    assert [(503, "5")] * 2 == [
+        (answer.status_code, answer.headers["retry-after"]) for answer in refused
+    ]
+    assert (503, 503) == (by_id.status_code, ready)
+    assert ("spam", 20) == (scored["decision"], scored["revision"])
+    assert (200, {"unchanged"}) == (after.status_code, kept)
+    assert 20 == len(learned)

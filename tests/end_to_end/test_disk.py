@@ -1,0 +1,157 @@
+"""A disk that is full, read-only or broken: nothing is lost, and scoring goes on."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from tests.end_to_end.conftest import Service
+from tests.end_to_end.disk import mounted
+from tests.messages import ham, spam
+
+ATTEMPTS = 500
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of a few megabytes, for the database alone."""
+    with mounted(tmp_path / "disk") as disk:
+        yield disk
+
+
+@pytest.fixture
+def started():
+    """Services that were started; whatever runs at the end is killed."""
+    services = []
+    yield services
+    for service in services:
+        service.client.close()
+        if service.process.poll() is None:
+            service.kill()
+
+
+def serving(folder, home, started):
+    """Start a service whose database is in a folder of its own."""
+    service = Service(f"sqlite:///{folder}/postbayes.db", home)
+    service.start()
+    started.append(service)
+    return service
+
+
+def post(service, number):
+    """Ask a service to learn a message, and return its answer as it comes."""
+    return service.client.post(
+        "/feedback",
+        params={"label": "spam" if number % 2 else "ham"},
+        content=spam(number) if number % 2 else ham(number),
+        headers={"content-type": "message/rfc822"},
+    )
+
+
+def teach_until_refused(service, first):
+    """Teach until it fails; return the numbers that were learned, and the refusal."""
+    learned = []
+    for number in range(first, first + ATTEMPTS):
+        answer = post(service, number)
+        if not answer.is_success:
+            return learned, answer
+        learned.append(number)
+    pytest.fail(f"{ATTEMPTS} messages were learned without an error")
+
+
+def outcomes(service, numbers):
+    """Return what teaching the same messages again does."""
+    return {post(service, number).json()["outcome"] for number in numbers}
+
+
+def test_a_full_disk_loses_nothing_and_is_forgotten_when_there_is_room(
+    disk, tmp_path, started
+):
+    """503 and when to try again; mail is scored; with room the next one is learned."""
+    service = serving(disk.path, tmp_path, started)
+    learned = [n for n in range(20) if post(service, n).is_success]
+    disk.fill()
+    more, refusal = teach_until_refused(service, 100)
+    scored = service.classify(spam(3))["decision"]
+    again = post(service, 900)
+    disk.make_room()
+    after = post(service, 901)
+    learned += [*more, 901]
+    kept = outcomes(service, learned)
+    service.stop()
+    code, audit = service.audit()
+
+    assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
+    assert "disk is full. Nothing of this was stored" in refusal.json()["detail"]
+    assert ("spam", 503) == (scored, again.status_code)
+    assert (200, "learned") == (after.status_code, after.json()["outcome"])
+    assert {"unchanged"} == kept
+    assert (0, 0) == (code, audit["difference"])
+    assert len(learned) == audit["profiles"]["default"]["ledger_rows"]
+
+
+def test_a_service_starts_on_a_full_disk_and_scores(disk, tmp_path, started):
+    """A restart in the middle of it: it answers from what it had learned."""
+    service = serving(disk.path, tmp_path, started)
+    learned = [n for n in range(20) if post(service, n).is_success]
+    disk.fill()
+    service.kill()
+    service.start()
+    scored = service.classify(spam(3))
+    _, refusal = teach_until_refused(service, 100)
+    disk.make_room()
+
+    assert 20 == len(learned)
+    assert ("spam", 20) == (scored["decision"], scored["revision"])
+    assert 503 == refusal.status_code
+    assert {"unchanged"} == outcomes(service, learned)
+
+
+def test_a_disk_that_fails_while_it_is_written_loses_nothing(tmp_path, started):
+    """Not full but broken: every write fails from some byte of a file on."""
+    folder = tmp_path / "database"
+    service = serving(folder, tmp_path, started)
+    learned = [n for n in range(10) if post(service, n).is_success]
+    size = (folder / "postbayes.db-wal").stat().st_size
+    # The kernel refuses to let any file of the process grow beyond this.
+    before = resource.prlimit(
+        service.process.pid,
+        resource.RLIMIT_FSIZE,
+        (size + 20_000, resource.RLIM_INFINITY),
+    )
+    more, refusal = teach_until_refused(service, 100)
+    scored = service.classify(spam(3))["decision"]
+    resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
+    after = post(service, 901)
+    kept = outcomes(service, [*learned, *more, 901])
+    service.kill()
+    code, audit = service.audit()
+
+    assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
+    assert "disk I/O error" in refusal.json()["detail"]
+    assert "spam" == scored
+    assert (200, {"unchanged"}) == (after.status_code, kept)
+    assert (0, 0) == (code, audit["difference"])
+
+
+def test_a_read_only_disk_is_scored_from(disk, tmp_path, started):
+    """What a service reads at its start answers; the next start learns again."""
+    service = serving(disk.path, tmp_path, started)
+    learned = [n for n in range(20) if post(service, n).is_success]
+    service.kill()
+    disk.remount("ro")
+    service.start()
+    refusal = post(service, 100)
+    scored = service.classify(spam(3))
+    service.kill()
+    disk.remount("rw")
+    service.start()
+    after = post(service, 100)
+    kept = outcomes(service, learned)
+
+    assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
+    assert "Nothing of this was stored" in refusal.json()["detail"]
+    assert ("spam", 20) == (scored["decision"], scored["revision"])
+    assert (200, "learned") == (after.status_code, after.json()["outcome"])
+    assert {"unchanged"} == kept
