@@ -23,6 +23,12 @@ log = logging.getLogger(__name__)
 # Unit: seconds.
 LOOK_AGAIN: Final = 300.0
 
+# A server need not tell of what happened between the look and IDLE: Dovecot 2.3
+# never told of a message that came right before it, and missed 4 of 300 that came
+# within 6 ms of it; all showed at the next look. People move several messages in
+# a row, so after a change the next look comes soon. Unit: seconds.
+LOOK_SOON: Final = 5.0
+
 # Where the server does not know IDLE. Unit: seconds.
 POLL: Final = 60.0
 
@@ -89,12 +95,15 @@ class Follower:
         while True:
             try:
                 with self.connect() as account:
+                    seen: list[Folder] = []
                     while True:
                         yield self.look(account, memory)
                         pause, opened = FIRST_PAUSE, True
-                        if not self._settled(account, memory):
+                        folders = self._settled(account, memory)
+                        if not folders:
                             continue
-                        account.wait(LOOK_AGAIN)
+                        account.wait(LOOK_AGAIN if folders == seen else LOOK_SOON)
+                        seen = folders
                         if not account.idles:
                             time.sleep(POLL)
             except (Unavailable, InvalidInput) as error:
@@ -106,19 +115,20 @@ class Follower:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _settled(self, account: Account, memory: Memory) -> bool:
-        """Tell whether nothing has happened since the look; open the last folder.
+    def _settled(self, account: Account, memory: Memory) -> list[Folder]:
+        """Open the folders; return them, or none if something happened meanwhile.
 
-        It is opened before and after the others, so that what moves between
+        The last one is opened before and after the others, so that what moves between
         them meanwhile shows in one of the numbers.
         """
         last = self.folders[-1][1]
         before = account.open(last)
         folders = [account.open(name) for _, name in self.folders]
-        return before == folders[-1] and all(
+        settled = before == folders[-1] and all(
             memory.first_unread(folder.name, folder.validity) == folder.next_uid
             for folder in folders
         )
+        return folders if settled else []
 
     def _begin(
         self, account: Account, memory: Memory, place: Place, folder: Folder

@@ -128,6 +128,24 @@ def test_what_is_moved_between_look_and_wait_is_seen(account, follower, taught, 
     assert [(b"first", "spam")] == taught
 
 
+def test_after_a_change_the_next_look_comes_soon(account, follower, taught):
+    """What the server does not tell of, right before IDLE, is not left for minutes."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            account.put("Junk", b"new")
+
+    account.wait = wait
+
+    list(islice(follower.follow(), 6))
+
+    soon, again = module.LOOK_SOON, module.LOOK_AGAIN
+    assert [soon, again, again, soon, again] == waits
+    assert [(b"new", "spam")] == taught
+
+
 def test_what_lay_in_junk_is_ham_once_it_is_moved(account, follower, taught):
     """The first look teaches nothing, and remembers what is there."""
     account.then = [lambda: account.move(b"old", "Junk", "INBOX")]
