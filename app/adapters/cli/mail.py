@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -18,19 +19,32 @@ from app.adapters.schemas.feedback import FeedbackOut
 from app.adapters.schemas.source import check_source
 from app.bootstrap import Application
 from app.errors import (
+    Conflict,
     DatabaseUnavailable,
+    EmptyMessage,
     InvalidInput,
+    MessageTooLarge,
+    NotFound,
+    PostbayesError,
     UnknownMessage,
     UnreadableSource,
 )
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
 DIGEST_BYTES: Final = 16
+
+_REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
+    400: EmptyMessage,
+    404: NotFound,
+    409: Conflict,
+    413: MessageTooLarge,
+}
+"""What a service says by its status; of a raw message 400 is that it is empty."""
 
 Out = TypeVar("Out", ClassifyOut, FeedbackOut)
 
@@ -243,7 +257,7 @@ def ask(
         detail = f"the service at {url} answered {answer.status_code}"
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
-    raise InvalidInput(detail)
+    raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
 
 
 def _document(kind: type[Out], url: str, answer: bytes) -> Out:

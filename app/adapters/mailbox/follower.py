@@ -7,7 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.errors import InvalidInput, Unavailable
+from app.errors import (
+    Conflict,
+    EmptyMessage,
+    InvalidInput,
+    MessageTooLarge,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +41,10 @@ POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
+
+# One message's own fault, such as that it was learned too long ago to be moved.
+# Asked again and again, it would keep all that come after it waiting.
+_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge)
 
 
 class Store(Protocol):
@@ -153,8 +163,7 @@ class Follower:
             word = memory.says(place, headers)
             if word is not None:
                 raw = account.message(uid)
-                if raw is not None:
-                    self.teach(raw, word)
+                if raw is not None and self._taught(raw, word):
                     memory.taught(headers, word)
                     yield word
             unread = max(unread, uid + 1)
@@ -163,3 +172,12 @@ class Follower:
             self.store.keep(memory)
         memory.mark_read(folder.name, folder.validity, unread)
         self.store.keep(memory)
+
+    def _taught(self, raw: bytes, word: Word) -> bool:
+        """Teach a message; pass over one that never will be taken."""
+        try:
+            self.teach(raw, word)
+        except _REFUSED as error:
+            log.warning("a message is passed over: %s", error)
+            return False
+        return True

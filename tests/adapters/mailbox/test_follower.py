@@ -11,7 +11,14 @@ from app.adapters.mailbox import follower as module
 from app.adapters.mailbox.account import Folder
 from app.adapters.mailbox.file import File
 from app.adapters.mailbox.follower import Follower
-from app.errors import DatabaseUnavailable, InvalidSetting, MailboxUnavailable
+from app.errors import (
+    DatabaseUnavailable,
+    EmptyMessage,
+    Expired,
+    InvalidSetting,
+    MailboxUnavailable,
+    MessageTooLarge,
+)
 
 
 class Account:
@@ -198,6 +205,69 @@ def test_what_could_not_be_taught_is_taught_later(account, follower, taught, cap
 
     assert [(b"one", "spam"), (b"two", "spam")] == taught
     assert "the service is away; trying again in 2 s" in caplog.text
+
+
+@pytest.mark.parametrize("refusal", [Expired, EmptyMessage, MessageTooLarge])
+def test_a_message_that_never_is_taken_keeps_no_other_waiting(
+    account, follower, taught, caplog, refusal
+):
+    """It is passed over for good, and the log says why."""
+    list(islice(follower.follow(), 1))
+    for headers in (b"late", b"new"):
+        account.put("Junk", headers)
+    real = follower.teach
+
+    def teach(raw, word):
+        if raw.startswith(b"late"):
+            msg = "it was learned too long ago"
+            raise refusal(msg)
+        real(raw, word)
+
+    object.__setattr__(follower, "teach", teach)
+
+    assert [1, 0] == list(islice(follower.follow(), 2))
+    assert [(b"new", "spam")] == taught
+    assert 1 == caplog.text.count("passed over: it was learned too long ago")
+
+
+def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):
+    """Once it has been there, it may come back; what it has then is learned."""
+    list(islice(follower.follow(), 1))
+    real = account.open
+
+    def gone(name):
+        account.open = real
+        account.put("Junk", b"new")
+        msg = f"the mailbox has no folder {name!r}"
+        raise InvalidSetting(msg)
+
+    def rename():
+        account.open = gone
+
+    account.then = [rename]
+
+    assert [0, 1] == list(islice(follower.follow(), 2))
+    assert [(b"new", "spam")] == taught
+    assert "has no folder 'Junk'; trying again in 1 s" in caplog.text
+
+
+def test_a_folder_that_is_numbered_anew_is_read_from_its_beginning(
+    account, follower, taught
+):
+    """What lies in Junk then says nothing; what comes afterwards does."""
+    account.put("Junk", b"known")
+    list(islice(follower.follow(), 1))
+    account.validity = 2
+    account.folders["Junk"] = {n: b"restored %d" % n for n in range(1, 4)}
+    account.uid = 4
+
+    account.then = [
+        lambda: account.put("Junk", b"new"),
+        lambda: account.move(b"restored 2", "Junk", "INBOX"),
+    ]
+
+    assert [0, 1, 1] == list(islice(follower.follow(), 3))
+    assert [(b"new", "spam"), (b"restored 2", "ham")] == taught
 
 
 def test_a_server_that_hangs_up_is_asked_again(account, follower, taught, monkeypatch):
