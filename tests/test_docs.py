@@ -330,7 +330,7 @@ def scripts(service):
             path.write_text(code)
             path.chmod(0o755)
 
-    def run(name, *arguments, stdin, away=False, **variables):
+    def run(name, *arguments, stdin, away=False):
         """Run a script, and return its exit code and what it printed."""
         port = 1 if away else service.port
         done = subprocess.run(
@@ -338,8 +338,8 @@ def scripts(service):
             input=stdin,
             env={
                 **service.environment,
+                "HOME": str(service.folder),
                 "POSTBAYES_URL": f"http://127.0.0.1:{port}",
-                **variables,
             },
             capture_output=True,
             check=False,
@@ -375,6 +375,39 @@ def test_postbayes_teach_returns_at_once_and_teaches(service, scripts):
     wait_for_rows(service, 11)
     assert (0, b"") == scripts("postbayes-teach", "ham", long, stdin=ham(61))
     assert [("ham", long[:64]), ("ham", "a b&c")] == wait_for_rows(service, 12)
+    assert ["lock"] == left(service)
+
+
+def test_postbayes_teach_keeps_the_order_while_the_service_is_away(service, scripts):
+    """Whatever was said last of a message is what stays learned."""
+    service.stop()
+    for n in range(4):
+        for label in ("spam", "ham", "spam", "ham"):
+            assert (0, b"") == scripts("postbayes-teach", label, "ann", stdin=ham(70 + n))
+
+    service.start()
+
+    assert [("ham", "ann"), ("spam", "ann")] == wait_for_rows(service, 26)
+    messages = service.client.get("/profiles/default").json()["messages"]
+    assert {"ham": 9, "spam": 5} == messages
+    assert ["lock"] == left(service)
+
+
+def test_postbayes_teach_passes_over_what_is_refused(service, scripts):
+    """A label that the profile has not is dropped, and holds nothing up."""
+    assert (0, b"") == scripts("postbayes-teach", "parsley", stdin=ham(80))
+    assert (0, b"") == scripts("postbayes-teach", "ham", stdin=ham(81))
+
+    assert ("ham", "mail") == wait_for_rows(service, 11)[0]
+    assert ["lock"] == left(service)
+
+
+def left(service):
+    """Return what is left in the queue once all is sent: the lock."""
+    queue = service.folder / ".postbayes"
+    while len(left := [path.name for path in queue.iterdir()]) > 1:
+        pass
+    return left
 
 
 def wait_for_rows(service, revision):

@@ -221,13 +221,16 @@ def test_mail_passes_unmarked_while_the_service_is_away(service, mailbox):
 
 
 def test_mail_that_is_taught_while_the_service_is_away_is_not_lost(service, mailbox):
-    """The move is done at once; what it says is learned once the service is back."""
-    word = mailbox.send(ham(150))
-    assert "INBOX" == mailbox.arrived(word)[0]
-    expected = more(service, spam=1)
+    """The moves are done at once, and learned in their order once it is back."""
+    words = [mailbox.send(ham(150 + n)) for n in range(3)]
+    assert {"INBOX"} == {mailbox.arrived(word)[0] for word in words}
+    expected = more(service, spam=1, ham=2)
     service.kill()
     try:
-        mailbox.move(word, "INBOX", "Junk")
+        for word in words:
+            mailbox.move(word, "INBOX", "Junk")
+        for word in words[1:]:
+            mailbox.move(word, "Junk", "INBOX")
     finally:
         service.start()
 
