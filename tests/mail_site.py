@@ -23,27 +23,21 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from tests import dovecot
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import Message
+
+    from tests.dovecot import Sieve
 
 REQUIRE = "POSTBAYES_REQUIRE_MAIL"
 PASSWORD = "secret"  # noqa: S105  of a server that lives for one test
 DOMAIN = "example.org"
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
-INSTALLED = "/usr/local/lib/postbayes"
 PATIENCE = 30
 
-LEARNING = (DEPLOY / "dovecot" / "postbayes.conf").read_text()
-FILING = f"""\
-protocol lmtp {{
-  mail_plugins = $mail_plugins sieve
-}}
-plugin {{
-  sieve_before = {INSTALLED}/spam-to-junk.sieve
-}}
-"""
 _numbers = count(1000)
 
 _MASTER = """\
@@ -88,54 +82,6 @@ virtual_mailbox_maps = static:all
 virtual_transport = lmtp:inet:127.0.0.1:{lmtp}
 """
 
-_DOVECOT = """\
-base_dir = {folder}/run
-state_dir = {folder}/state
-log_path = {folder}/dovecot.log
-protocols = imap lmtp
-listen = 127.0.0.1
-ssl = yes
-ssl_cert = <{folder}/cert.pem
-ssl_key = <{folder}/key.pem
-disable_plaintext_auth = no
-auth_username_format = %Lu
-passdb {{
-  driver = static
-  args = password={password}
-}}
-userdb {{
-  driver = static
-  args = uid=nobody gid=nogroup home={folder}/mail/%u allow_all_users=yes
-}}
-mail_location = maildir:~/Maildir
-first_valid_uid = 1
-service imap-login {{
-  inet_listener imap {{
-    port = {imap}
-  }}
-  inet_listener imaps {{
-    port = {imaps}
-  }}
-}}
-service lmtp {{
-  inet_listener lmtp {{
-    address = 127.0.0.1
-    port = {lmtp}
-  }}
-}}
-namespace inbox {{
-  inbox = yes
-  mailbox Junk {{
-    special_use = \\Junk
-    auto = create
-  }}
-  mailbox Trash {{
-    special_use = \\Trash
-    auto = create
-  }}
-}}
-"""
-
 
 def missing() -> str | None:
     """Return what keeps a mail site from running here, or None."""
@@ -158,7 +104,7 @@ def free_port() -> int:
 class MailSite:
     """Postfix and Dovecot of one test."""
 
-    def __init__(self, folder: Path, *, milter: str, url: str, sieve: str) -> None:
+    def __init__(self, folder: Path, *, milter: str, url: str, sieve: Sieve) -> None:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.smtp, self.lmtp = free_port(), free_port()
@@ -187,18 +133,16 @@ class MailSite:
         shutil.copytree(DEPLOY / "dovecot", installed)
         teach = installed / "postbayes-teach"
         teach.write_text(teach.read_text().replace("http://127.0.0.1:8025", url))
-        (folder / "dovecot.conf").write_text(
-            _DOVECOT.format(**names) + sieve.replace(INSTALLED, str(installed))
-        )
+        configuration = dovecot.configuration(names, sieve=sieve, installed=installed)
+        (folder / "dovecot.conf").write_text(configuration)
         _run(
             *("openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048"),
             *("-keyout", str(folder / "key.pem"), "-out", str(self.certificate)),
             *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
         )
         for script in installed.glob("*.sieve"):
-            if script.name not in sieve:
-                continue
-            _run("sievec", "-c", str(folder / "dovecot.conf"), str(script))
+            if script.name in configuration:
+                _run("sievec", "-c", str(folder / "dovecot.conf"), str(script))
 
     def start(self) -> None:
         """Start both, and wait until they answer."""
@@ -307,9 +251,16 @@ class Mailbox:
         number = self.find(word, source)
         assert "OK" == self.imap.uid("MOVE", number, target)[0]
 
+    def mark(self, word: str, folder: str, change: str) -> None:
+        """Change the flags of a message, such as by ``+FLAGS ($Junk)``."""
+        number = self.find(word, folder)
+        assert "OK" == self.imap.uid("STORE", number, *change.split(" ", 1))[0]
+
 
 @contextmanager
-def mail_site(*, milter: str, url: str, sieve: str = LEARNING) -> Iterator[MailSite]:
+def mail_site(
+    *, milter: str, url: str, sieve: Sieve = "learning"
+) -> Iterator[MailSite]:
     """Run a mail site as long as the context lasts.
 
     Parameters
@@ -318,8 +269,8 @@ def mail_site(*, milter: str, url: str, sieve: str = LEARNING) -> Iterator[MailS
         Address of the milter, as Postfix writes it.
     url : str
         Address of the HTTP door.
-    sieve : str
-        What Dovecot's configuration says of Sieve.
+    sieve : Sieve
+        What Dovecot does with mail.
     """
     with open_folder() as folder:
         site = MailSite(folder, milter=milter, url=url, sieve=sieve)

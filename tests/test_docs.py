@@ -383,7 +383,9 @@ def test_postbayes_teach_keeps_the_order_while_the_service_is_away(service, scri
     service.stop()
     for n in range(4):
         for label in ("spam", "ham", "spam", "ham"):
-            assert (0, b"") == scripts("postbayes-teach", label, "ann", stdin=ham(70 + n))
+            assert (0, b"") == scripts(
+                "postbayes-teach", label, "ann", stdin=ham(70 + n)
+            )
 
     service.start()
 

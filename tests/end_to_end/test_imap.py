@@ -47,7 +47,7 @@ def site(service):
     required()
     url = f"http://127.0.0.1:{service.port}"
     milter = f"inet:127.0.0.1:{service.milter}"
-    with mail_site.mail_site(milter=milter, url=url, sieve=mail_site.FILING) as site:
+    with mail_site.mail_site(milter=milter, url=url, sieve="filing") as site:
         yield site
 
 

@@ -235,3 +235,22 @@ def test_mail_that_is_taught_while_the_service_is_away_is_not_lost(service, mail
         service.start()
 
     until(service, expected)
+
+
+@pytest.mark.parametrize("words", [("$Junk", "$NotJunk"), ("Junk", "NonJunk")])
+def test_marking_mail_teaches(service, mailbox, words):
+    """What the junk button sets, with and without a move; other flags say nothing."""
+    junk, not_junk = words
+    letters = [mailbox.send(ham(160 + n)) for n in range(2)]
+    assert {"INBOX"} == {mailbox.arrived(letter)[0] for letter in letters}
+    other, word = letters
+    before = learned(service)
+
+    mailbox.mark(other, "INBOX", r"+FLAGS (\Seen \Flagged Junky Unjunk)")
+    mailbox.mark(word, "INBOX", f"+FLAGS ({junk})")
+    until(service, {**before, "spam": before["spam"] + 1})
+    mailbox.move(word, "INBOX", "Junk")
+    mailbox.mark(word, "Junk", f"+FLAGS ({not_junk})")
+    mailbox.mark(word, "Junk", f"-FLAGS ({junk})")
+
+    until(service, {**before, "ham": before["ham"] + 1})
