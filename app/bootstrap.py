@@ -86,12 +86,14 @@ def specification(settings: Settings) -> Specification:
     )
     if settings.taught == "mistakes":
         verdict = replace(verdict, prior=UniformPrior(), fusion=None)
-    return Specification(
+    made = Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,
         classifiers=classifiers_of(settings.text_views),
         verdict=verdict,
     )
+    months = settings.half_life_months
+    return made if months is None else made.decaying(months)
 
 
 def aliases(settings: Settings) -> dict[str, str]:
@@ -182,6 +184,11 @@ class Application:
         )
         self.writer = Writer(self.engine)
         self.keeper = Keeper(self.upkeep, lambda: self.writer.idle)
+        # A thread of its own: to read a large profile anew takes seconds, in
+        # which the keeper has others to follow.
+        self.turner = None
+        if settings.half_life_months is not None:
+            self.turner = Keeper(self.live.turn)
         self.tally = Tally()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
@@ -220,11 +227,15 @@ class Application:
         """Start the threads that learn and keep house."""
         self.writer.start()
         self.keeper.start()
+        if self.turner is not None:
+            self.turner.start()
 
     def stop(self) -> None:
         """Finish what is waiting, and let go of the database."""
         self.writer.stop()
         self.keeper.stop()
+        if self.turner is not None:
+            self.turner.stop()
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)

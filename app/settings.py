@@ -128,6 +128,14 @@ class Settings(BaseSettings):
         "worth: the filter then stays unsure until it knows mail of both sides, and "
         "keeps the shipped weights of the views.",
     )
+    half_life_months: float | None = Field(
+        None,
+        ge=0.25,
+        le=1200,
+        description="After so many months what was learned counts half, and after "
+        "eleven times as many not at all. Unset: it counts as long as it is there. "
+        "Learned today is what `learn` reads today, whatever its dates say.",
+    )
     autolearn_from: float | None = Field(
         None,
         description="Learn the filter's own verdicts, unasked, from this distance of "

@@ -122,6 +122,21 @@ class EpochOut(BaseModel):
     learned: int = Field(description="Messages of the label learned in that month.")
 
 
+class MonthOut(BaseModel):
+    """What a word was worth at the end of a month."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    epoch: int = Field(description="Month, YYYYMM.")
+    weight: float = Field(
+        description="What a message of that month counts as now: 1 without a half-life."
+    )
+    log_odds: float = Field(
+        description="The log of how many times as frequent the word was in spam as "
+        "in the other mail, by the messages up to then, as they counted then, in nats."
+    )
+
+
 class WordInViewOut(BaseModel):
     """What one view has learned of a word."""
 
@@ -134,6 +149,9 @@ class WordInViewOut(BaseModel):
         "classifier, in nats; positive speaks for spam."
     )
     epochs: list[EpochOut] = Field(description="Month by month, oldest first.")
+    months: list[MonthOut] = Field(
+        description="What it was worth after each of the months."
+    )
 
 
 class WordOut(BaseModel):
@@ -147,7 +165,13 @@ class WordOut(BaseModel):
     folded_revision: int = Field(
         description="The months hold the ledger up to this row, the rest is newer."
     )
-    messages: dict[str, int] = Field(description="Messages learned, per label.")
+    messages: dict[str, int] = Field(
+        description="Messages learned, per label; with a half-life what they and the "
+        "counts in memory weigh now, as whole messages."
+    )
+    half_life: float | None = Field(
+        description="After so many months a message counts half; null: never."
+    )
     views: dict[str, WordInViewOut] = Field(
         description="The views that have seen the word; none if it was never learned."
     )

@@ -132,6 +132,18 @@ class MomentSums:
         """Return the statistics with those of `other` taken back."""
         return self + -other
 
+    def __mul__(self, times: int) -> MomentSums:
+        """Return the statistics of the same messages, each so many times."""
+        if times == 0:
+            return MomentSums.zero(self.n_classes)
+        return MomentSums(
+            self.messages * times,
+            self.ids,
+            self.sums * times,
+            self.pairs * times,
+            self.products * times,
+        )
+
     def __eq__(self, other: object) -> bool:
         """Compare exactly: no tolerance."""
         if not isinstance(other, MomentSums):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # 20,000 and 600, but 52 and 62 µs for 600 and 150.
 MUCH_LARGER: Final = 8
 
+LARGEST_COUNT: Final = 2**63 - 1
+
 Counting = Literal["occurrences", "presence"]
 """What a text model counts: each occurrence, or each message once."""
 
@@ -189,6 +191,30 @@ class FeatureCounts:
     def __sub__(self, other: FeatureCounts) -> FeatureCounts:
         """Return the statistics with those of `other` taken back."""
         return self + -other
+
+    def __mul__(self, times: int) -> FeatureCounts:
+        """Return the statistics of the same messages, each so many times.
+
+        Raises
+        ------
+        InvalidObservation
+            If a count would leave the 64-bit integers.
+        """
+        if times == 0:
+            return FeatureCounts.zero(self.n_classes)
+        largest = max(
+            int(np.abs(part).max(initial=0))
+            for part in (self.messages, self.occurrences, self.documents)
+        )
+        if largest * abs(times) > LARGEST_COUNT:
+            msg = f"a count of {largest} is too large to be taken {times} times"
+            raise InvalidObservation(msg)
+        return FeatureCounts(
+            self.messages * times,
+            self.ids,
+            self.occurrences * times,
+            self.documents * times,
+        )
 
     def __eq__(self, other: object) -> bool:
         """Compare exactly: no tolerance."""

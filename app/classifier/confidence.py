@@ -31,5 +31,5 @@ def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
     if verdict.decision == "unsure" or abs(verdict.log_odds) < own_from:
         return False
     spam = snapshot.specification.spam_mask
-    messages = snapshot.messages
+    messages = snapshot.specification.in_messages(snapshot.messages)
     return bool(min(messages[spam].sum(), messages[~spam].sum()) >= FEWEST)

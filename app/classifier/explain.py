@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from app.classifier.score import Verdict
     from app.classifier.snapshot import Snapshot
+    from app.classifier.specification import Specification
     from app.features.observation import Observation
 
 
@@ -78,7 +79,6 @@ def explain(
         The prior, the strongest features in falling order of strength, and
         the rest.
     """
-    labels = snapshot.specification.labels
     views = list(verdict.contributions)
     known = [np.flatnonzero(verdict.seen[view]) for view in views]
     # Feature k of all views together is the one at `position[k]` of its view.
@@ -97,7 +97,7 @@ def explain(
             view=None,
             log_odds=verdict.prior,
             features=0,
-            messages=_by_label(labels, snapshot.messages),
+            messages=_by_label(snapshot.specification, snapshot.messages),
         )
     ]
     counts = _counts(snapshot, observation, views, owner[listed], position[listed])
@@ -137,7 +137,6 @@ def _counts(
     position: NDArray[np.intp],
 ) -> list[Mapping[str, int]]:
     """Return in how many messages of each label each listed feature was."""
-    labels = snapshot.specification.labels
     found: list[Mapping[str, int]] = [{}] * owner.size
     for number, view in enumerate(views):
         table = snapshot.tables[view]
@@ -146,10 +145,13 @@ def _counts(
             ids = observation.views[view].ids[position[rows]]
             looked_up = table.look_up(ids, "presence")
             for row, counts in zip(rows.tolist(), looked_up, strict=True):
-                found[row] = _by_label(labels, counts)
+                found[row] = _by_label(snapshot.specification, counts)
     return found
 
 
-def _by_label(labels: tuple[str, ...], counts: NDArray[np.int64]) -> dict[str, int]:
-    """Return counts by the label that they belong to."""
-    return dict(zip(labels, counts.tolist(), strict=True))
+def _by_label(
+    specification: Specification, counts: NDArray[np.int64]
+) -> dict[str, int]:
+    """Return counts of messages by the label that they belong to."""
+    whole = specification.in_messages(counts).tolist()
+    return dict(zip(specification.labels, whole, strict=True))

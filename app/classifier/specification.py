@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +16,8 @@ from app.bayes.gaussian import Gaussian
 from app.bayes.multinomial import Multinomial
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Lidstone
+from app.classifier.decay import PARTS, Decay
+from app.classifier.parts import in_parts, prior_in_parts
 from app.classifier.rule import SHIPPED_VIEWS, VerdictRule
 from app.errors import InvalidSetting
 
@@ -136,6 +138,9 @@ class Specification:
         Class prior of each of them, by itself.
     verdict : VerdictRule
         How their evidence becomes a decision.
+    decay : Decay or None
+        What a message counts as when it was learned long ago; None: as one, always.
+        Use `decaying`, which puts everything else into the same unit.
 
     Raises
     ------
@@ -152,6 +157,7 @@ class Specification:
     )
     prior: Prior = field(default_factory=lambda: SmoothedPrior(1.0))
     verdict: VerdictRule = field(default_factory=VerdictRule)
+    decay: Decay | None = None
 
     def __post_init__(self) -> None:
         """Refuse labels under which no filter makes sense."""
@@ -163,6 +169,46 @@ class Specification:
                     f"not among {list(self.classifiers)}"
                 )
                 raise InvalidSetting(msg)
+
+    def decaying(self, half_life: float) -> Specification:
+        """Return the same, with counts that weigh less from month to month.
+
+        Parameters
+        ----------
+        half_life : float
+            After so many months a message counts as half of one.
+
+        Raises
+        ------
+        InvalidSetting
+            If the half-life is not positive and finite, or a classifier has
+            statistics that cannot decay.
+        """
+        return replace(
+            self,
+            classifiers={
+                name: replace(model, event_model=in_parts(model.event_model))
+                for name, model in self.classifiers.items()
+            },
+            prior=prior_in_parts(self.prior),
+            verdict=replace(self.verdict, prior=prior_in_parts(self.verdict.prior)),
+            decay=Decay(half_life),
+        )
+
+    def as_of(self, epoch: int | None) -> Specification:
+        """Return the same, with ages counted from a month, YYYYMM."""
+        if self.decay is None:
+            return self
+        return replace(self, decay=replace(self.decay, epoch=epoch))
+
+    def in_messages(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return counts of messages as people count them.
+
+        Those that decay are rounded to whole messages, half of one up.
+        """
+        if self.decay is None:
+            return counts
+        return (counts + PARTS // 2) // PARTS
 
     @property
     def n_classes(self) -> int:

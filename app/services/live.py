@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
+from app.classifier.decay import weighted
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
 from app.storage import ledger, profiles, state
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import reading
+from app.storage.entry import epoch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,12 +38,23 @@ CATCH_UP_ROWS = 1000
 
 
 class LiveProfile:
-    """One profile in memory: its row and the snapshot that answers now."""
+    """One profile in memory: its row and the snapshot that answers now.
+
+    Where counts decay, `month` is that of the newest row, 0 before the first.
+    """
 
     def __init__(self, row: ProfileRow, snapshot: Snapshot) -> None:
         self.row = row
         self.snapshot = snapshot
         self._learning = threading.Lock()
+        decay = snapshot.specification.decay
+        self.month = (decay and decay.epoch) or 0
+
+    @property
+    def turned(self) -> bool:
+        """Whether a month began after the one that the snapshot counts ages from."""
+        decay = self.snapshot.specification.decay
+        return decay is not None and self.month > (decay.epoch or 0)
 
     def apply(self, rows: Iterable[LedgerRow]) -> bool:
         """Add ledger rows to the snapshot, in the order of their revisions.
@@ -68,12 +82,18 @@ class LiveProfile:
             if new:
                 # One addition for all rows: deltas are elements of a group.
                 epochs = sum_by_epoch(new, self.row.labels)
-                delta = sum_by_view(epochs.values(), n_classes=len(self.row.labels))
+                decay = snapshot.specification.decay
+                delta = sum_by_view(
+                    weighted(epochs, decay), n_classes=len(self.row.labels)
+                )
                 self.snapshot = snapshot.learn(
                     delta,
                     revision=new[-1].revision,
                     lessons=[row.lesson for row in new],
                 )
+                if decay is not None:
+                    months = (epoch_of(row.time) for row in new)
+                    self.month = max(self.month, *months)
             return complete
 
     def follow(self, engine: Engine) -> int:
@@ -105,9 +125,33 @@ class LiveProfile:
             while the ledger only grows.
         """
         log.error("loading the profile %r anew: %s", self.row.name, reason)
-        snapshot = _stored(engine, self.row, self.snapshot.specification)
+        loaded = self._loaded(engine)
         with self._learning:
-            self.snapshot = snapshot
+            self.snapshot, self.month = loaded.snapshot, loaded.month
+
+    def turn(self, engine: Engine) -> None:
+        """Count ages from the month of the newest row.
+
+        Scoring and learning go on with the old weights while the counts are read
+        with the new ones.
+        """
+        turned = self._loaded(engine)
+        while not self.take_over(turned):
+            turned.follow(engine)
+
+    def _loaded(self, engine: Engine) -> LiveProfile:
+        """Return the same profile as the database has it."""
+        return LiveProfile(
+            self.row, _stored(engine, self.row, self.snapshot.specification)
+        )
+
+    def take_over(self, turned: LiveProfile) -> bool:
+        """Answer as another does, unless that knows less; tell whether it did."""
+        with self._learning:
+            known = turned.snapshot.revision >= self.snapshot.revision
+            if known:
+                self.snapshot, self.month = turned.snapshot, turned.month
+        return known
 
 
 class LiveProfiles:
@@ -172,6 +216,26 @@ class LiveProfiles:
                 log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
         return followed
 
+    def turn(self) -> bool:
+        """Count ages from a month that has begun; return False: nothing is left.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the counts cannot be read; the old weights stay.
+        """
+        for live in self:
+            if live.turned:
+                begun = time.monotonic()
+                live.turn(self._engine)
+                log.info(
+                    "the profile %r counts ages from %s; it took %.1f s",
+                    live.row.name,
+                    live.snapshot.specification.decay,
+                    time.monotonic() - begun,
+                )
+        return False
+
     def _load(self, row: ProfileRow) -> LiveProfile:
         return LiveProfile(row, _stored(self._engine, row, self._specify(row)))
 
@@ -179,7 +243,9 @@ class LiveProfiles:
 def _stored(engine: Engine, row: ProfileRow, specification: Specification) -> Snapshot:
     """Return the snapshot of what the database holds of a profile."""
     with reading(engine) as connection:
-        stored = state.load(connection, row)
+        if specification.decay is not None:
+            specification = specification.as_of(ledger.newest_epoch(connection, row.id))
+        stored = state.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
         )

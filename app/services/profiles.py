@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from app.classifier.decay import Decay
     from app.classifier.snapshot import Table
+    from app.classifier.specification import Specification
     from app.services.live import LiveProfile
     from app.storage.profiles import ProfileRow
 
@@ -95,12 +97,14 @@ class ProfileState:
     spam_threshold: Threshold
     ham_threshold: Threshold
     fusion: FusionState
+    decay: Decay | None
 
 
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     """Return the state of a profile as it is in memory now."""
     row, snapshot = live.row, live.snapshot
     rule = snapshot.specification.verdict
+    messages = snapshot.specification.in_messages(snapshot.messages)
     return ProfileState(
         name=row.name,
         labels=row.labels,
@@ -108,9 +112,10 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         feature_set=row.feature_set,
         created_at=row.created_at,
         revision=snapshot.revision,
-        messages=dict(zip(row.labels, snapshot.messages.tolist(), strict=True)),
+        messages=dict(zip(row.labels, messages.tolist(), strict=True)),
         views={
-            view: _state(table, row.labels) for view, table in snapshot.tables.items()
+            view: _state(table, snapshot.specification)
+            for view, table in snapshot.tables.items()
         },
         undo_days=undo_days,
         spam_threshold=Threshold(rule.spam_threshold),
@@ -126,6 +131,7 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
             fitted_revision=snapshot.fusion.fitted_revision,
             fitted_messages=snapshot.fusion.fitted_messages,
         ),
+        decay=snapshot.specification.decay,
     )
 
 
@@ -143,11 +149,12 @@ def label_of(row: ProfileRow, word: str) -> str:
     )
 
 
-def _state(table: Table, labels: tuple[str, ...]) -> ViewState:
+def _state(table: Table, specification: Specification) -> ViewState:
     """Return what a view has learned."""
     if isinstance(table, MomentSums):
         return ViewState(features=table.ids.size, occurrences={})
-    totals = table.totals("occurrences").tolist()
+    totals = specification.in_messages(table.totals("occurrences")).tolist()
     return ViewState(
-        features=table.vocabulary, occurrences=dict(zip(labels, totals, strict=True))
+        features=table.vocabulary,
+        occurrences=dict(zip(specification.labels, totals, strict=True)),
     )

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.bayes.posterior import log_odds
+from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable
+from app.classifier.decay import PARTS
 from app.features.lookup import meant
 from app.storage import epochs
 from app.storage.engine import reading
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.classifier.snapshot import Snapshot
+    from app.classifier.specification import Specification
     from app.services.live import LiveProfiles
     from app.storage.epochs import EpochCount
+
+
+# Half a message with the word and half a one without: the prior under which the
+# log of a share from few messages is least biased (J. B. S. Haldane, "The
+# estimation and significance of the logarithm of a ratio of frequencies", Annals
+# of Human Genetics 20, 1956, pages 309-311).
+SHARE: Final = Lidstone(0.5 * PARTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordMonth:
+    """What a word was worth at the end of a month.
+
+    Parameters
+    ----------
+    epoch : int
+        Month, YYYYMM.
+    weight : float
+        What a message of that month counts as now: 1 without a half-life.
+    log_odds : float
+        The log of how many times as frequent the word was in spam as in the other
+        mail, by the messages up to then, as they counted then.  Unit: nats.
+    """
+
+    epoch: int
+    weight: float
+    log_odds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +63,21 @@ class WordInView:
     Parameters
     ----------
     messages, occurrences : mapping of str to int
-        Per label, as it is in memory now.
+        Per label, as it is in memory now, whole messages where they decay.
     log_odds : float
         What seeing the word once adds to the log-odds of the view's classifier.
         Unit: nats.
     epochs : tuple of EpochCount
         Month by month, up to `WordState.folded_revision`.
+    months : tuple of WordMonth
+        The same months, and what the word was worth after each.
     """
 
     messages: Mapping[str, int]
     occurrences: Mapping[str, int]
     log_odds: float
     epochs: tuple[EpochCount, ...]
+    months: tuple[WordMonth, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +96,8 @@ class WordState:
         The one that the months had.
     messages : mapping of str to int
         Messages learned per label: what the counts are a share of.
+    half_life : float or None
+        After so many months a message counts half; None: never.
     views : mapping of str to WordInView
         The views that have seen the word; none for one that was never learned.
     """
@@ -71,6 +107,7 @@ class WordState:
     revision: int
     folded_revision: int
     messages: Mapping[str, int]
+    half_life: float | None
     views: Mapping[str, WordInView]
 
 
@@ -100,7 +137,9 @@ class Words:
             If the months cannot be read.
         """
         live = self._live.get(profile)
-        snapshot, labels = live.snapshot, live.row.labels
+        snapshot = live.snapshot
+        specification = snapshot.specification
+        decay = specification.decay
         found = {}
         with reading(self._engine) as connection:
             folded = folded_revision(connection, live.row.id)
@@ -109,28 +148,72 @@ class Words:
                 if not isinstance(table, FeatureTable):
                     continue
                 ids = np.array([feature], np.int64)
-                documents = table.look_up(ids, "presence")[0].tolist()
-                if not any(documents):
+                documents = table.look_up(ids, "presence")[0]
+                if decay is None and not documents.any():
                     continue
-                occurrences = table.look_up(ids, "occurrences")[0].tolist()
+                counts = epochs.history(
+                    connection, live.row.id, view=view, feature=feature
+                )
+                # What has decayed to nothing has its months still.
+                if not documents.any() and not any(each.messages for each in counts):
+                    continue
+                occurrences = table.look_up(ids, "occurrences")[0]
                 found[view] = WordInView(
-                    messages=dict(zip(labels, documents, strict=True)),
-                    occurrences=dict(zip(labels, occurrences, strict=True)),
+                    messages=_by_label(specification, documents),
+                    occurrences=_by_label(specification, occurrences),
                     log_odds=weight(snapshot, view, feature),
-                    epochs=tuple(
-                        epochs.history(
-                            connection, live.row.id, view=view, feature=feature
-                        )
-                    ),
+                    epochs=tuple(counts),
+                    months=tuple(over_time(counts, specification)),
                 )
         return WordState(
             word=word,
             profile=live.row.name,
             revision=snapshot.revision,
             folded_revision=folded,
-            messages=dict(zip(labels, snapshot.messages.tolist(), strict=True)),
+            messages=_by_label(specification, snapshot.messages),
+            half_life=None if decay is None else decay.half_life,
             views=found,
         )
+
+
+def over_time(
+    counts: Sequence[EpochCount], specification: Specification
+) -> Iterator[WordMonth]:
+    """Yield what a word was worth at the end of each of its months.
+
+    Parameters
+    ----------
+    counts : sequence of EpochCount
+        Its counts, oldest month first.
+    specification : Specification
+        Which labels are spam, and what old messages count as.
+    """
+    decay = specification.decay
+    for epoch in sorted({each.epoch for each in counts}):
+        then = None if decay is None else replace(decay, epoch=epoch)
+        # Of the other mail and of spam: messages with the word, and all, in parts.
+        having, learned = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        for each in counts:
+            if each.epoch > epoch:
+                break
+            side = int(each.label in specification.spam_labels)
+            part = PARTS if then is None else then.weight(each.epoch)
+            having[side] += part * each.messages
+            learned[side] += part * each.learned
+        shares = SHARE.log_probability(having, learned, 2)
+        yield WordMonth(
+            epoch=epoch,
+            weight=1.0 if decay is None else decay.weight(epoch) / PARTS,
+            log_odds=float(shares[1] - shares[0]),
+        )
+
+
+def _by_label(
+    specification: Specification, counts: NDArray[np.int64]
+) -> dict[str, int]:
+    """Return counts by the label that they belong to."""
+    whole = specification.in_messages(counts).tolist()
+    return dict(zip(specification.labels, whole, strict=True))
 
 
 def weight(snapshot: Snapshot, view: str, feature: int) -> float:

@@ -35,6 +35,7 @@ __all__ = [
     "lessons_after",
     "lock",
     "many",
+    "newest_epoch",
     "rows_after",
     "write",
 ]
@@ -103,6 +104,9 @@ _MOVE_REVISION: Final = (
     update(tables.profile)
     .where(tables.profile.c.id == bindparam("profile_id"))
     .values(revision=bindparam("new_revision"))
+)
+_NEWEST: Final = select(func.max(tables.ledger.c.time)).where(
+    tables.ledger.c.profile_id == bindparam("profile_id")
 )
 _AFTER: Final = (
     select(tables.ledger)
@@ -247,6 +251,12 @@ def rows_after(
             break
         rows.append(row)
     return rows
+
+
+def newest_epoch(connection: Connection, profile_id: int) -> int | None:
+    """Return the month of the newest row, by its time; None without any."""
+    newest = connection.execute(_NEWEST, {"profile_id": profile_id}).scalar_one()
+    return None if newest is None else epoch_of(newest)
 
 
 def lessons_after(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
+from app.classifier.decay import weighted
 from app.errors import UnknownProfile
 from app.storage import counts, tables
 from app.storage.deltas import sum_by_epoch, sum_by_view
@@ -14,10 +15,11 @@ from app.storage.fold import folded_revision
 from app.storage.ledger import rows_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sqlalchemy import Connection
 
+    from app.classifier.decay import Decay
     from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
@@ -46,7 +48,9 @@ class StoredState:
     folded_revision: int
 
 
-def load(connection: Connection, profile: ProfileRow) -> StoredState:
+def load(
+    connection: Connection, profile: ProfileRow, decay: Decay | None = None
+) -> StoredState:
     """Return the state of a profile.
 
     Parameters
@@ -56,6 +60,8 @@ def load(connection: Connection, profile: ProfileRow) -> StoredState:
         feedback meanwhile changes nothing.
     profile : ProfileRow
         Whose state.
+    decay : Decay or None
+        What the counts of each epoch weigh in the sum; None: all alike.
 
     Raises
     ------
@@ -71,9 +77,14 @@ def load(connection: Connection, profile: ProfileRow) -> StoredState:
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
     folded = folded_revision(connection, profile.id)
-    parts = [counts.load(connection, profile.id, profile.labels)]
+    parts: list[Mapping[str, Statistics]]
+    if decay is None:
+        parts = [counts.load(connection, profile.id, profile.labels)]
+    else:
+        held = counts.load_by_epoch(connection, profile.id, profile.labels)
+        parts = weighted(held, decay)
     for rows in batches_after(connection, profile.id, revision=folded):
-        parts += sum_by_epoch(rows, profile.labels).values()
+        parts += weighted(sum_by_epoch(rows, profile.labels), decay)
     return StoredState(
         tables=sum_by_view(parts, n_classes=len(profile.labels)),
         revision=revision,

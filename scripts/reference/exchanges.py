@@ -40,6 +40,8 @@ MOMENTS: Final[dict[str, Any]] = {
         }
         for label, messages in (("ham", 0), ("spam", 1))
     ],
+    # The log of 3: 1.5 of 2 spam and 0.5 of 2 ham.
+    "months": [{"epoch": 202601, "weight": 1.0, "log_odds": 1.099}],
 }
 
 SPAM: Final = """\

@@ -12,7 +12,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
-from app.errors import InconsistentCounts
+from app.errors import InconsistentCounts, InvalidObservation
 
 K = 3
 feature_ids = st.one_of(st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))
@@ -54,6 +54,27 @@ def elements(draw, number):
     return [
         total(draw(history), group) - total(draw(history), group) for _ in range(number)
     ]
+
+
+@given(elements(2), st.integers(-1024, 1024), st.integers(-1024, 1024))
+def test_times_distributes_over_addition(two, m, n):
+    """What is taken m times and n times is taken m + n times, together or apart."""
+    x, y = two
+
+    assert x * m + x * n == x * (m + n)
+    assert (x + y) * m == x * m + y * m
+    assert x == x * 1
+    assert -x == x * -1
+
+
+@given(st.integers(1, 2**62))
+def test_a_count_that_is_too_large_is_not_taken_so_many_times(count):
+    """It is refused, since 64-bit integers would wrap around."""
+    x = FeatureCounts.of(SparseCounts.of({1: count}), label=0, n_classes=K)
+    times = 2**63 // count + 1
+
+    with pytest.raises(InvalidObservation, match=f"a count of {count} is too large"):
+        x * times
 
 
 @given(elements(3))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
+from app.services.learn import Learn
 from app.storage import fold as folding
 from app.storage.engine import writing
 from tests.messages import ham, spam
+from tests.services.conftest import running
+
+JANUARY = datetime(2026, 1, 9, tzinfo=UTC)
+JULY = datetime(2026, 7, 9, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -76,3 +82,74 @@ def test_a_header_word_has_its_tag(app):
 def test_an_unseen_word_is_in_no_view(app):
     """Nothing is made up for a word that was never learned."""
     assert {} == app.words("default", "zyzzyva").views
+
+
+def test_what_a_word_was_worth_follows_its_months(database_url):
+    """A spam word that only ham has half a year later, under a half-life of 3 months."""
+    with running(database_url=database_url, half_life_months=3.0) as app:
+        live = app.live.get("default")
+        for when, as_spam, as_ham in (
+            (JANUARY, [spam(n) for n in range(12)], [ham(n) for n in range(16)]),
+            (JULY, [ham(n) for n in range(16, 24)], [spam(n) for n in range(12, 18)]),
+        ):
+            learner = Learn(
+                app.engine,
+                live,
+                lambda when=when: when,
+                source="test",
+                store_words=True,
+            )
+            learner.batch([("spam", raw) for raw in as_spam])
+            learner.batch([("ham", raw) for raw in as_ham])
+        [*learner.fold()]
+        app.live.turn()
+        state = app.words("default", "free")
+    months = state.views["words"].months
+
+    # 8 of 12 spam and none of 16 ham; then a quarter of them, and all of 6 and of
+    # 8 that were taught the other way round.  Half a message is added to each.
+    assert [202601, 202607] == [month.epoch for month in months]
+    assert [0.25, 1.0] == [month.weight for month in months]
+    assert [
+        pytest.approx(math.log((8.5 / 13) / (0.5 / 17))),
+        pytest.approx(math.log((2.5 / 12) / (4.5 / 11))),
+    ] == [month.log_odds for month in months]
+    assert 3.0 == state.half_life
+    assert {"ham": 10, "spam": 11} == state.messages
+    assert {"ham": 4, "spam": 2} == state.views["words"].messages
+
+
+def test_a_word_that_counts_as_nothing_keeps_its_months(database_url):
+    """After eleven half-lives only the tables know of it."""
+    with running(database_url=database_url, half_life_months=0.25) as app:
+        live = app.live.get("default")
+        for when, kind in ((JANUARY, spam), (JULY, ham)):
+            learner = Learn(
+                app.engine,
+                live,
+                lambda when=when: when,
+                source="test",
+                store_words=True,
+            )
+            learner.batch([("spam", kind(n)) for n in range(3)])
+        [*learner.fold()]
+        app.live.turn()
+        word = app.words("default", "free").views["words"]
+        unseen = app.words("default", "zyzzyva").views
+
+    assert {"ham": 0, "spam": 0} == word.messages
+    assert 0.0 == word.log_odds
+    assert [(202601, 2), (202607, 0)] == [
+        (count.epoch, count.messages) for count in word.epochs
+    ]
+    assert {} == unseen
+
+
+def test_without_a_half_life_every_month_counts_whole(app):
+    """And the last of them says what all messages say."""
+    state = app.words("default", "free")
+    [month] = state.views["words"].months
+
+    assert state.half_life is None
+    assert 1.0 == month.weight
+    assert pytest.approx(math.log((4.5 / 7) / (0.5 / 4))) == month.log_odds

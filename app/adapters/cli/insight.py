@@ -75,7 +75,11 @@ def word(
     profile: Profile = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how often a word was learned, month by month, and what it says."""
+    """Tell how often a word was learned, month by month, and what it says.
+
+    *nats* is what the messages up to the end of a month said of it; where counts
+    decay, the last column is what a message of that month counts as now.
+    """
     app = Application(load_settings())
     try:
         state = app.words(profile or app.settings.profile, word)
@@ -170,15 +174,25 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
     for name in ("messages", "of", "occurrences"):
         table.add_column(name, justify="right")
     table.add_column("share")
+    table.add_column("nats", justify="right")
+    if document.half_life is not None:
+        table.add_column("counts as", justify="right")
+    of_month = {
+        month.epoch: (f"{month.log_odds:+.2f}", f"{month.weight:.3f}")
+        for month in part.months
+    }
     for count in part.epochs:
-        table.add_row(
+        row = (
             f"{count.epoch // 100}-{count.epoch % 100:02}",
             count.label,
             f"{count.messages}",
             f"{count.learned}",
             f"{count.occurrences}",
             _bar(count.messages / count.learned),
+            # Of the month, not of the label: in the first of its rows.
+            *of_month.pop(count.epoch, ()),
         )
+        table.add_row(*row[: len(table.columns)])
     return table
 
 

@@ -82,7 +82,9 @@ class State(Collector):
             labels=("profile", "label"),
         )
         for label, n in zip(
-            site.row.labels, site.snapshot.messages.tolist(), strict=True
+            site.row.labels,
+            site.snapshot.specification.in_messages(site.snapshot.messages).tolist(),
+            strict=True,
         ):
             learned.add_metric((site.row.name, label), n)
         yield learned

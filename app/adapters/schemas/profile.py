@@ -36,6 +36,16 @@ class FusionOut(BaseModel):
     )
 
 
+class DecayOut(BaseModel):
+    """What old mail weighs."""
+
+    half_life: float = Field(description="After so many months a message counts half.")
+    epoch: int | None = Field(
+        description="The month that ages are counted from, YYYYMM: that of the newest "
+        "ledger row. null before the first."
+    )
+
+
 class ProfileOut(BaseModel):
     """One profile: what it is made of and what it has learned."""
 
@@ -65,4 +75,8 @@ class ProfileOut(BaseModel):
     undo_days: float | None = Field(
         description="Days for which what was taught can be undone, moved or "
         "forgotten; null: for ever."
+    )
+    decay: DecayOut | None = Field(
+        description="What old mail weighs; null where it weighs as much as new mail. "
+        "Counts are then what they weigh now, as whole messages."
     )

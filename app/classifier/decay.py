@@ -1,0 +1,108 @@
+"""How much does what was learned long ago still count?
+
+Contract of this file: weights are whole numbers, so that what is learned under
+them is added and taken back exactly, as without them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.classifier.snapshot import Statistics
+
+PARTS: Final = 1024
+"""What a message of the newest month counts as.
+
+A power of two, so that counts and pseudo-counts in parts make the same quotients
+as those in messages, bit for bit (`app.classifier.parts`).  After more than eleven
+half-lives a message counts as nothing.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """What a message counts as, by the month in which it was learned.
+
+    Parameters
+    ----------
+    half_life : float
+        After so many months a message counts as half of one.
+    epoch : int or None, default None
+        The month that ages are counted from, YYYYMM; None before anything was
+        learned.
+
+    Raises
+    ------
+    InvalidSetting
+        If the half-life is not positive and finite.
+
+    Examples
+    --------
+    >>> decay = Decay(6.0, 202603)
+    >>> [decay.weight(epoch) for epoch in (202603, 202602, 202509, 202503, 201503)]
+    [1024, 912, 512, 256, 0]
+    """
+
+    half_life: float
+    epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a half-life that is none."""
+        if not (math.isfinite(self.half_life) and self.half_life > 0):
+            msg = (
+                "a half-life is a positive number of months, such as 6, "
+                f"got {self.half_life!r}"
+            )
+            raise InvalidSetting(msg)
+
+    def weight(self, epoch: int) -> int:
+        """Return what a message of a month counts as.  Unit: parts.
+
+        A month that is yet to come counts as the newest: an import may bring it
+        from where a clock ran ahead.
+        """
+        if self.epoch is None:
+            return PARTS
+        age = max(0, _months(self.epoch) - _months(epoch))
+        # Never half-way between two whole numbers, or exactly representable: a
+        # last bit that another processor rounds otherwise changes no weight.
+        return round(PARTS * math.exp2(-age / self.half_life))
+
+
+def weighted(
+    epochs: Mapping[int, Mapping[str, Statistics]], decay: Decay | None
+) -> list[Mapping[str, Statistics]]:
+    """Return the statistics of each epoch as they count.
+
+    Parameters
+    ----------
+    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
+        What was learned in each month, view by view.
+    decay : Decay or None
+        What it counts as; None leaves everything as it is.
+
+    Raises
+    ------
+    InvalidObservation
+        If a count is too large to be weighted.
+    """
+    if decay is None:
+        return list(epochs.values())
+    weights = {epoch: decay.weight(epoch) for epoch in epochs}
+    return [
+        {view: part * weights[epoch] for view, part in views.items()}
+        for epoch, views in epochs.items()
+    ]
+
+
+def _months(epoch: int) -> int:
+    """Return the number of a month."""
+    year, month = divmod(epoch, 100)
+    return 12 * year + month

@@ -1,0 +1,282 @@
+"""Counts that decay: what follows, what is loaded and what is replayed agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.gaussian import Gaussian
+from app.bayes.multinomial import Multinomial
+from app.bayes.table import FeatureTable
+from app.classifier.decay import PARTS, Decay
+from app.classifier.fusion import FusionRule
+from app.classifier.record import record
+from app.classifier.rule import Term, VerdictRule
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification, ViewModel
+from app.services.learn import Learn
+from app.services.live import LiveProfile, LiveProfiles
+from app.storage import audit, ledger, undo_work
+from app.storage.engine import reading, writing
+from app.storage.undos import Selection
+from tests.messages import ham, spam
+from tests.services.conftest import running
+from tests.storage.builders import (
+    fold_all,
+    new_profile,
+    observed,
+    taught,
+    teach,
+)
+
+WORDS = ({"free": 2}, {"free": 1, "meet": 1}, {"meet": 3}, {"lunch": 1, "pills": 1})
+# Every few rows, so that a few dozen of them refit the weights several times.
+SPECIFICATION = Specification(
+    classifiers={
+        "words": ViewModel(view="words", event_model=Multinomial()),
+        "sizes": ViewModel(view="sizes", event_model=Gaussian()),
+    },
+    verdict=VerdictRule(
+        terms=(Term(classifier="words"), Term(classifier="sizes")),
+        fusion=FusionRule(every=5, window=20),
+    ),
+).decaying(2.0)
+
+teachings = st.tuples(
+    st.just("teach"),
+    st.integers(0, 7),
+    st.sampled_from([None, "ham", "ham", "spam", "spam"]),
+)
+months = st.tuples(st.just("month"), st.integers(1, 30))
+others = st.tuples(st.sampled_from(["fold", "follow", "turn", "start", "undo"]))
+operations = st.lists(st.one_of(teachings, teachings, months, others), max_size=30)
+
+
+def month(number):
+    """Return a moment in a month, counted from January 2024."""
+    return datetime(2024 + number // 12, 1 + number % 12, 14, tzinfo=UTC)
+
+
+def live_profile(engine, profile):
+    """Return all profiles as a worker that starts now has them, and this one."""
+    workers = LiveProfiles(
+        engine, lambda row: replace(SPECIFICATION, labels=row.labels)
+    )
+    workers.refresh()
+    return workers, workers.get(profile.name)
+
+
+def replayed(engine, profile):
+    """Return the snapshot that follows from the ledger, row by row."""
+    with reading(engine) as connection:
+        rows = ledger.rows_after(connection, profile.id, revision=0, limit=10_000)
+    newest = max((row.time for row in rows), default=None)
+    specification = SPECIFICATION.as_of(newest and ledger.epoch_of(newest))
+    snapshot = Snapshot.empty(specification)
+    for row in rows:
+        weight = specification.decay.weight(row.epoch)
+        snapshot = snapshot.learn(
+            {view: x * weight for view, x in row.delta(profile.labels).items()},
+            revision=row.revision,
+            lessons=[row.lesson],
+        )
+    return snapshot
+
+
+def said(snapshot):
+    """Return everything that an answer depends on, and some answers."""
+    return (
+        snapshot.revision,
+        snapshot.specification.decay,
+        snapshot.messages.tolist(),
+        snapshot.fusion.weights.tolist(),
+        snapshot.fusion.bias.tolist(),
+        [
+            score(snapshot, observed(n, words, {"size": 100 * n}).views).log_odds
+            for n, words in enumerate(WORDS)
+        ],
+    )
+
+
+def counts(snapshot):
+    """Return all counts of a snapshot, to be compared exactly."""
+    return {
+        view: table.flatten() if isinstance(table, FeatureTable) else table
+        for view, table in snapshot.tables.items()
+    }
+
+
+def learn(app, time, numbers):
+    """Learn a ham and a spam of each number at a time."""
+    learner = Learn(
+        app.engine,
+        app.live.get("default"),
+        lambda: time,
+        source="test",
+        store_words=True,
+    )
+    learner.batch(
+        [
+            (label, kind(n))
+            for n in numbers
+            for label, kind in (("ham", ham), ("spam", spam))
+        ]
+    )
+
+
+def carry_out(operation, engine, profile, worker, now):
+    """Do one thing that happens to a profile."""
+    match operation:
+        case ("teach", message, label):
+            seen = observed(message, WORDS[message % 4], {"size": 50 * message})
+            scores = record(
+                score(worker.snapshot, seen.views), worker.snapshot.specification
+            )
+            asked = taught(
+                message,
+                label,
+                WORDS[message % 4],
+                {"size": 50 * message},
+                time=now,
+                scores=scores,
+            )
+            teach(engine, profile, asked)
+        case ("fold",):
+            fold_all(engine, profile, limit=3)
+        case ("follow",):
+            worker.follow(engine)
+        case ("turn",):
+            worker.turn(engine)
+        case ("undo",):
+            with writing(engine) as connection:
+                undo_work.begin(
+                    connection,
+                    profile,
+                    Selection(since=now),
+                    source="boss",
+                    time=now,
+                )
+                while undo_work.step(connection, profile, limit=2):
+                    pass
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@example(
+    [
+        ("teach", 0, "spam"),
+        ("teach", 1, "ham"),
+        ("fold",),
+        ("month", 3),
+        ("teach", 0, "ham"),
+        ("follow",),
+        ("month", 30),
+        ("teach", 2, "spam"),
+        ("follow",),
+        ("teach", 1, None),
+    ]
+)
+@given(operations)
+def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history):
+    """Whatever was taught, moved, forgotten and undone, and when months turned."""
+    profile = new_profile(engine)
+    workers, worker = live_profile(engine, profile)
+    now = 0
+    for operation in history:
+        if operation[0] == "month":
+            now += operation[1]
+        elif operation[0] == "start":
+            workers, worker = live_profile(engine, profile)
+        else:
+            carry_out(operation, engine, profile, worker, month(now))
+    workers.refresh()
+    workers.turn()
+    _, started = live_profile(engine, profile)
+    expected = replayed(engine, profile)
+    with reading(engine) as connection:
+        audited = audit.audit(connection, profile)
+
+    assert not worker.turned
+    assert said(expected) == said(worker.snapshot) == said(started.snapshot)
+    assert counts(expected) == counts(worker.snapshot) == counts(started.snapshot)
+    assert 0 == audited.difference
+
+
+def test_every_worker_counts_ages_from_the_newest_row(database_url):
+    """Two that followed and one that was started anew answer alike."""
+    asked = {"database_url": database_url, "half_life_months": 2.0}
+    with running(**asked) as app, running(**asked) as other:
+        learn(app, month(0), range(4))
+        other.live.refresh()
+        learn(app, month(6), range(4, 6))
+        other.live.refresh()
+        for each in (app, other):
+            each.live.turn()
+        here, there = (each.live.get("default").snapshot for each in (app, other))
+        with running(**asked) as started:
+            anew = started.live.get("default").snapshot
+
+    assert 202407 == here.specification.decay.epoch
+    # Four that count as an eighth, and two whole ones, of each label.
+    assert [4 * PARTS // 8 + 2 * PARTS] * 2 == here.messages.tolist()
+    assert counts(here) == counts(there) == counts(anew)
+
+
+def test_a_month_turns_without_taking_back_what_was_taught_meanwhile(database_url):
+    """The new weights wait until they know as much as the old ones."""
+    asked = {"database_url": database_url, "half_life_months": 2.0}
+    with running(**asked) as app:
+        learn(app, month(0), range(4))
+        stale = app.live.get("default")
+        turned = LiveProfile(stale.row, stale.snapshot)
+        learn(app, month(6), range(4, 6))
+
+        # It knows less than the worker whose place it would take.
+        assert not stale.take_over(turned)
+        assert 12 == stale.snapshot.revision
+
+
+def test_without_a_half_life_no_month_ever_turns(database_url):
+    """A message counts as one, whenever it was learned."""
+    with running(database_url=database_url) as app:
+        learn(app, month(0), range(4))
+        learn(app, month(30), range(4, 6))
+        live = app.live.get("default")
+
+    assert app.turner is None
+    assert not live.turned
+    assert live.snapshot.specification.decay is None
+    assert [6, 6] == live.snapshot.messages.tolist()
+
+
+def test_an_older_row_does_not_turn_the_month_back(engine):
+    """An import may bring the ledger of an older site."""
+    profile = new_profile(engine)
+    workers, worker = live_profile(engine, profile)
+    for number in (30, 3):
+        teach(engine, profile, taught(number, "ham", {"a": 1}, time=month(number)))
+        workers.refresh()
+        workers.turn()
+    _, started = live_profile(engine, profile)
+
+    assert 202607 == worker.snapshot.specification.decay.epoch
+    assert said(worker.snapshot) == said(started.snapshot)
+
+
+def test_a_profile_tells_what_its_mail_weighs(database_url):
+    """Whole messages, by the month that ages are counted from."""
+    with running(database_url=database_url, half_life_months=6.0) as app:
+        learn(app, month(0), range(4))
+        learn(app, month(6), range(4, 6))
+        app.live.turn()
+        state = app.profile("default")
+
+    assert {"ham": 4, "spam": 4} == state.messages
+    assert Decay(6.0, 202407) == state.decay
