@@ -105,10 +105,12 @@ def score(
     -----
     With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
     classifier of term *t*, :math:`g_t(n)` its normaliser for the *n* features of
-    the message, and :math:`w_t` and :math:`b_c` the weights of the fusion, the
-    verdict's joint is
+    the message, :math:`w_t` and :math:`b_c` the weights of the fusion, and *r*
+    what they are raised by for views that have learned less than the others
+    (`app.classifier.share`), the verdict's joint is
 
-    .. math:: J_c = \log \pi_c + b_c + \sum_t w_t \, g_t(n) \sum_i f_{tic}
+    .. math:: J_c = \log \pi_c + b_c
+        + r \sum_t w_t \, g_t(n) \sum_i f_{tic}
 
     (`app.classifier.rule.VerdictRule` says why).  The log-odds of a
     set of classes against the rest is a difference of two log-sum-exps, which
@@ -134,7 +136,7 @@ def score(
     for number, term in enumerate(rule.terms):
         parts = said[term.classifier]
         view = specification.classifiers[term.classifier].view
-        factor = term.normaliser.factor(parts.seen.size)
+        factor = snapshot.raised * term.normaliser.factor(parts.seen.size)
         weight = float(snapshot.fusion.weights[number]) * factor
         added = parts.features * weight
         whole = parts.constant + parts.features.sum(axis=0)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
 from app.classifier.fusion import Fusion
+from app.classifier.share import raised
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Likelihood
@@ -53,6 +55,9 @@ class Snapshot:
         Log-prior of each class, for the verdict. Unit: nats.
     fusion : Fusion
         What the terms of the verdict are worth.
+    raised : float
+        What they are multiplied by, for the views that have learned less than the
+        others (`app.classifier.share`).
     """
 
     specification: Specification
@@ -63,6 +68,7 @@ class Snapshot:
     log_prior: NDArray[np.float64]
     verdict_log_prior: NDArray[np.float64]
     fusion: Fusion
+    raised: float
 
     @classmethod
     def empty(cls, specification: Specification) -> Snapshot:
@@ -154,6 +160,10 @@ class Snapshot:
         # later has fewer messages than the view that decides.
         deciding = specification.verdict.terms[0].classifier
         messages = tables[specification.classifiers[deciding].view].messages
+        taught = [
+            int(tables[specification.classifiers[term.classifier].view].messages.sum())
+            for term in specification.verdict.terms
+        ]
         return cls(
             specification=specification,
             revision=revision,
@@ -166,6 +176,7 @@ class Snapshot:
             log_prior=specification.prior.log_prior(messages),
             verdict_log_prior=specification.verdict.prior.log_prior(messages),
             fusion=fusion,
+            raised=raised(np.array(taught, np.int64)),
         )
 
 

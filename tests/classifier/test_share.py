@@ -1,0 +1,98 @@
+"""No view leaves its weight unused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+from app.classifier.explain import explain
+from app.classifier.learn import delta
+from app.classifier.score import score
+from app.classifier.share import raised
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.features.extract import extract
+from app.features.observation import Observation
+from app.mail.parse import parse
+from tests.messages import ham, spam
+
+SHIPPED = Specification()
+
+learned = st.lists(st.integers(0, 10**9), min_size=1, max_size=6)
+
+
+def views_of(raw):
+    """Return the views of a message."""
+    return extract(parse(raw), SHIPPED.views).views
+
+
+def states_of(n, *, views):
+    """Return the statistics of so many ham and as many spam, of some views alone."""
+    states = {view: FeatureCounts.zero(2) for view in views}
+    for at in range(n):
+        for label, raw in enumerate((ham(at), spam(at))):
+            moved = delta(views_of(raw), before=None, after=label, n_classes=2)
+            states = {view: state + moved[view] for view, state in states.items()}
+    return states
+
+
+@given(learned)
+def test_weights_are_raised_and_never_lowered(messages):
+    """By 1 if all views know alike, by as many views as there are at most."""
+    factor = raised(np.array(messages))
+
+    assert 1.0 <= factor <= len(messages)
+
+
+@given(st.integers(0, 10**9), st.integers(1, 6))
+def test_views_that_know_alike_are_left_alone(messages, views):
+    """Exactly: no verdict of a filter that learns mail may move by a rounding."""
+    assert 1.0 == raised(np.full(views, messages))
+
+
+@given(learned, st.integers(1, 10**6))
+def test_what_the_least_view_learns_lowers_the_factor(messages, more):
+    """Its weight goes back to it."""
+    least = int(np.argmin(messages))
+    then = list(messages)
+    then[least] = min(messages[least] + more, max(messages))
+
+    assert raised(np.array(then)) <= raised(np.array(messages)) + 1e-12
+
+
+def test_a_filter_without_pairs_is_as_sure_as_one_with_them():
+    """An import that has no pairs speaks with the weight of all three views."""
+    whole = states_of(20, views=("words", "headers", "pairs"))
+    part = {view: whole[view] for view in ("words", "headers")}
+    message = views_of(spam(99))
+    by_whole = score(Snapshot.of(SHIPPED, whole, revision=1), message)
+    by_part = score(Snapshot.of(SHIPPED, part, revision=1), message)
+    unraised = by_whole.evidence[:2] @ [-1.0, 1.0]
+
+    assert 1.5 * unraised == pytest.approx(by_part.evidence[:2] @ [-1.0, 1.0])
+    assert "spam" == by_part.decision
+
+
+def test_what_was_raised_still_adds_up():
+    """The fusion is fitted to what was said, and the explanation sums to it."""
+    part = states_of(20, views=("words", "headers"))
+    snapshot = Snapshot.of(SHIPPED, part, revision=1)
+    message = views_of(spam(99))
+    verdict = score(snapshot, message)
+    seen = Observation(digest=b"", feature_set=1, views=message)
+    entries = explain(verdict, snapshot, seen, strongest=5)
+    said = verdict.evidence.T @ snapshot.fusion.weights + verdict.log_prior
+
+    assert verdict.log_odds == pytest.approx(
+        sum(entry.log_odds for entry in entries), abs=1e-9
+    )
+    assert verdict.log_odds == pytest.approx(said[1] - said[0], abs=1e-9)
+
+
+def test_nothing_is_raised_before_anything_is_known():
+    """And nothing is divided by nought."""
+    verdict = score(Snapshot.empty(SHIPPED), {"words": SparseCounts.of({1: 1})})
+
+    assert (1.0, "unsure") == (Snapshot.empty(SHIPPED).raised, verdict.decision)
