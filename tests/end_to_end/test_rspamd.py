@@ -117,9 +117,21 @@ def test_rspamc_gets_statistics(taught):
     assert "Total learns: 18\n" in printed
 
 
-def test_rspamc_is_told_that_compression_is_not_taken(taught):
-    """It ends with an error, so that nobody takes the message for scanned."""
-    code, printed = taught("-z", message=spam(9))
+def test_rspamc_compresses(taught):
+    """What it packs is scored and learned as what it does not."""
+    _, plain = taught("-j", message=spam(9))
+    code, packed = taught("-j", "-z", message=spam(9))
 
-    assert 1 == code
-    assert "HTTP error: 415" in printed
+    assert 0 == code
+    assert json.loads(plain)["postbayes"] == json.loads(packed)["postbayes"]
+    assert "success = true;" in taught("learn_spam", "-z", message=spam(9))[1]
+    assert "already learned" in taught("learn_spam", message=spam(9))[1]
+
+
+def test_rspamc_gets_its_verdict_compressed(taught):
+    """It asks for that by a flag, and says what the answer's headers were."""
+    code, printed = taught("--headers", "--header=Flags=zstd", message=spam(9))
+
+    assert 0 == code
+    assert "\ncompression: zstd" in printed
+    assert "Action: reject" in printed

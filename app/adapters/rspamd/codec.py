@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 Kind = Literal["scan", "learn", "ping", "stat", "metrics", "healthy", "ready"]
 """What can be asked for."""
 
-# The first bytes of a zstd frame, RFC 8878 section 3.1.1: rspamd looks at them
-# too, whatever the headers say.
-ZSTD: Final = b"\x28\xb5\x2f\xfd"
+ZSTD: Final = "zstd"
 
 # Postfix takes 1,000 recipients of a message at once (smtpd_recipient_limit).
 MAX_RECIPIENTS: Final = 1_000
@@ -51,6 +49,10 @@ class Ask:
         What the client says to be let in.
     forwarded : bool
         Whether a proxy stands between the client and us.
+    packed : bool
+        Whether the client says that the message is compressed.
+    packs : bool
+        Whether the client wants a verdict compressed.
     """
 
     kind: Kind
@@ -59,6 +61,8 @@ class Ask:
     user: str = ""
     password: str | None = None
     forwarded: bool = False
+    packed: bool = False
+    packs: bool = False
 
     @property
     def has_message(self) -> bool:
@@ -93,7 +97,8 @@ class Reply:
 
     status: HTTPStatus
     body: bytes
-    media_type: str = field(default="application/json")
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 # rspamd has scanning on its own port and on the controller's; the names before
@@ -162,6 +167,10 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
         user=user or deliver,
         password=last("password") if "password" in values else None,
         forwarded=not values.keys().isdisjoint(_PROXIES),
+        packed=any(each.lower() == ZSTD for each in _packings(values)),
+        packs=any(
+            _wants_zstd(each) for name in _WISHES for each in values.get(name, ())
+        ),
     )
 
 
@@ -178,9 +187,12 @@ def _asked(method: str, path: str) -> tuple[Kind, str]:
 
 def _check(values: Mapping[str, Sequence[str]]) -> None:
     """Refuse what headers ask for and nobody does here."""
-    packed = [*values.get("compression", ()), *values.get("content-encoding", ())]
-    if any(each.lower() not in {"", "identity"} for each in packed):
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _COMPRESSED)
+    if any(each.lower() not in {"", "identity", ZSTD} for each in _packings(values)):
+        sentence = "zstd is the only compression that is taken"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
+    if any(values.get("dictionary", ())):
+        sentence = "a dictionary of the client is not known here; compress without one"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
     # A file of this machine that the client names is not ours to read for it.
     if "file" in values or "shm" in values:
         sentence = "a message is sent in the body; File and Shm are not taken"
@@ -191,21 +203,22 @@ def _check(values: Mapping[str, Sequence[str]]) -> None:
 
 
 _PROXIES: Final = ("x-forwarded-for", "x-real-ip", "forwarded")
-_COMPRESSED: Final = (
-    "compressed messages are not taken; send the message as it is (rspamc without -z)"
-)
+_PACKINGS: Final = ("compression", "content-encoding")
+_WISHES: Final = ("flags", "accept-encoding")
+_NEVER: Final = re.compile(r"q=0(?:\.0*)?")
 
 
-def check_message(raw: bytes) -> None:
-    """Raise if a body is compressed though no header says so.
+def _packings(values: Mapping[str, Sequence[str]]) -> list[str]:
+    return [each for name in _PACKINGS for each in values.get(name, ())]
 
-    Raises
-    ------
-    Refusal
-        If it is.
-    """
-    if raw.startswith(ZSTD):
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _COMPRESSED)
+
+def _wants_zstd(listed: str) -> bool:
+    """Tell whether a list of flags or encodings has zstd in it."""
+    for item in listed.lower().split(","):
+        name, _, weight = item.partition(";")
+        if name.strip() == ZSTD:
+            return _NEVER.fullmatch(weight.strip()) is None
+    return False
 
 
 def message_id(raw: bytes) -> str:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from app import errors
 from app.adapters.intake import take
 from app.adapters.marks import parse_flag
-from app.adapters.rspamd import answer, codec
+from app.adapters.rspamd import answer, codec, compression
 from app.adapters.rspamd.answer import Scanned
 from app.adapters.rspamd.codec import Ask, Refusal, Reply
 from app.adapters.rspamd.report import TIMES, Report
@@ -104,7 +104,12 @@ class Rspamd:
             status = next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
             log.warning("rspamd: %s: %s", request.url.path, error)
             reply = codec.failure(status, str(error))
-        response = Response(reply.body, reply.status.value, media_type=reply.media_type)
+        response = Response(
+            reply.body,
+            reply.status.value,
+            headers=reply.headers,
+            media_type=reply.media_type,
+        )
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Reply:
@@ -116,9 +121,11 @@ class Rspamd:
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
             raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
-            codec.check_message(raw)
+            if ask.packed or raw.startswith(compression.MAGIC):
+                raw = compression.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
-                return await self._scan(ask, raw)
+                reply = await self._scan(ask, raw)
+                return compression.packed(reply) if ask.packs else reply
             return await self._learn(ask, raw)
         return await self._tell(ask)
 
