@@ -180,14 +180,31 @@ def test_the_image_gets_what_the_build_copies():
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_the_container_is_published_on_loopback_only():
+def test_the_mail_image_gets_what_it_copies():
+    """Its context is the folder deploy; what is copied is there."""
+    copied = [
+        source
+        for line in re.findall(
+            r"^COPY (.+)$", text("deploy/mail/Dockerfile"), re.MULTILINE
+        )
+        for source in line.split()[:-1]
+    ]
+
+    assert {"dovecot", "postfix/main.cf"} < set(copied)
+    assert all((ROOT / "deploy" / name).exists() for name in copied)
+
+
+def test_the_containers_are_published_on_loopback_only():
     """Nobody else reaches a service without a password by accident."""
     compose = text("docker-compose.yml")
+    published = re.findall(r"ports:\n((?:\s+- .+\n)+)", compose)
+    ports = [line.strip() for lines in published for line in lines.splitlines()]
 
-    assert ["- ${POSTBAYES_PUBLISH:-127.0.0.1:8025}:8025"] == [
-        line.strip()
-        for line in re.search(r"ports:\n((?:\s+- .+\n)+)", compose)[1].splitlines()
-    ]
+    assert [
+        "- ${POSTBAYES_PUBLISH:-127.0.0.1:8025}:8025",
+        "- ${POSTBAYES_PUBLISH_SMTP:-127.0.0.1:2525}:25",
+        "- ${POSTBAYES_PUBLISH_IMAP:-127.0.0.1:1143}:143",
+    ] == ports
 
 
 def test_ci_runs_what_contributors_run():
