@@ -11,12 +11,13 @@ reader of the old table is never disturbed and needs no lock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.bayes.reachable import require_frequencies, require_reachable
+from app.bayes.rows import occupied
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import Counting, FeatureCounts
 
@@ -44,7 +45,8 @@ TIER_RATIO: Final = 16
 class FeatureTable:
     """A growing sum of feature statistics, with what scoring asks of it.
 
-    Build one with `empty` or `of`, and grow it with `add`.
+    Build one with `empty` or `of`, and grow it with `add`.  For a model that asks
+    for document frequencies at each message, have them kept with `tallied`.
 
     Parameters
     ----------
@@ -56,9 +58,10 @@ class FeatureTable:
         Number of features with a count in any class.
     occurrence_totals, document_totals : ndarray of int64, shape (K,)
         Sums of both counts over the features.
-    frequencies : tuple of SparseCounts
+    frequencies : tuple of SparseCounts or None
         For each class, how many features have each document frequency m >= 1
-        (see `CountSource.document_frequencies`).
+        (see `CountSource.document_frequencies`); None where that is counted
+        when it is asked for.
 
     Examples
     --------
@@ -76,7 +79,9 @@ class FeatureTable:
     vocabulary: int
     occurrence_totals: NDArray[np.int64]
     document_totals: NDArray[np.int64]
-    frequencies: tuple[SparseCounts, ...]
+    # Kept up to date, they are a quarter of what adding a message takes, and only
+    # the Bernoulli model asks.
+    frequencies: tuple[SparseCounts, ...] | None = None
 
     @classmethod
     def empty(cls, n_classes: int) -> FeatureTable:
@@ -99,7 +104,16 @@ class FeatureTable:
             state.vocabulary,
             state.totals("occurrences"),
             state.totals("presence"),
-            tuple(state.document_frequencies(c) for c in range(state.n_classes)),
+        )
+
+    def tallied(self) -> FeatureTable:
+        """Return the table with its document frequencies at hand from now on."""
+        flat = self.flatten()
+        return replace(
+            self,
+            frequencies=tuple(
+                flat.document_frequencies(c) for c in range(flat.n_classes)
+            ),
         )
 
     def add(self, delta: FeatureCounts) -> FeatureTable:
@@ -112,7 +126,8 @@ class FeatureTable:
         ------
         InconsistentCounts
             If no set of messages has the counts of the sum; the table stays
-            as it is.
+            as it is.  Whether another feature is now in more messages than its
+            class has, only a tallied table knows.
         """
         messages = self.messages + delta.messages
         occurrences, old = self.tiers[0].look_up_both(delta.ids)
@@ -126,15 +141,15 @@ class FeatureTable:
             occurrences=occurrences + delta.occurrences,
             documents=new,
         )
-        frequencies = tuple(
+        frequencies = self.frequencies and tuple(
             _moved(histogram, old[:, c], new[:, c])
             for c, histogram in enumerate(self.frequencies)
         )
-        require_frequencies(
-            messages=messages,
-            most=np.array([int(h.ids[-1]) if h.size else 0 for h in frequencies]),
-        )
-        gained = np.count_nonzero(new.any(axis=1)) - np.count_nonzero(old.any(axis=1))
+        most = new.max(axis=0, initial=0)
+        if frequencies:
+            most = np.array([int(h.ids[-1]) if h.size else 0 for h in frequencies])
+        require_frequencies(messages=messages, most=most)
+        gained = np.count_nonzero(occupied(new)) - np.count_nonzero(occupied(old))
         return FeatureTable(
             _push(self.tiers, delta),
             messages,
@@ -161,6 +176,8 @@ class FeatureTable:
 
     def document_frequencies(self, label: int) -> SparseCounts:
         """Return how many features have each document frequency m >= 1."""
+        if self.frequencies is None:
+            return self.flatten().document_frequencies(label)
         return self.frequencies[label]
 
     def flatten(self) -> FeatureCounts:

@@ -137,7 +137,10 @@ class Fusion:
     fitted_messages : int
         To how many messages; 0 where the shipped ones stand.
     examples : mapping of bytes to Example
-        By digest, in the order of their revisions: those of the window.
+        By digest, in the order of their revisions: those of the window that ends
+        at `fitted_revision`.
+    waiting : tuple of Lesson
+        The rows after it, in their order.
     """
 
     weights: NDArray[np.float64]
@@ -145,6 +148,9 @@ class Fusion:
     fitted_revision: int = 0
     fitted_messages: int = 0
     examples: Mapping[bytes, Example] = field(default_factory=dict, repr=False)
+    # Read when the next fit is due: to make a mapping of 2,000 examples anew at
+    # each row was a tenth of what learning a short message took.
+    waiting: tuple[Lesson, ...] = field(default=(), repr=False)
 
     @classmethod
     def shipped(cls, specification: Specification) -> Fusion:
@@ -182,25 +188,16 @@ class Fusion:
         rule = specification.verdict.fusion
         if rule is None:
             return self
-        rows = list(lessons)
+        rows = (*self.waiting, *lessons)
         due = revision - revision % rule.every
-        fitted = self
-        if due > before:
-            until = [row for row in rows if row.revision <= due]
-            rows = rows[len(until) :]
-            fitted = _fitted(
-                _remembered(
-                    self.examples, until, specification, after=due - rule.window
-                ),
-                specification,
-                rule,
-                due,
-            )
+        if due <= before:
+            return replace(self, waiting=rows)
+        until = [row for row in rows if row.revision <= due]
+        examples = _remembered(
+            self.examples, until, specification, after=due - rule.window
+        )
         return replace(
-            fitted,
-            examples=_remembered(
-                fitted.examples, rows, specification, after=revision - rule.window
-            ),
+            _fitted(examples, specification, rule, due), waiting=rows[len(until) :]
         )
 
 

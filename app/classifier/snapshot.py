@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.bayes.bernoulli import Bernoulli
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
@@ -111,6 +112,12 @@ class Snapshot:
             view: _table(states.get(view, zero[measures]))
             for view, measures in specification.views.items()
         }
+        for model in specification.classifiers.values():
+            table = tables[model.view]
+            if isinstance(model.event_model, Bernoulli) and isinstance(
+                table, FeatureTable
+            ):
+                tables[model.view] = table.tallied()
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )

@@ -74,6 +74,8 @@ def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
         If they are not all of one kind.
     """
     kept = list(parts)
+    if len(kept) == 1:
+        return kept[0]
     counts = [part for part in kept if isinstance(part, FeatureCounts)]
     moments = [part for part in kept if isinstance(part, MomentSums)]
     if counts and moments:
@@ -83,8 +85,5 @@ def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
         )
         raise InconsistentCounts(msg)
     if not moments:
-        # Two states are merged faster than sorted together.
-        if len(counts) == 2:  # noqa: PLR2004
-            return counts[0] + counts[1]
         return FeatureCounts.sum(counts, n_classes=n_classes)
     return MomentSums.sum(moments, n_classes=n_classes)

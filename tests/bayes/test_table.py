@@ -60,7 +60,7 @@ def test_a_small_message_is_not_merged_into_a_large_table():
 )
 def test_unlearning_what_was_not_learned_is_refused(taken):
     """Counts are never clamped; the table stays as it is."""
-    table = FeatureTable.of(delta({1: 2}))
+    table = FeatureTable.of(delta({1: 2})).tallied()
 
     with pytest.raises(InconsistentCounts):
         table.add(-taken)

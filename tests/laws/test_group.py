@@ -173,7 +173,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 2**16), deltas), max_si
 @given(steps)
 def test_a_table_is_the_flat_sum_under_any_history(steps):
     """Counts, totals, vocabulary and histograms agree after every step."""
-    table, learned = FeatureTable.empty(K), []
+    table, learned = FeatureTable.empty(K).tallied(), []
     for unlearn, pick, delta in steps:
         if unlearn and learned:
             table = table.add(-learned.pop(pick % len(learned)))
@@ -196,9 +196,19 @@ def test_a_table_is_the_flat_sum_under_any_history(steps):
 
 
 @given(histories)
+def test_a_table_counts_document_frequencies_that_it_does_not_keep(history):
+    """They are those of the state, tallied or not."""
+    table = FeatureTable.of(total(history))
+
+    for c in range(K):
+        assert total(history).document_frequencies(c) == table.document_frequencies(c)
+
+
+@given(histories)
 def test_a_table_of_a_state_is_the_table_that_learned_it(history):
     """Loading a sum equals learning its messages."""
-    loaded, grown = FeatureTable.of(total(history)), FeatureTable.empty(K)
+    loaded = FeatureTable.of(total(history)).tallied()
+    grown = FeatureTable.empty(K).tallied()
     for delta in history:
         grown = grown.add(delta)
 
@@ -210,7 +220,7 @@ def test_a_table_of_a_state_is_the_table_that_learned_it(history):
 @given(histories, deltas)
 def test_a_table_takes_back_exactly_what_can_be_taken_back(history, delta):
     """A sum that no messages have is refused; any other is reached."""
-    table, change = FeatureTable.of(total(history)), -delta
+    table, change = FeatureTable.of(total(history)).tallied(), -delta
     flat = total(history) + change
     try:
         flat.require_reachable()

@@ -209,6 +209,9 @@ def test_the_weights_of_a_start_and_of_memory_are_the_same(app):
         teach(app, ham(n), "ham")
         teach(app, spam(n), "spam")
     classify(app, spam(200))
+    # The weights are fitted at the 50th row, and the own one is among these.
+    for n in range(300, 320):
+        teach(app, ham(n), "ham")
     here = app.live.get("default").snapshot.fusion
     with running(database_url=app.settings.database_url) as started:
         there = started.live.get("default").snapshot.fusion
@@ -217,6 +220,7 @@ def test_the_weights_of_a_start_and_of_memory_are_the_same(app):
     assert {d: e.own for d, e in here.examples.items()} == {
         d: e.own for d, e in there.examples.items()
     }
+    assert here.waiting == there.waiting
     assert here.weights.tolist() == there.weights.tolist()
 
 

@@ -1,0 +1,115 @@
+"""How are sorted rows of counts added? In one pass, and without a sort if it can be.
+
+Contract of this file: `ids` is strictly increasing, and a row without any count
+is left out, so that equal sums are equal arrays.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+class Rows(NamedTuple):
+    """Two counts of some features, in each of K classes.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (V,)
+        Feature ids, strictly increasing.
+    occurrences, documents : ndarray of int64, shape (V, K)
+        The counts (see `app.bayes.statistics.FeatureCounts`).
+    """
+
+    ids: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    def take(self, row: NDArray[np.int64]) -> Rows:
+        """Return some of the rows, by their number."""
+        return Rows(
+            self.ids.take(row),
+            self.occurrences.take(row, axis=0),
+            self.documents.take(row, axis=0),
+        )
+
+
+def occupied(*counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows of some arrays of shape (n, K) have a count, shape (n,)."""
+    # Column by column: over two classes ``any(axis=1)`` takes ten times as long for
+    # 600 rows, and sixty times for 200,000.
+    either = reduce(np.bitwise_or, counts)
+    return np.asarray(reduce(np.bitwise_or, either.T) != 0)
+
+
+def collected(parts: Sequence[Rows]) -> Rows:
+    """Return the sum of many parts, at least one, with one sort over all rows.
+
+    Adding a thousand messages to one another this way is some fifty times faster
+    than part by part.
+    """
+    ids = np.concatenate([part.ids for part in parts])
+    if not ids.size:
+        return parts[0]
+    order = np.argsort(ids, kind="stable")
+    ids = ids.take(order)
+    first = np.ones(ids.size, np.bool_)
+    # Not np.diff: the difference of two 64-bit ids overflows.
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    occurrences = np.concatenate([part.occurrences for part in parts])
+    documents = np.concatenate([part.documents for part in parts])
+    return _without_empty(
+        Rows(
+            ids.take(starts),
+            np.add.reduceat(occurrences.take(order, axis=0), starts),
+            np.add.reduceat(documents.take(order, axis=0), starts),
+        )
+    )
+
+
+def merged(large: Rows, small: Rows) -> Rows:
+    """Return the sum of two parts, moving the rows of the large one once."""
+    if not small.ids.size:
+        return large
+    if not large.ids.size:
+        return small
+    place = large.ids.searchsorted(small.ids)
+    new = large.ids.take(place, mode="clip") != small.ids
+    row = place + np.cumsum(new) - new
+    before = row[new]
+    # The row of the large part that stands at each place of the sum. Rows are taken
+    # by their number in a thirtieth of the time that np.insert takes along an axis:
+    # 0.3 and 7.6 ms for 6,000 rows among 100,000.
+    moved = np.ones(large.ids.size + before.size, np.int64)
+    moved[before] = 0
+    np.cumsum(moved, out=moved)
+    moved -= 1
+    ids = large.ids.take(moved, mode="clip")
+    occurrences = large.occurrences.take(moved, axis=0, mode="clip")
+    documents = large.documents.take(moved, axis=0, mode="clip")
+    ids[row] = small.ids
+    occurrences[before] = documents[before] = 0
+    occurrences[row] += small.occurrences
+    documents[row] += small.documents
+    # Only a row that both have can have become zero.
+    left = occupied(occurrences.take(row, axis=0), documents.take(row, axis=0))
+    found = Rows(ids, occurrences, documents)
+    if left.all():
+        return found
+    kept = np.ones(ids.size, np.bool_)
+    kept[row] = left
+    return found.take(np.flatnonzero(kept))
+
+
+def _without_empty(rows: Rows) -> Rows:
+    """Return the same counts without rows of zeros."""
+    left = occupied(rows.occurrences, rows.documents)
+    return rows if left.all() else rows.take(np.flatnonzero(left))

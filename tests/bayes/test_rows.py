@@ -1,0 +1,79 @@
+"""Sorted rows of counts are added in one pass, whichever way it is done."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.rows import Rows, collected, merged, occupied
+
+K = 3
+columns = st.tuples(*[st.integers(-2, 2)] * K)
+parts = st.dictionaries(
+    st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9),
+    st.tuples(columns, columns).filter(lambda both: any(both[0] + both[1])),
+    max_size=12,
+)
+
+
+def rows(part):
+    """Return a mapping of id to both counts as rows."""
+    ids = sorted(part)
+    counts = np.array([part[i] for i in ids], np.int64).reshape(len(ids), 2, K)
+    return Rows(np.array(ids, np.int64), counts[:, 0].copy(), counts[:, 1].copy())
+
+
+def listed(found):
+    """Return rows as a mapping of id to both counts."""
+    return {
+        i: (tuple(o), tuple(d))
+        for i, o, d in zip(
+            found.ids.tolist(),
+            found.occurrences.tolist(),
+            found.documents.tolist(),
+            strict=True,
+        )
+    }
+
+
+def added(*mappings):
+    """Return the sum of mappings, one entry after the other."""
+    total = {}
+    for mapping in mappings:
+        for i, both in mapping.items():
+            old = total.get(i, ((0,) * K, (0,) * K))
+            total[i] = tuple(
+                tuple(a + b for a, b in zip(x, y, strict=True))
+                for x, y in zip(old, both, strict=True)
+            )
+    return {i: both for i, both in sorted(total.items()) if any(both[0] + both[1])}
+
+
+@given(parts, parts)
+def test_two_parts_are_merged_to_their_sum(one, other):
+    """Rows that cancel are left out; neither part is changed."""
+    large, small = rows(one), rows(other)
+    found = merged(large, small)
+
+    assert added(one, other) == listed(found)
+    assert sorted(found.ids.tolist()) == found.ids.tolist()
+    assert (one, other) == (listed(large), listed(small))
+
+
+@given(st.lists(parts, min_size=1, max_size=5))
+def test_many_parts_are_collected_to_their_sum(several):
+    """One sort over all rows gives what adding one by one gives."""
+    found = collected([rows(part) for part in several])
+
+    assert added(*several) == listed(found)
+
+
+@given(parts, st.randoms())
+def test_a_row_is_occupied_if_any_of_its_counts_is_not_zero(part, random):
+    """Also where the counts of a row sum to zero."""
+    found = rows(part)
+    blank = np.array([random.random() < 0.5 for _ in part], np.bool_)
+    found.occurrences[blank] = found.documents[blank] = 0
+
+    assert (~blank).tolist() == occupied(found.occurrences, found.documents).tolist()
