@@ -9,8 +9,8 @@ from app.classifier.record import record
 from app.classifier.score import score
 from app.services.classify import observe
 from app.services.feedback import require_label
-from app.services.maintenance import BULK_FOLD_ROWS
-from app.storage import fold, ledger
+from app.services.folding import Folding
+from app.storage import ledger
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -100,12 +100,7 @@ class Learn:
 
     def fold(self) -> Iterator[int]:
         """Fold the ledger into the count tables, yielding rows per step."""
-        while True:
-            with writing(self._engine) as connection:
-                rows = fold.fold(connection, self._profile.row, limit=BULK_FOLD_ROWS)
-            if not rows:
-                return
-            yield rows
+        yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
         snapshot = self._profile.snapshot

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent
+from app.services.folding import Folding
 from app.services.undo import carry_out
 from app.storage import fold, retention, scored, undo_work
 from app.storage.engine import checkpoint, reading, writing
@@ -30,11 +31,6 @@ FOLD_SECONDS: Final = 0.015
 # behind, a step takes longer, so that the start of a service stays quick.
 LAGGING: Final = 2000
 LAGGING_FOLD_SECONDS: Final = 0.25
-# Taken for granted before the first fold is measured. Unit: seconds.
-SECONDS_PER_ROW: Final = 0.002
-# Rows folded in one transaction when nobody waits (`learn`, `fold`): a larger
-# share of the features is common to the rows, and is then written once.
-BULK_FOLD_ROWS: Final = 1000
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
 # Vectors dropped in one transaction.
@@ -86,7 +82,7 @@ class Upkeep:
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._folded: dict[int, int] = {}
-        self._seconds_per_row = SECONDS_PER_ROW
+        self._folding = Folding(engine)
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._broken: dict[int, str] = {}
@@ -147,30 +143,20 @@ class Upkeep:
         """Fold a few rows of one profile; return True if there may be more."""
         revision = live.snapshot.revision
         folded = self._folded.get(live.row.id, 0)
-        if folded == revision:
+        if folded >= revision:
             return False
-        with reading(self._engine) as connection:
-            step = fold.prepare(
-                connection, live.row, limit=self._limit(revision - folded)
-            )
+        lagging = revision - folded >= LAGGING
+        step = self._folding.step(
+            live.row, seconds=LAGGING_FOLD_SECONDS if lagging else FOLD_SECONDS
+        )
         if step is None:
-            self._folded[live.row.id] = revision
-            return False
-        with writing(self._engine) as connection:
-            begun = time.monotonic()
-            written = fold.write(connection, live.row, step)
-        if not written:
-            # Another process folds the same rows.
+            # All is folded, or another process is at it.
+            with reading(self._engine) as connection:
+                mark = fold.folded_revision(connection, live.row.id)
+            self._folded[live.row.id] = mark
             return False
         self._folded[live.row.id] = step.upto
-        per_row = (time.monotonic() - begun) / step.rows
-        self._seconds_per_row = (self._seconds_per_row + per_row) / 2
         return step.upto < revision
-
-    def _limit(self, lag: int) -> int:
-        """Return how many rows can be folded in the time that a step may take."""
-        seconds = FOLD_SECONDS if lag < LAGGING else LAGGING_FOLD_SECONDS
-        return min(max(1, int(seconds / self._seconds_per_row)), BULK_FOLD_ROWS)
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

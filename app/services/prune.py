@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
 from app.errors import DatabaseUnavailable
-from app.services.maintenance import BULK_FOLD_ROWS
-from app.storage import fold, prune
+from app.services.folding import Folding
+from app.storage import prune
 from app.storage.engine import reading, writing
 from app.storage.entry import epoch_of
 
@@ -115,10 +115,8 @@ class Prune:
 
     def _fold(self, profile: ProfileRow) -> None:
         """Fold all there is."""
-        rows = 1
-        while rows:
-            with writing(self._engine) as connection:
-                rows = fold.fold(connection, profile, limit=BULK_FOLD_ROWS)
+        for _ in Folding(self._engine).all(profile):
+            pass
 
 
 def months_before(epoch: int, months: int) -> int:

@@ -11,8 +11,8 @@ from app.portable import learn
 from app.portable.export import export, size
 from app.portable.foreign import add_counts
 from app.services.feedback import require_known
-from app.services.maintenance import BULK_FOLD_ROWS
-from app.storage import fold, profiles, undo_work
+from app.services.folding import Folding
+from app.storage import profiles, undo_work
 from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
@@ -205,9 +205,4 @@ class Transfer:
                 pending = bool(undo_work.pending(connection, profile.id))
             if undone:
                 yield len(undone)
-        while True:
-            with writing(self._engine) as connection:
-                rows = fold.fold(connection, profile, limit=BULK_FOLD_ROWS)
-            if not rows:
-                return
-            yield rows
+        yield from Folding(self._engine).all(profile)

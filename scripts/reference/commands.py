@@ -52,6 +52,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "classify": (*_COMMON, 0, 65),
     "feedback": (*_COMMON, 0, 65),
     "undo": (*_COMMON, 0, 65),
+    "fold": (*_COMMON, 0, 65),
     "prune": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),

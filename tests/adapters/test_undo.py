@@ -222,3 +222,19 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     assert "features pruned (" in pruned[1]
     assert "default: difference 0\n" == audited[1]
     assert 0 == back[0]
+
+
+def test_the_fold_command_says_what_it_did(run):
+    """Of each profile, for a person and as JSON; a profile that never was is an error."""
+    taught(run)
+    profiles = run("fold", "--json")[1]
+    again = run("fold", "--profile", "default")
+    strange = run("fold", "--profile", "strange")
+
+    assert {"rows", "seconds", "folded_revision"} == set(
+        json.loads(profiles)["profiles"]["default"]
+    )
+    assert again[0] == 0
+    assert "default: 0 rows folded" in again[1]
+    assert 65 == strange[0]
+    assert "there is no profile 'strange'" in strange[2]

@@ -12,6 +12,7 @@ from app.adapters.cli.backup import backup
 from app.adapters.cli.console import complain
 from app.adapters.cli.evaluate import evaluate
 from app.adapters.cli.export import export
+from app.adapters.cli.fold import fold
 from app.adapters.cli.imap import imap
 from app.adapters.cli.importing import import_
 from app.adapters.cli.insight import figures, word
@@ -76,6 +77,7 @@ for command in (
     classify,
     feedback,
     undo,
+    fold,
     prune,
     figures,
     word,

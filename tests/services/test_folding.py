@@ -1,0 +1,156 @@
+"""Folding by hand and by the service: in steps, to the end, stopped anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import cycle
+
+from app.bootstrap import Specify, now
+from app.services import folding
+from app.services.folding import Folding
+from app.services.live import LiveProfiles
+from app.services.maintenance import LAGGING, Upkeep
+from app.settings import Settings
+from app.storage import fold
+from app.storage.audit import audit
+from app.storage.engine import reading
+from app.storage.fold import folded_revision
+from tests.storage.builders import new_profile, taught, teach
+
+# Folds what it can in steps of one row, and says so after each.
+ROW_BY_ROW = """
+import sys
+from app.services import folding
+from app.storage import profiles
+from app.storage.engine import open_engine, reading
+
+folding.MOST_ROWS = 1
+engine = open_engine(sys.argv[1])
+with reading(engine) as connection:
+    profile = profiles.find(connection, sys.argv[2])
+for rows in folding.Folding(engine).all(profile):
+    print(rows, flush=True)
+"""
+
+
+def burst(engine, profile, messages, *, start=0):
+    """Teach many messages at once, some of which others take back."""
+    teach(
+        engine,
+        profile,
+        *(
+            taught(n, ("ham", "spam")[n % 2], {f"w{n % 7}": 1, f"x{n}": 2}, {"size": n})
+            for n in range(start, start + messages)
+        ),
+    )
+    teach(
+        engine, profile, *(taught(n, "ham") for n in range(start, start + messages, 3))
+    )
+
+
+def marked(engine, profile):
+    """Return how far the counts are, and what the audit says."""
+    with reading(engine) as connection:
+        return folded_revision(connection, profile.id), audit(connection, profile)
+
+
+def test_all_of_a_ledger_is_folded(engine):
+    """In as many steps as it takes; then there is nothing to do."""
+    profile = new_profile(engine)
+    burst(engine, profile, 30)
+    rows = list(Folding(engine).all(profile))
+    mark, found = marked(engine, profile)
+
+    assert (True, found.revision) == (found.sound, mark)
+    assert found.revision == sum(rows)
+    assert [] == list(Folding(engine).all(profile))
+
+
+def test_steps_are_short_as_soon_as_somebody_teaches(engine, monkeypatch):
+    """Who is alone takes long steps; they are cheaper."""
+    profile, other = new_profile(engine), new_profile(engine)
+    burst(engine, profile, 30)
+    asked = []
+    step = Folding.step
+
+    def noted(self, profile, *, seconds):
+        asked.append(seconds)
+        return step(self, profile, seconds=seconds)
+
+    monkeypatch.setattr(Folding, "step", noted)
+    monkeypatch.setattr(folding, "MOST_ROWS", 10)
+    steps = Folding(engine).all(profile)
+    next(steps)
+    next(steps)
+    teach(engine, other, taught(1, "ham", {"a": 1}))
+    list(steps)
+
+    assert [folding.LONG] * 2 == asked[:2]
+    assert {folding.SHORT} == set(asked[2:])
+
+
+def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
+    """Whoever is slower goes on where the other stands, and comes to an end."""
+    profile = new_profile(engine)
+    burst(engine, profile, 30)
+
+    def overtaken(connection, profile, step):
+        # A service folds a row between the two halves of each step.
+        fold.fold(connection, profile, limit=1)
+        return write(connection, profile, step)
+
+    write = fold.write
+    monkeypatch.setattr(fold, "write", overtaken)
+    rows = list(Folding(engine).all(profile))
+    mark, found = marked(engine, profile)
+
+    assert (True, found.revision) == (found.sound, mark)
+    assert 0 < sum(rows) < mark
+
+
+def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url):
+    """With SIGKILL, between steps and within them; the next one goes on."""
+    profile = new_profile(engine)
+    burst(engine, profile, 24)
+    pauses = cycle((0.0, 0.01, 0.02, 0.04, 0.08))
+    _, found = marked(engine, profile)
+    marks, last = [0], found.revision
+    kills = 0
+    while marks[-1] < last:
+        process = subprocess.Popen(
+            [sys.executable, "-c", ROW_BY_ROW, database_url, profile.name],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        process.stdout.readline()
+        time.sleep(next(pauses))
+        process.kill()
+        kills += process.wait() == -9
+        process.stdout.close()
+        mark, found = marked(engine, profile)
+        marks.append(mark)
+
+        assert found.sound
+    assert sorted(marks) == marks
+    assert kills > 0
+
+
+def test_a_service_catches_up_after_a_burst(engine):
+    """More than it takes for lagging, while nothing of it is in memory before."""
+    profile = new_profile(engine)
+    for start in range(0, 2000, 500):
+        burst(engine, profile, 500, start=start)
+    live = LiveProfiles(engine, Specify(Settings(_env_file=None)))
+    upkeep = Upkeep(
+        engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
+    )
+    steps = 0
+    while upkeep():
+        steps += 1
+    mark, found = marked(engine, profile)
+
+    assert (True, found.revision) == (found.sound, mark)
+    assert mark > LAGGING
+    assert steps > 1
