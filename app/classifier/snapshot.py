@@ -183,7 +183,7 @@ class Snapshot:
             log_prior=specification.prior.log_prior(messages),
             verdict_log_prior=specification.verdict.prior.log_prior(messages),
             fusion=fusion,
-            raised=raised(np.array(taught, np.int64)),
+            raised=raised(specification.in_messages(np.array(taught, np.int64))),
         )
 
 
