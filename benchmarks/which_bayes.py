@@ -8,7 +8,7 @@ the strings between blanks; those in fewer than 5 messages are left out, and of
 the rest those with the highest information gain are kept, chosen anew for
 every batch.
 
-    python benchmarks/which_bayes.py FOLDER [--attributes 500 1000 3000]
+    python -m benchmarks.which_bayes FOLDER [--attributes 500 1000 3000] [--roc FILE]
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.evaluation.crew import carry_out
+from app.evaluation.curves import roc
 from app.evaluation.index import read_index
 from app.evaluation.metrics import Errors, roca_pct
 from app.features.extract import extract
 from app.features.hashing import ids_of
 from app.mail.parse import parse
+from benchmarks.drawing import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -251,6 +253,7 @@ def _messages(index: Path, specification: Specification) -> Iterator[Message]:
 def _figures(odds: NDArray[np.float64], gold: NDArray[np.bool_]) -> Row:
     errors = Errors.of(gold, odds > 0)
     return {
+        "roc": roc(odds, gold),
         "spam_recall": 100 - (errors.spam_missed_pct or 0.0),
         "ham_recall": 100 - (errors.ham_lost_pct or 0.0),
         "roca_pct": roca_pct(odds, gold),
@@ -279,11 +282,24 @@ def _print(rows: Sequence[Row]) -> None:
             print(f"{name:28} {number or 'all':>5}{cells}")
 
 
+def _draw(path: Path, rows: Sequence[Row], attributes: int) -> None:
+    """Write the curves of the models with so many attributes, and ours."""
+    curves: dict[str, dict[str, Any]] = defaultdict(dict)
+    # Ours first: the solid line.
+    for row in sorted(
+        rows, key=lambda row: (row["stream"], row["model"] != OURS, row["model"])
+    ):
+        if row["attributes"] in {attributes, 0}:
+            curves[row["stream"]][row["model"]] = row["roc"]
+    path.write_text(drawing(curves), encoding="utf-8")
+
+
 def main() -> None:
     """Run all streams and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="a folder per stream, with `index`")
     parser.add_argument("--attributes", type=int, nargs="+", default=[500, 1000, 3000])
+    parser.add_argument("--roc", type=Path, help="draw the curves of the most")
     options = parser.parse_args()
     indexes = sorted(options.folder.glob("*/index"))
     if not indexes:
@@ -295,6 +311,8 @@ def main() -> None:
     ):
         rows += of_stream
     _print(rows)
+    if options.roc is not None:
+        _draw(options.roc, rows, max(options.attributes))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""What does each threshold cost on each of several streams? One picture."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from app.evaluation.report_page.frame import series
+from app.evaluation.report_page.scales import Logarithmic
+from app.evaluation.report_page.svg import HEIGHT, WIDTH, Axis, Plot, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from app.evaluation.curves import Roc
+    from app.evaluation.report_page.svg import Point
+
+LOWEST: Final = 0.02
+"""Where the axes begin, as none.  Unit: per cent."""
+
+_ACROSS: Final = 2
+_LEGEND: Final = 26
+_APART: Final = 2.0
+"""A point nearer than this to the last one is left out.  Unit: pixels."""
+
+
+def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
+    """Return an SVG file: a panel for each stream, a line for each filter.
+
+    Parameters
+    ----------
+    curves : mapping of str to mapping of str to Roc
+        The curve of each filter on each stream; the same filters on all.
+    """
+    names = list(next(iter(curves.values())))
+    rows = -(-len(curves) // _ACROSS)
+    across, down = _ACROSS * WIDTH, rows * HEIGHT + _LEGEND
+    panels = [
+        tag(
+            "g",
+            _panel(stream, of_stream, names),
+            transform=f"translate({at % _ACROSS * WIDTH} "
+            f"{_LEGEND + at // _ACROSS * HEIGHT})",
+        )
+        for at, (stream, of_stream) in enumerate(curves.items())
+    ]
+    style = files("app.evaluation.report_page").joinpath("style.css").read_text("utf-8")
+    picture = tag(
+        "svg",
+        tag("title", "ROC curves"),
+        tag("style", escape(style, quote=False)),
+        tag("rect", width=across, height=down, fill="var(--card)"),
+        *_legend(names, across),
+        *panels,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {across} {down}",
+        font_family="system-ui, sans-serif",
+    )
+    return f"{picture}\n"
+
+
+def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> str:
+    scale = Logarithmic(LOWEST, 100.0, zero=True)
+    plot = Plot(
+        x=Axis(scale=scale, title="ham lost (1 - ham recall), per cent"),
+        y=Axis(scale=scale, title="spam missed (1 - spam recall), per cent"),
+    )
+    lines = [
+        plot.steps(list(_thinned(plot, curves[name])), class_=series(at))
+        for at, name in enumerate(names)
+    ]
+    return "".join([plot.axes(), *lines, plot.note(100.0, stream, side="left")])
+
+
+def _thinned(plot: Plot, curve: Roc) -> Iterator[Point]:
+    """Yield the points that can be told apart, and the last."""
+    points = list(
+        zip(curve.ham_lost_pct.tolist(), curve.spam_missed_pct.tolist(), strict=True)
+    )
+    last = None
+    for x, y in points:
+        place = plot.across(x), plot.down(y)
+        far = (
+            last is None
+            or max(abs(place[0] - last[0]), abs(place[1] - last[1])) > _APART
+        )
+        if far or (x, y) == points[-1]:
+            last = place
+            yield x, y
+
+
+def _legend(names: Sequence[str], across: int) -> Iterator[str]:
+    each = across / len(names)
+    for at, name in enumerate(names):
+        left = at * each + 14
+        yield tag("path", d=f"M{left:.0f} 16h28", class_=f"line {series(at)}")
+        yield tag("text", escape(name), x=left + 34, y=20.0)
