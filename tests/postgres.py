@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import psycopg
@@ -57,6 +57,9 @@ class Cluster:
         self._account = _account()
         if self._account:
             os.chown(home, self._account["user"], self._account["group"])
+
+    def initialise(self):
+        """Make an empty cluster."""
         self._run(
             "initdb",
             *("--pgdata", str(self._data), "--username", "postbayes"),
@@ -94,6 +97,24 @@ class Cluster:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
 
+    @contextmanager
+    def copied(self) -> Iterator[Cluster]:
+        """Start another server from a copy of the files as they are now."""
+        with _home() as home:
+            subprocess.run(["cp", "--archive", self._data, home], check=True)
+            (home / "data" / "postmaster.pid").unlink()
+            with Cluster(self._folder, home).started() as copy:
+                yield copy
+
+    @contextmanager
+    def started(self) -> Iterator[Self]:
+        """Start the server, and stop it at the end."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
     def _run(self, program: str, *arguments: str) -> None:
         # Standard output is not kept: the server would hold the pipe open.
         with (self._home / "log").open("a") as log:
@@ -112,18 +133,11 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
     """Start a cluster with the binaries in `folder`, and remove it at the end."""
-    # Not pytest's temporary folder: other users may not enter it, and the path
-    # of a Unix socket has at most 107 bytes.
-    home = Path(tempfile.mkdtemp(prefix="postbayes-pg-"))
-    try:
+    with _home() as home:
         made = Cluster(folder, home)
-        made.start()
-        try:
+        made.initialise()
+        with made.started():
             yield made
-        finally:
-            made.stop()
-    finally:
-        shutil.rmtree(home)
 
 
 @contextmanager
@@ -135,6 +149,18 @@ def schema(url: str, name: str) -> Iterator[str]:
             yield f"{url}&options={quote(f'-csearch_path={name}')}"
         finally:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
+    """Give a folder for a cluster, which is removed."""
+    # Not pytest's temporary folder: other users may not enter it, and the path
+    # of a Unix socket has at most 107 bytes.
+    home = Path(tempfile.mkdtemp(prefix="postbayes-pg-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
 
 
 def _children(process: int) -> list[int]:
