@@ -1,0 +1,107 @@
+"""Ten containers that start at once on an empty database: one makes the tables."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+
+import httpx2
+import pytest
+
+from app.storage.migrate import MIGRATIONS
+from tests.end_to_end.conftest import PATIENCE, free_port
+from tests.messages import ham
+
+MANY = 10
+RAW = {"content-type": "message/rfc822"}
+PORTS = "POSTBAYES_TEST_PORTS"
+
+# All of the code is loaded; then ten processes wait for one another, and each does
+# what the command does.
+PROGRAM = f"""
+import os
+import app.main, uvicorn.protocols.http.httptools_impl, uvicorn.loops.uvloop
+from app.adapters.cli.main import main
+
+wait, start = os.pipe()
+children = []
+for port in os.environ["{PORTS}"].split():
+    child = os.fork()
+    if not child:
+        os.close(start)
+        os.read(wait, 1)
+        main(["serve", "--port", port])
+        os._exit(1)
+    children.append(child)
+os.close(start)
+print(*children, flush=True)
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+def wait_until_ready(client):
+    """Wait until a service answers that it is ready."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress(httpx2.TransportError):
+            if client.get("/readyz").is_success:
+                return
+        time.sleep(0.05)
+    pytest.fail(f"{client.base_url} did not become ready")
+
+
+def revision(client):
+    """Return the revision that a service answers from."""
+    return client.get("/profiles/default").json()["revision"]
+
+
+@pytest.fixture
+def ports(database_url, tmp_path):
+    """Ports of ten services that were started at once."""
+    ports = [free_port() for _ in range(MANY)]
+    environment = {k: v for k, v in os.environ.items() if "POSTBAYES" not in k}
+    environment["POSTBAYES_DATABASE_URL"] = database_url
+    environment[PORTS] = " ".join(map(str, ports))
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+    children = [int(child) for child in process.stdout.readline().split()]
+    yield ports
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    process.wait(PATIENCE)
+    process.stdout.close()
+
+
+def test_ten_services_that_start_at_once_all_serve(ports, tmp_path):
+    """The migrations ran once, and each learns what the others are taught."""
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(
+                httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
+            )
+            for port in ports
+        ]
+        for client in clients:
+            wait_until_ready(client)
+        answers = [
+            client.post("/feedback?label=ham", content=ham(n), headers=RAW)
+            for n, client in enumerate(clients)
+        ]
+        while any(revision(client) < MANY for client in clients):
+            time.sleep(0.05)
+    log = (tmp_path / "log").read_text()
+
+    assert [200] * MANY == [answer.status_code for answer in answers]
+    assert set(range(1, MANY + 1)) == {a.json()["revision"] for a in answers}
+    assert len(list(MIGRATIONS.glob("versions/0*.py"))) == log.count("Running upgrade")
+    assert "Traceback" not in log
