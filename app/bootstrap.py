@@ -14,6 +14,7 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
+from app.services.aliases import Aliases
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.services.feedback import Feedback
@@ -23,7 +24,7 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
-from app.services.recipients import Recipients, parse_aliases
+from app.services.recipients import Recipients
 from app.services.tally import Tally
 from app.services.undo import Undo
 from app.services.words import Words
@@ -96,25 +97,6 @@ def specification(settings: Settings) -> Specification:
     return made if months is None else made.decaying(months)
 
 
-def aliases(settings: Settings) -> dict[str, str]:
-    """Return the aliases of recipients that the settings' file holds.
-
-    Raises
-    ------
-    InvalidSetting
-        If the file cannot be read, or a line of it is not an alias.
-    """
-    file = settings.aliases
-    if file is None:
-        return {}
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"POSTBAYES_ALIASES names {str(file)!r}, which cannot be read: {error}"
-        raise InvalidSetting(msg) from error
-    return parse_aliases(text, str(file))
-
-
 def require_confident(own_from: float | None, spam_from: float) -> None:
     """Raise if the filter would learn verdicts that it is not sure of.
 
@@ -165,12 +147,14 @@ class Application:
             reject_from=settings.reject_from,
         )
         require_confident(settings.autolearn_from, self.verdict_rule.spam_threshold)
-        known = aliases(settings)
+        self.aliases = Aliases(settings.aliases)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
         # What is wrong with a profile shows here, before anything is served.
         self.live.refresh()
-        self.recipients = Recipients(self.live, site=settings.profile, aliases=known)
+        self.recipients = Recipients(
+            self.live, site=settings.profile, aliases=self.aliases
+        )
         keeps = settings.scored_days > 0 and settings.scored_rows > 0
         self.recent = Recent(store_words=settings.store_words) if keeps else None
         self.upkeep = Upkeep(
@@ -183,7 +167,7 @@ class Application:
             clock=now,
         )
         self.writer = Writer(self.engine)
-        self.keeper = Keeper(self.upkeep, lambda: self.writer.idle)
+        self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in
         # which the keeper has others to follow.
         self.turner = None
@@ -222,6 +206,10 @@ class Application:
             per_day=self.settings.autolearn_per_day,
             store_words=self.settings.store_words,
         )
+
+    def _keep_house(self) -> bool:
+        self.aliases.refresh()
+        return self.upkeep()
 
     def start(self) -> None:
         """Start the threads that learn and keep house."""

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
         None,
         description="A file of lines `alias: profile`: recipients for whom the "
         "profile of another name answers. An alias is an address, a user's name or "
-        "`@domain`.",
+        "`@domain`. The file is read again when it changes.",
     )
     labels: Words = Field(
         LABELS,

@@ -6,19 +6,24 @@ recipient has a profile, the site's at last: a door never fails for an address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from app.classifier.specification import check_name
-from app.errors import InvalidSetting
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
 # Precedent: what Postfix's recipient_delimiter, Gmail and Fastmail have; RFC 5233
 # calls what follows it the detail.
 DELIMITER: Final = "+"
+
+
+class Names(Protocol):
+    """What is looked up in the place of a name."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return it for a name in lower case; None for the name itself."""
+        ...
 
 
 class Recipients:
@@ -31,9 +36,9 @@ class Recipients:
         profile that is made later counts from then on.
     site : str
         The profile that answers where no other does.
-    aliases : mapping of str to str
+    aliases : Names
         From an address, a user or ``@domain``, in lower case, to the name that
-        is looked up in its place; see `parse_aliases`.
+        is looked up in its place: a mapping, or `app.services.aliases.Aliases`.
 
     Examples
     --------
@@ -47,9 +52,7 @@ class Recipients:
     'example.org'
     """
 
-    def __init__(
-        self, names: Container[str], *, site: str, aliases: Mapping[str, str]
-    ) -> None:
+    def __init__(self, names: Container[str], *, site: str, aliases: Names) -> None:
         self._names = names
         self._site = site
         self._aliases = aliases
@@ -129,55 +132,3 @@ def candidates(recipient: str) -> list[str]:
     if at:
         found.append(f"@{domain}")
     return [name for name in dict.fromkeys(found) if name.strip("@")]
-
-
-def parse_aliases(text: str, file: str) -> dict[str, str]:
-    r"""Return the aliases that a file holds.
-
-    Parameters
-    ----------
-    text : str
-        One alias per line, ``alias: profile``: an address, a user's name or
-        ``@domain``, and what is looked up in its place.  Blank lines and those
-        that begin with ``#`` say nothing.
-    file : str
-        Name of the file, for errors.
-
-    Returns
-    -------
-    dict of str to str
-        By the alias in lower case.
-
-    Raises
-    ------
-    InvalidSetting
-        If a line is not of that form, or an alias stands twice.
-
-    Examples
-    --------
-    >>> parse_aliases("# the shop\nSales@example.org: bob@example.org\n", "aliases")
-    {'sales@example.org': 'bob@example.org'}
-    """
-    aliases: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.strip()
-        if not content or content.startswith("#"):
-            continue
-        alias, colon, profile = (part.strip() for part in content.partition(":"))
-        if not (alias and colon and profile):
-            msg = (
-                f"line {number} of {file} must be 'alias: profile', "
-                f"got {content[:128]!r}"
-            )
-            raise InvalidSetting(msg)
-        try:
-            check_name(profile)
-        except InvalidSetting as error:
-            msg = f"line {number} of {file}: {error}"
-            raise InvalidSetting(msg) from error
-        alias = alias.lower()
-        if alias in aliases:
-            msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
-            raise InvalidSetting(msg)
-        aliases[alias] = profile
-    return aliases

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import InvalidSetting
-from app.services.recipients import Recipients, parse_aliases
-from tests.services.conftest import running
+from app.services.recipients import Recipients
 
 NAMES = {
     "default",
@@ -111,55 +109,3 @@ def test_a_profile_that_is_made_later_counts_from_then_on():
     names.add("example.org")
 
     assert ("default", "example.org") == (before, some.profile("ann@example.org"))
-
-
-def test_a_file_of_aliases_has_one_on_each_line():
-    """Blank lines and comments say nothing; aliases are in lower case."""
-    text = "# ours\n\n Root :carl\n@Example.com: shop\r\n"
-
-    assert {"root": "carl", "@example.com": "shop"} == parse_aliases(text, "f")
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("root", "line 2 of f must be 'alias: profile', got 'root'"),
-        (": carl", "must be 'alias: profile'"),
-        ("root:", "must be 'alias: profile'"),
-        ("root: a b", "a profile is named by 1 to 128"),
-        ("ANN: shop", "names the alias 'ann' again"),
-    ],
-)
-def test_a_line_that_is_no_alias_is_named(line, sentence):
-    """The operator is told which line, and what it should be."""
-    with pytest.raises(InvalidSetting, match="line 2") as caught:
-        parse_aliases(f"ann: carl\n{line}", "f")
-
-    assert sentence in str(caught.value)
-
-
-def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
-    """Aliases count from the start of the service."""
-    file = tmp_path / "aliases"
-    file.write_text("root: default\n@example.org: default\n")
-    url = f"sqlite:///{tmp_path}/postbayes.db"
-
-    with running(database_url=url, aliases=file) as app:
-        assert "default" == app.recipients.profile("root")
-
-
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
-    """It says which file, before a database is made."""
-    file = tmp_path / "aliases"
-    if content is not None:
-        file.write_bytes(content)
-    url = f"sqlite:///{tmp_path}/postbayes.db"
-
-    with (
-        pytest.raises(InvalidSetting, match="POSTBAYES_ALIASES names"),
-        running(database_url=url, aliases=file),
-    ):
-        pass
-
-    assert not (tmp_path / "postbayes.db").exists()

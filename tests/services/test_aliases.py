@@ -1,0 +1,134 @@
+"""Aliases: a file of other names, and what happens when it changes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from app.errors import InvalidSetting
+from app.services.aliases import Aliases, parse_aliases
+from tests.services.conftest import running
+
+
+def test_a_file_of_aliases_has_one_on_each_line():
+    """Blank lines and comments say nothing; aliases are in lower case."""
+    text = "# ours\n\n Root :carl\n@Example.com: shop\r\n"
+
+    assert {"root": "carl", "@example.com": "shop"} == parse_aliases(text, "f")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("root", "line 2 of f must be 'alias: profile', got 'root'"),
+        (": carl", "must be 'alias: profile'"),
+        ("root:", "must be 'alias: profile'"),
+        ("root: a b", "a profile is named by 1 to 128"),
+        ("ANN: shop", "names the alias 'ann' again"),
+    ],
+)
+def test_a_line_that_is_no_alias_is_named(line, sentence):
+    """The operator is told which line, and what it should be."""
+    with pytest.raises(InvalidSetting, match="line 2") as caught:
+        parse_aliases(f"ann: carl\n{line}", "f")
+
+    assert sentence in str(caught.value)
+
+
+def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
+    """Aliases count from the start of the service."""
+    file = tmp_path / "aliases"
+    file.write_text("root: default\n@example.org: default\n")
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+
+    with running(database_url=url, aliases=file) as app:
+        assert "default" == app.recipients.profile("root")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
+    """It says which file, before a database is made."""
+    file = tmp_path / "aliases"
+    if content is not None:
+        file.write_bytes(content)
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+
+    with (
+        pytest.raises(InvalidSetting, match="POSTBAYES_ALIASES names"),
+        running(database_url=url, aliases=file),
+    ):
+        pass
+
+    assert not (tmp_path / "postbayes.db").exists()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with one alias."""
+    file = tmp_path / "aliases"
+    file.write_text("root: carl\n")
+    return file
+
+
+def test_a_file_that_changes_is_read_again(file):
+    """In place or by another file of an older time, which is how editors save."""
+    aliases = Aliases(file)
+    file.write_text("root: dora\n")
+    aliases.refresh()
+    in_place = aliases.get("root")
+    other = file.with_name("other")
+    other.write_text("root: anna\n")
+    os.utime(other, (1, 1))
+    other.replace(file)
+    aliases.refresh()
+
+    assert ("dora", "anna") == (in_place, aliases.get("root"))
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (lambda file: file.write_text("root dora\n"), "line 1 of"),
+        (lambda file: file.write_bytes(b"\xff"), "cannot be read"),
+        (lambda file: file.unlink(), "cannot be read"),
+    ],
+)
+def test_a_file_that_is_broken_changes_nothing(file, break_it, says, caplog):
+    """It is told once; as soon as the file is right again, it counts."""
+    aliases = Aliases(file)
+    break_it(file)
+    aliases.refresh()
+    aliases.refresh()
+    before = aliases.get("root")
+    file.write_text("root: dora\n")
+    aliases.refresh()
+
+    assert ("carl", "dora") == (before, aliases.get("root"))
+    assert 1 == caplog.text.count("the aliases stay as they were")
+    assert says in caplog.text
+
+
+def test_without_a_file_there_are_none():
+    """And nothing is looked for."""
+    aliases = Aliases(None)
+    aliases.refresh()
+
+    assert aliases.get("root") is None
+
+
+def test_the_service_reads_a_file_that_changes(tmp_path, file):
+    """Nobody has to restart it."""
+    file.write_text("root: nobody\n")
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+
+    with running(database_url=url, aliases=file) as app:
+        before = app.aliases.get("root")
+        file.write_text("root: default\n")
+        deadline = time.monotonic() + 60
+        while app.aliases.get("root") == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+        assert ("nobody", "default") == (before, app.aliases.get("root"))
