@@ -5,6 +5,7 @@ The HTTP door knows nothing of the others; `app.main` puts them beside it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -90,8 +91,8 @@ async def opened(
     try:
         yield
     finally:
-        for listener in listeners.values():
-            await listener.stop()
+        # All at once: each may wait for what was begun.
+        await asyncio.gather(*(listener.stop() for listener in listeners.values()))
 
 
 def _listener(door: Door | WebDoor, listening: Listening) -> Listener | WebListener:

@@ -9,7 +9,9 @@ import pytest
 from tests import clients
 from tests.messages import ham, spam
 
+EX_UNAVAILABLE = 69
 EX_IOERR = 74
+EX_TEMPFAIL = 75
 
 
 @pytest.fixture
@@ -99,6 +101,16 @@ def test_spamc_teaches_and_forgets(spamc, spamd_site):
     assert 43 == service.client.get("/profiles/default").json()["revision"]
 
 
+def test_spamc_reports_to_nobody_else(spamc, spamd_site):
+    """A report teaches here; that other people's databases got none, it says."""
+    service, _ = spamd_site
+    told = [spamc("-C", word, message=spam(9)) for word in ("report", "revoke")]
+
+    assert [(0, "Unable to report/revoke message\n")] * 2 == told
+    profile = service.client.get("/profiles/default").json()
+    assert (42, {"ham": 21, "spam": 20}) == (profile["revision"], profile["messages"])
+
+
 def test_what_spamc_marked_is_known_again(spamc):
     """The headers that it was given do not make it another message."""
     spamc("-L", "spam", message=spam(9))
@@ -119,3 +131,5 @@ def test_spamc_lets_mail_pass_that_cannot_be_scored(spamc, spamd_site):
     assert (0, spam(9).decode()) == spamc(
         "--connect-retries=1", "--retry-sleep=0", message=spam(9)
     )
+    assert EX_UNAVAILABLE == spamc("-x", "--connect-retries=1", message=spam(9))[0]
+    assert EX_TEMPFAIL == spamc("-x", "-X", "--connect-retries=1", message=spam(9))[0]

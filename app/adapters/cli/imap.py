@@ -51,6 +51,8 @@ def imap(
         level=settings.log_level.upper(),
         format="%(levelname)-8s %(name)s: %(message)s",
     )
+    # A line for each request, with the address of the mailbox in it.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
         connect=partial(
