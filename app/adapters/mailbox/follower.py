@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from app.adapters.mailbox.memory import CAPACITY
 from app.errors import (
     Conflict,
     EmptyMessage,
@@ -145,7 +146,7 @@ class Follower:
     ) -> None:
         """Take a folder as it is: nobody has said anything yet."""
         if place == "junk":
-            for _, headers in account.headers(1):
+            for _, headers in account.newest(folder, CAPACITY):
                 memory.note(headers)
         memory.mark_read(folder.name, folder.validity, folder.next_uid)
         self.store.keep(memory)

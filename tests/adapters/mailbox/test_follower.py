@@ -57,6 +57,11 @@ class Account:
         folder = self.folders[self.opened]
         yield from ((uid, folder[uid]) for uid in sorted(folder) if uid >= first)
 
+    def newest(self, folder, number):
+        """Yield those of the last so many messages."""
+        assert folder.name == self.opened
+        yield from list(self.headers(1))[-number:]
+
     def message(self, uid):
         """Return a message; one that says so is gone meanwhile."""
         found = self.folders[self.opened][uid]
@@ -160,6 +165,22 @@ def test_what_lay_in_junk_is_ham_once_it_is_moved(account, follower, taught):
     list(islice(follower.follow(), 2))
 
     assert [(b"old", "ham")] == taught
+
+
+def test_of_a_large_junk_folder_the_newest_are_remembered(
+    account, follower, taught, monkeypatch
+):
+    """As many as are remembered at all; what is older says nothing."""
+    monkeypatch.setattr(module, "CAPACITY", 2)
+    for headers in (b"second", b"third"):
+        account.put("Junk", headers)
+    account.then = [
+        lambda: account.move(b"old", "Junk", "INBOX"),
+        lambda: account.move(b"third", "Junk", "INBOX"),
+    ]
+
+    assert [0, 0, 1] == list(islice(follower.follow(), 3))
+    assert [(b"third", "ham")] == taught
 
 
 def test_a_restart_goes_on_where_the_last_one_ended(account, follower, taught):
