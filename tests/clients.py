@@ -10,6 +10,7 @@ import pytest
 REQUIRE = "POSTBAYES_REQUIRE_CLIENTS"
 
 PACKAGES = {
+    "exim4": "exim4-daemon-heavy",
     "maildrop": "maildrop",
     "procmail": "procmail",
     "spamc": "spamc",
@@ -19,7 +20,8 @@ PACKAGES = {
 
 def find(program):
     """Return the path of a program; skip the test where it is not installed."""
-    path = shutil.which(program)
+    # Not everybody's path has the folder of the servers.
+    path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
     if path is None:
         reason = f"{program} is not installed (apt install {PACKAGES[program]})"
         if os.environ.get(REQUIRE) == "1":

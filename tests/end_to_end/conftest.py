@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -17,9 +16,6 @@ import pytest
 from tests.messages import ham, spam
 
 PATIENCE = 60
-
-# Exim and Postfix cannot be installed side by side: CI has Postfix.
-collect_ignore = [] if Path("/usr/sbin/exim4").exists() else ["test_exim.py"]
 
 
 def free_port():

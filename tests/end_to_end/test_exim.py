@@ -1,8 +1,7 @@
-"""A real Exim asks by its `spam` condition.
+"""A real Exim asks by its `spam` condition, in spamd's way and in rspamd's.
 
-Exim and Postfix cannot be installed side by side, so where Exim is not, CI
-included, this file is left out; the bytes that Exim sends and what it makes of
-the answer are in `tests/golden/spamd/report-exim.txt` as well.
+Debian installs Exim or Postfix, never both; .ci/run unpacks the one that is not
+installed.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import clients
 from tests.messages import HAM, SPAM
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "connecting.md"
 
 FRAME = """\
+exim_path = {program}
 primary_hostname = mx.example.org
 spool_directory = {home}/spool
 log_file_path = {home}/%slog
@@ -42,23 +43,31 @@ file:
 """
 
 
-def configuration(home, port):
-    """Return the documented lines in a configuration of their own."""
-    (documented,) = re.findall(r"```exim\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+def documented(variant, port):
+    """Return one of the documented configurations, with the port of a service."""
+    blocks = re.findall(r"```exim\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (block,) = (b for b in blocks if ("variant=rspamd" in b) == (variant == "rspamd"))
     address = "spamd_address = 127.0.0.1 "
-    assert f"{address}783\n" in documented
-    documented = documented.replace(f"{address}783\n", f"{address}{port}\n")
-    return FRAME.replace("{home}", str(home)).replace("{documented}", documented)
+    assert f"{address}783" in block
+    return block.replace(f"{address}783", f"{address}{port}")
 
 
-@pytest.fixture
-def exim(spamd_site):
+@pytest.fixture(params=["spamd", "rspamd"])
+def exim(request, spamd_site):
     """Sends a message to a private Exim, and returns its answers and its mailbox."""
+    program = clients.find("exim4")
     _, port = spamd_site
     # Not pytest's temporary folder: Exim gives up its rights, and may not enter.
     home = Path(tempfile.mkdtemp(prefix="postbayes-exim-"))
     home.chmod(0o755)
-    (home / "conf").write_text(configuration(home, port))
+    settings = FRAME
+    for name, value in (
+        ("program", program),
+        ("home", str(home)),
+        ("documented", documented(request.param, port)),
+    ):
+        settings = settings.replace(f"{{{name}}}", value)
+    (home / "conf").write_text(settings)
     (home / "conf").chmod(0o644)
     (home / "spool").mkdir()
     for path in (home, home / "spool"):
@@ -69,7 +78,7 @@ def exim(spamd_site):
         dialogue = head + b"DATA\n" + raw + b".\nQUIT\n"
         done = subprocess.run(
             # -odi: delivered before it ends.
-            ["/usr/sbin/exim4", "-C", str(home / "conf"), "-odi", "-bs"],
+            [program, "-C", str(home / "conf"), "-odi", "-bs"],
             input=dialogue.replace(b"\n", b"\r\n"),
             capture_output=True,
             check=True,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # SpamAssassin's required_score, which what is configured around it expects.
 REQUIRED: Final = 5.0
+# rspamd's points for `reject`, which are those of POSTBAYES_REJECT_FROM here.
+REJECT: Final = 15.0
 # Before it, an answer had no Content-length unless it held a message.
 WITH_LENGTH: Final = (1, 3)
 # SpamAssassin's X-Spam-Level has one star per point, 50 at most.
@@ -144,6 +146,8 @@ def scanned(request: Request, answer: Scanned) -> bytes:
         word = "Yes" if answer.spam else "No"
     spam = ("Spam", f"{word} ; {answer.score:.1f} / {REQUIRED:.1f}")
     with_length = request.version >= WITH_LENGTH
+    if request.kind == "CHECK RSPAMC":
+        return _metric(answer)
     if request.kind == "CHECK":
         return success([spam])
     if request.kind in {"PROCESS", "HEADERS"}:
@@ -157,6 +161,25 @@ def scanned(request: Request, answer: Scanned) -> bytes:
     if not with_length:
         return success([spam], body)
     return success([("Content-length", str(len(body))), spam], body)
+
+
+def _metric(answer: Scanned) -> bytes:
+    """Return the verdict in the lines that Exim reads as rspamd's.
+
+    It takes the words of the second line, and the action of the third (Exim 4.96,
+    spam.c); what follows is for people.
+    """
+    word = "True" if answer.spam else "False"
+    action = "no action" if answer.action == "none" else answer.action
+    lines = [
+        "RSPAMD/1.3 0 EX_OK",
+        f"Metric: default; {word}; {answer.score:.2f} / {REQUIRED:.2f} / {REJECT:.2f}",
+        f"Action: {action}",
+        *(f"Symbol: {each.name}({each.score:.2f})" for each in answer.symbols),
+        f"Profile: {printable(answer.classified.profile)}",
+        f"Id: {answer.classified.observation.id}",
+    ]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
 
 
 def _text(request: Request, answer: Scanned) -> str:

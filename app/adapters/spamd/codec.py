@@ -21,7 +21,11 @@ MAX_LINE_BYTES: Final = 8_192
 # Precedent: spamd takes 255 fields. spamc sends six.
 MAX_FIELDS: Final = 255
 
-_COMMAND: Final = re.compile(r"([A-Z_]{1,20}) SPAMC/(\d{1,3})\.(\d{1,3})\Z")
+# What Exim asks where its spamd_address says variant=rspamd: the command CHECK,
+# with fields and an answer of its own.
+RSPAMD_CHECK: Final = "CHECK RSPAMC"
+
+_COMMAND: Final = re.compile(r"([A-Z_]{1,20}) (R?)SPAMC/(\d{1,3})\.(\d{1,3})\Z")
 _FIELD: Final = re.compile(r"([!-9;-~]+)[ \t]*:[ \t]*(.*)\Z")
 
 
@@ -111,7 +115,11 @@ class Decoder:
             command = _COMMAND.match(line)
             if command is None:
                 raise ProtocolError(shown(line))
-            return Command(command[1], (int(command[2]), int(command[3])))
+            # CHECK is all that is asked by rspamd's name for the protocol.
+            if command[2] and command[1] != "CHECK":
+                raise ProtocolError(shown(line))
+            name = RSPAMD_CHECK if command[2] else command[1]
+            return Command(name, (int(command[3]), int(command[4])))
         if not line:
             self._in_message = True
             return EndOfFields()

@@ -31,7 +31,14 @@ EX_PROTOCOL: Final = 76
 MAX_DIGITS: Final = 18
 
 Kind = Literal[
-    "CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS", "TELL"
+    "CHECK",
+    "SYMBOLS",
+    "REPORT",
+    "REPORT_IFSPAM",
+    "PROCESS",
+    "HEADERS",
+    "TELL",
+    "CHECK RSPAMC",
 ]
 """The commands that come with a message."""
 
@@ -43,6 +50,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "PROCESS": "PROCESS",
     "HEADERS": "HEADERS",
     "TELL": "TELL",
+    codec.RSPAMD_CHECK: "CHECK RSPAMC",
 }
 
 
@@ -98,6 +106,7 @@ class Session:
         self._decoder = Decoder()
         self._command: Command | None = None
         self._fields: dict[str, str] = {}
+        self._recipients: list[str] = []
         self._body: _Body | None = None
 
     @property
@@ -138,6 +147,8 @@ class Session:
             # The first one counts: what is put behind it by a confused or
             # malicious client changes nothing.
             self._fields.setdefault(event.name, event.value)
+            if event.name == "rcpt":
+                self._recipients.append(event.value)
             return None
         if isinstance(event, Data):
             return self._add(event.data)
@@ -195,10 +206,14 @@ class Session:
         if command is None:  # pragma: no cover  (a body comes after a command)
             raise ProtocolError(codec.shown(""))
         body.close()
+        user = self._fields.get("user", "")
+        # rspamd's User is who logged in to send; the mail is the recipients'.
+        if command.name == codec.RSPAMD_CHECK:
+            user = ",".join(self._recipients)
         return Request(
             kind=_KINDS[command.name],
             version=command.version,
-            user=self._fields.get("user", ""),
+            user=user,
             message=bytes(body.kept),
             whole=len(body.kept) <= MAX_BYTES,
             label=self._fields.get("message-class", "").lower(),
