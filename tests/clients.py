@@ -1,4 +1,4 @@
-"""Real clients of the doors: those of Debian's packages, where they are there."""
+"""Other programs that the tests run: Debian's packages, where they are there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 REQUIRE = "POSTBAYES_REQUIRE_CLIENTS"
 
 PACKAGES = {
+    "bogofilter": "bogofilter",
     "exim4": "exim4-daemon-heavy",
     "maildrop": "maildrop",
     "procmail": "procmail",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from benchmarks.peers.libraries import text_of
 from benchmarks.peers.peer import Said
 from benchmarks.peers.table import BEGIN, END, table, write
 from benchmarks.peers.trial import PEERS, Stream, Trial, figures, with_header_end
+from tests import clients
 from tests.messages import ham, spam
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,11 +92,9 @@ def test_a_filter_goes_through_a_stream(stream, peer):
     assert found["roca_pct"] < 20
 
 
-@pytest.mark.skipif(
-    not shutil.which("bogofilter"), reason="bogofilter is not installed here"
-)
 def test_bogofilter_is_asked_by_its_command_line(stream):
     """It needs both classes before it says anything."""
+    clients.find("bogofilter")
     found = Trial(peer="bogofilter", stream=stream)(lambda: None)
 
     assert found["roca_pct"] < 20
