@@ -14,6 +14,7 @@ import numpy as np
 
 import app
 from app.errors import UnreadableSource
+from app.evaluation.calendar import months_by_dates, months_evenly
 from app.evaluation.corpus import Corpus
 from app.evaluation.crew import carry_out
 from app.evaluation.noise import told
@@ -45,12 +46,16 @@ class Protocol:
         Share of the labels that users get wrong.
     seed : int
         Of everything else that is left to chance.
+    months : int or None
+        How many months a stream takes, where counts decay; None: the dates of its
+        messages say it.
     """
 
     plan: Plan
     shuffle: int | None = None
     noise: float = 0.0
     seed: int = 1
+    months: int | None = None
 
     @property
     def in_time(self) -> bool:
@@ -64,6 +69,24 @@ class Protocol:
         mixed = np.random.default_rng(self.shuffle).permutation(len(arrived))
         return tuple(arrived[at] for at in mixed)
 
+    def months_of(self, seen: Survey, name: str) -> tuple[int, ...]:
+        """Return in which month each message arrives, by its number.
+
+        In another order the messages come, but time goes on as it did.
+
+        Raises
+        ------
+        UnreadableSource
+            If the dates are to say it and there are none.
+        """
+        months = (
+            months_by_dates([seen.moments[at] for at in seen.order], name)
+            if self.months is None
+            else months_evenly(len(seen.order), self.months)
+        )
+        by_number = dict(zip(self.order(seen.order), months, strict=True))
+        return tuple(by_number[number] for number in range(len(months)))
+
     def sentences(self) -> tuple[str, ...]:
         """Return what is done, for people."""
         said = [self.plan.sentence()]
@@ -71,6 +94,8 @@ class Protocol:
             said.append(f"The messages are shuffled, seed {self.shuffle}.")
         if self.noise:
             said.append(f"{self.noise:.3g} of the labels that are learned are wrong.")
+        if self.months is not None:
+            said.append(f"Each stream takes {self.months:,} months.")
         return tuple(said)
 
 
@@ -100,6 +125,7 @@ class _RunPart:
     corpus: Path
     told: tuple[str, ...]
     is_spam: tuple[bool, ...]
+    months: tuple[int, ...]
     kept: Path
 
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
@@ -113,6 +139,7 @@ class _RunPart:
             messages=corpus,
             told=self.told,
             is_spam=self.is_spam,
+            months=self.months,
             tick=tick,
             clock=time.perf_counter,
         )
@@ -170,7 +197,11 @@ class Experiment:
             If a stream cannot be read, or does not fit the protocol.
         """
         advance = show("looking through", 0)
-        surveys = [survey(source, tick=lambda: advance(1)) for source in self.sources]
+        dated = self.decays and self.protocol.months is None
+        surveys = [
+            survey(source, dated=dated, tick=lambda: advance(1))
+            for source in self.sources
+        ]
         for seen in surveys:
             for configuration in self.configurations.values():
                 known = configuration.specification.labels
@@ -187,6 +218,14 @@ class Experiment:
             for _ in carry_out(open_tasks, processes=processes, advance=advance):
                 pass
             return self._runs(tasks, surveys)
+
+    @property
+    def decays(self) -> bool:
+        """Whether any configuration asks which month it is."""
+        return any(
+            configuration.specification.decay is not None
+            for configuration in self.configurations.values()
+        )
 
     def _read(
         self,
@@ -217,6 +256,11 @@ class Experiment:
                 raise UnreadableSource(msg) from error
         tasks = []
         for s, seen in enumerate(surveys):
+            months = (
+                self.protocol.months_of(seen, self.sources[s].name)
+                if self.decays
+                else ()
+            )
             parts = self.protocol.plan.parts(
                 self.protocol.order(seen.order), seen.labels, seed=self.protocol.seed
             )
@@ -238,6 +282,7 @@ class Experiment:
                         corpus=folder / f"stream-{s}",
                         told=said,
                         is_spam=tuple(label in spam for label in seen.labels),
+                        months=months,
                         kept=(kept or folder)
                         / f"{self._name(seen, configuration, p)}.npz",
                     )
@@ -252,6 +297,7 @@ class Experiment:
             seen.digest,
             seen.order,
             seen.labels,
+            seen.moments if configuration.specification.decay else (),
             repr(configuration),
             repr(self.protocol),
             part,

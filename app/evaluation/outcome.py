@@ -38,6 +38,10 @@ class Filter(Protocol):
         """How many messages it has learned."""
         ...
 
+    def enter(self, month: int, /) -> None:
+        """Note which month it is, YYYYMM."""
+        ...
+
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
         """Return the verdict."""
         ...
@@ -171,6 +175,7 @@ def run(
     messages: Messages,
     told: Sequence[str],
     is_spam: Sequence[bool] | NDArray[np.bool_],
+    months: Sequence[int] = (),
     tick: Callable[[], object],
     clock: Callable[[], float],
 ) -> Outcome:
@@ -188,6 +193,8 @@ def run(
         The label that each message is learned with.
     is_spam : sequence of bool
         What each message truly is.
+    months : sequence of int
+        In which month each message arrives, YYYYMM; empty where no filter asks.
     tick : callable
         Called after each action.
     clock : callable
@@ -217,6 +224,8 @@ def run(
 
     for kind, message in part:
         views = messages[message]
+        if months:
+            subject.enter(months[message])
         if kind == "learn":
             subject.learn(views, told[message])
             tick()

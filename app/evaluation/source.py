@@ -106,16 +106,31 @@ class Survey:
         The messages in the order of their arrival.
     digest : str
         SHA-256 of all bytes in the order of reading, in hex.
+    moments : tuple of int or None
+        When each message says that it arrived, in the order of reading; empty if
+        nobody asked.  Unit: seconds since 1970.
     """
 
     labels: tuple[str, ...]
     where: tuple[str, ...]
     order: tuple[int, ...]
     digest: str
+    moments: tuple[int | None, ...] = ()
 
 
-def survey(source: Source, *, tick: Callable[[], object] = lambda: None) -> Survey:
+def survey(
+    source: Source, *, dated: bool = False, tick: Callable[[], object] = lambda: None
+) -> Survey:
     """Read a stream once, without parsing more than dates.
+
+    Parameters
+    ----------
+    source : Source
+        The stream.
+    dated : bool, default False
+        Whether somebody needs the dates of a stream that is in order.
+    tick : callable
+        Called after each message.
 
     Raises
     ------
@@ -128,9 +143,10 @@ def survey(source: Source, *, tick: Callable[[], object] = lambda: None) -> Surv
     """
     labels: list[str] = []
     where: list[str] = []
-    moments: list[int] = []
+    moments: list[int | None] = []
+    places: list[int] = []
     digest = sha256()
-    moment = 0
+    place = 0
     for number, entry in enumerate(source.entries(), 1):
         if entry.label is None:
             msg = f"message {number} of {source.name} has no label: {entry.where}"
@@ -138,22 +154,24 @@ def survey(source: Source, *, tick: Callable[[], object] = lambda: None) -> Surv
         labels.append(entry.label)
         where.append(entry.where)
         digest.update(entry.raw)
-        if source.sorts:
-            # A message without a date stays by the one that lies before it.
-            arrived = arrival(entry.raw)
-            moment = moment if arrived is None else arrived
-        moments.append(moment)
+        arrived = arrival(entry.raw) if source.sorts or dated else None
+        if source.sorts and arrived is not None:
+            place = arrived
+        # A message without a date stays by the one that lies before it.
+        places.append(place)
+        moments.append(arrived)
         tick()
     if not labels:
         msg = f"there is no message in {source.name}"
         raise UnreadableSource(msg)
-    # A stable sort: an index, whose moments are all 0, stays as it is.
-    order = sorted(range(len(labels)), key=moments.__getitem__)
+    # A stable sort: an index, whose places are all 0, stays as it is.
+    order = sorted(range(len(labels)), key=places.__getitem__)
     return Survey(
         labels=tuple(labels),
         where=tuple(where),
         order=tuple(order),
         digest=digest.hexdigest(),
+        moments=tuple(moments) if dated else (),
     )
 
 

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from app.classifier.confidence import confident
+from app.classifier.decay import weighted
 from app.classifier.explain import explain
 from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
@@ -13,6 +14,7 @@ from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.errors import UnknownLabel
+from app.evaluation.memory import Memory
 from app.evaluation.training import EVERYTHING, Training
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
@@ -43,16 +45,25 @@ class Subject:
         self._training = training
         self._snapshot = Snapshot.empty(specification)
         self._latest: tuple[bytes, Verdict] | None = None
-        # What it learned by itself, by message.
-        self._own: dict[bytes, str] = {}
+        # What it learned by itself and in which month, by message.
+        self._own: dict[bytes, tuple[str, int]] = {}
         # What it will learn by itself once the answer is given.
         self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
         self._learned = 0
+        self._month = 0
+        self._memory = Memory()
 
     @property
     def learned(self) -> int:
         """How many messages it has learned, its own verdicts among them."""
         return self._learned
+
+    def enter(self, month: int, /) -> None:
+        """Note which month it is, YYYYMM; no month comes again."""
+        if month > self._month:
+            # What was scored before is learned in the month in which it was.
+            self._settle()
+            self._month = month
 
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
         """Return the verdict on a message, without having learned it."""
@@ -105,9 +116,9 @@ class Subject:
     ) -> None:
         specification = self._snapshot.specification
         labels = specification.labels
-        before = self._own.pop(digest, None)
+        before, epoch = self._own.pop(digest, (None, self._month))
         if own:
-            self._own[digest] = label
+            self._own[digest] = label, epoch
         self._learned += before is None
         lesson = Lesson(
             revision=self._snapshot.revision + 1,
@@ -118,16 +129,24 @@ class Subject:
             own=own,
         )
         self._latest = None
-        self._snapshot = self._snapshot.learn(
-            delta(
-                views,
-                before=None if before is None else labels.index(before),
-                after=labels.index(label),
-                n_classes=len(labels),
-            ),
-            revision=lesson.revision,
-            lessons=[lesson],
+        added = delta(
+            views,
+            before=None if before is None else labels.index(before),
+            after=labels.index(label),
+            n_classes=len(labels),
         )
+        decay = specification.decay
+        [counted] = weighted({epoch: added}, decay)
+        self._snapshot = self._snapshot.learn(
+            counted, revision=lesson.revision, lessons=[lesson]
+        )
+        if decay is None:
+            return
+        self._memory.add(epoch, added, lesson)
+        if self._month > (decay.epoch or 0):
+            self._snapshot = self._memory.snapshot(
+                specification.as_of(self._month), revision=lesson.revision
+            )
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int

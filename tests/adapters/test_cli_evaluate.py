@@ -155,6 +155,17 @@ def test_there_are_other_ways_to_evaluate(run, index, options, scored):
     assert scored == figures(run, "--index", index, *options)["messages"]
 
 
+def test_a_half_life_is_tried_on_a_stream_of_so_many_months(run, index):
+    """Beside the same filter without one."""
+    found = figures(
+        run, "--index", index, "--months", 5, "--try", "half_life_months=0.25"
+    )
+
+    assert ["as set", "half_life_months=0.25"] == [
+        each["configuration"] for each in found["runs"]
+    ]
+
+
 def test_what_is_finished_is_kept(run, index, monkeypatch):
     """Ctrl-C says so, and the same command goes on."""
     real = source.read_index
@@ -198,6 +209,8 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
         (["--index", "corpus/index", "--folds", "21"], 65, "cannot be dealt"),
         (["--index", "corpus/index", "--noise", "5"], 65, "from 0 to 1"),
+        (["--index", "corpus/index", "--months", "5"], 65, "--try half_life_months"),
+        (["--index", "corpus/index", "--try", "half_life_months=0"], 78, "0.25"),
         (["--index", "corpus/index", "--feedback-share", "0"], 65, "above 0"),
         (["--index", "corpus/index", "--try", "port=1"], 78, "the same filter"),
         (["--index", "corpus/index", "--try", "eggs=1"], 78, "'eggs=1'"),

@@ -45,10 +45,11 @@ messages = st.builds(
         {
             view: SparseCounts.of(words)
             for view, words in zip(VIEWS, by_view, strict=True)
+            if words is not None
         }
         | {"measurements": Measurements.of({1: size, 2: 0.5 * size})}
     ),
-    st.tuples(*[features] * len(VIEWS)),
+    st.tuples(*[st.none() | features] * len(VIEWS)),
     st.floats(-8.0, 8.0),
 )
 histories = st.lists(st.tuples(messages, st.integers(0, 1)), max_size=8)

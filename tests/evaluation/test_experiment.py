@@ -10,7 +10,7 @@ from app.errors import UnknownLabel, UnreadableSource
 from app.evaluation.configuration import Configuration
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.plan import Folds, Online
-from app.evaluation.source import IndexSource
+from app.evaluation.source import IndexSource, survey
 from tests.messages import ham, spam
 
 
@@ -153,6 +153,69 @@ def test_wrong_labels_are_learned_but_not_scored_by(index):
 
     assert true.is_spam.tolist() == wrong.is_spam.tolist()
     assert true.report().roca_pct < wrong.report().roca_pct
+
+
+def decaying(index, **how):
+    """Return an experiment with the shipped filter, and with one that forgets fast."""
+    return Experiment(
+        sources=[IndexSource(index=index)],
+        configurations={
+            "shipped": Configuration(Specification()),
+            "forgets": Configuration(Specification().decaying(0.5)),
+        },
+        protocol=Protocol(plan=Online(), **how),
+    )
+
+
+def test_a_stream_of_one_month_is_scored_as_without_a_half_life(index):
+    """Bit for bit, weights of the views and all."""
+    whole, parts = decaying(index, months=1).carry_out(processes=1, show=Bar())
+
+    assert whole.log_odds.tolist() == parts.log_odds.tolist()
+
+
+def test_a_stream_of_many_months_is_forgotten_as_it_goes(index):
+    """A month with two messages knows little of the months before."""
+    whole, parts = decaying(index, months=20).carry_out(processes=1, show=Bar())
+
+    assert whole.log_odds[:3].tolist() == parts.log_odds[:3].tolist()
+    assert abs(whole.log_odds[20:]).mean() > 2 * abs(parts.log_odds[20:]).mean()
+
+
+def test_the_dates_of_the_messages_say_how_old_they_are(tmp_path):
+    """After a year's gap, the first year counts as nothing."""
+    lines = []
+    for number in range(120):
+        for label, raw in (("ham", ham(number)), ("spam", spam(number))):
+            received = b"Received: from a by b; 9 Mar %d 09:00:00 +0000\n" % (
+                2025 + number // 60
+            )
+            (tmp_path / f"{label}{number}").write_bytes(received + raw)
+            lines.append(f"{label} {label}{number}\n")
+    (tmp_path / "index").write_text("".join(lines))
+    whole, parts = decaying(tmp_path / "index").carry_out(processes=1, show=Bar())
+
+    assert whole.log_odds[:121].tolist() == parts.log_odds[:121].tolist()
+    assert not (whole.log_odds[121:] == parts.log_odds[121:]).any()
+
+
+def test_time_goes_on_in_whatever_order_the_messages_come(index):
+    """A shuffled stream has the months of the stream, not of each message."""
+    seen = survey(IndexSource(index=index))
+    protocol = Protocol(plan=Online(), shuffle=3, months=4)
+    months = protocol.months_of(seen, "mail")
+
+    taken = [months[number] for number in protocol.order(seen.order)]
+    assert sorted(months) == taken
+
+
+def test_mail_without_dates_is_told_its_months(tmp_path):
+    """Or it is refused, with the sentence that says so."""
+    (tmp_path / "m1").write_bytes(b"Subject: lunch\n\nlunch\n")
+    (tmp_path / "index").write_text("ham m1\n")
+
+    with pytest.raises(UnreadableSource, match="--months"):
+        decaying(tmp_path / "index").carry_out(processes=1, show=Bar())
 
 
 def test_folds_have_no_speed(index):

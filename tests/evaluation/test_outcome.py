@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
+from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.score import Verdict
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import UnknownLabel
@@ -127,7 +128,10 @@ def test_an_outcome_is_kept_whole(tmp_path_factory, rows):
 def test_the_filter_that_serves_learns_and_gives_its_reasons():
     """The reasons of a mistake add up to its log-odds."""
     subject = Subject(
-        Specification(classifiers=classifiers_of(("words", "headers", "pairs")))
+        Specification(
+            classifiers=classifiers_of(("words",)),
+            verdict=VerdictRule(terms=terms_of(("words",))),
+        )
     )
     words = [{1: 1, 2: 1}, {3: 1, 4: 1}] * 10 + [{1: 1, 2: 1}]
     gold = [False, True] * 10 + [True]

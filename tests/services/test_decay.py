@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.bayes.gaussian import Gaussian
 from app.bayes.multinomial import Multinomial
 from app.bayes.table import FeatureTable
+from app.bootstrap import specification as specified
 from app.classifier.decay import PARTS, Decay
 from app.classifier.fusion import FusionRule
 from app.classifier.record import record
@@ -18,8 +19,12 @@ from app.classifier.rule import Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
+from app.evaluation.subject import Subject
+from app.evaluation.training import Training
+from app.services.classify import observe
 from app.services.learn import Learn
 from app.services.live import LiveProfile, LiveProfiles
+from app.settings import Settings
 from app.storage import audit, ledger, undo_work
 from app.storage.engine import reading, writing
 from app.storage.undos import Selection
@@ -280,3 +285,60 @@ def test_a_profile_tells_what_its_mail_weighs(database_url):
 
     assert {"ham": 4, "spam": 4} == state.messages
     assert Decay(6.0, 202407) == state.decay
+
+
+def test_an_evaluation_decays_as_the_service_does(database_url):
+    """The same mail in the same months has the same scores, bit for bit."""
+    specification = specified(Settings(_env_file=None, half_life_months=2.0))
+    subject = Subject(specification)
+    stream = [
+        (when, label, observe(kind(n), specification.views), kind(n))
+        for n, when in enumerate([0] * 20 + [1] * 10 + [7] * 10)
+        for label, kind in (("ham", ham), ("spam", spam))
+    ]
+    expected, found = [], []
+    with running(database_url=database_url, half_life_months=2.0) as app:
+        live = app.live.get("default")
+        for when, label, seen, raw in stream:
+            time = month(when)
+            found.append(score(live.snapshot, seen.views).log_odds)
+            learner = Learn(
+                app.engine, live, lambda time=time: time, source="t", store_words=False
+            )
+            learner.batch([(label, raw)])
+            if live.turned:
+                live.turn(app.engine)
+            subject.enter(ledger.epoch_of(time))
+            expected.append(subject.score(seen.views).log_odds)
+            subject.learn(seen.views, label)
+
+    assert expected == found
+    assert len({round(each, 9) for each in found}) > 20
+
+
+def test_what_the_filter_taught_itself_is_moved_in_its_own_month():
+    """As if a person had said at once what it is."""
+    specification = specified(Settings(_env_file=None, half_life_months=2.0))
+    own, told = Subject(specification, Training(own_from=0.0)), Subject(specification)
+    mistaken, probe = (
+        observe(raw, specification.views).views for raw in (spam(50), spam(60))
+    )
+
+    def learn_both(month, label, raw):
+        for subject in (own, told):
+            subject.enter(month)
+            subject.learn(observe(raw, specification.views).views, label)
+
+    for n in range(20):
+        learn_both(202601, "ham", ham(n))
+        learn_both(202601, "spam", spam(n))
+    decided = own.score(mistaken).decision
+    told.learn(mistaken, "ham")
+    learn_both(202603, "ham", ham(30))
+    learn_both(202605, "ham", ham(31))
+    before = own.score(probe).log_odds
+    own.learn(mistaken, "ham")
+
+    assert "spam" == decided
+    assert before != told.score(probe).log_odds
+    assert told.score(probe).log_odds == own.score(probe).log_odds

@@ -15,7 +15,7 @@ from app.adapters.cli.chosen import chosen_plan, chosen_sources
 from app.adapters.cli.configurations import configurations
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.figures import Figures
-from app.errors import UnreadableSource
+from app.errors import InvalidInput, UnreadableSource
 from app.evaluation.comparison import compare
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.report_page.page import Document, page
@@ -111,6 +111,15 @@ def evaluate(
             min=0, help="Of folds, shares, noise and intervals: all that is chance."
         ),
     ] = 1,
+    months: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1200,
+            help="Let the stream take so many months, where counts have a half-life; "
+            "else the dates of its messages say it.",
+        ),
+    ] = None,
     trial: Annotated[
         list[str] | None,
         typer.Option(
@@ -167,8 +176,16 @@ def evaluate(
     experiment = Experiment(
         sources=chosen_sources(index or [], ham or [], spam or [], limit, settings),
         configurations=configurations(settings, trial or []),
-        protocol=Protocol(plan=plan, shuffle=shuffle, noise=noise, seed=seed),
+        protocol=Protocol(
+            plan=plan, shuffle=shuffle, noise=noise, seed=seed, months=months
+        ),
     )
+    if months is not None and not experiment.decays:
+        msg = (
+            "--months says how fast counts with a half-life decay, and none has one: "
+            "add --try half_life_months=6, or leave --months out"
+        )
+        raise InvalidInput(msg)
     # A page that cannot be written is told before an hour's work, not after.
     for path in (report, jsonl):
         if path is not None:
