@@ -330,6 +330,21 @@ def test_a_word_is_shown_with_its_counts(run, index):
     )
 
 
+def test_a_word_is_shown_month_by_month(run, index, monkeypatch):
+    """With what it said, and with a half-life what each month still weighs."""
+    run("learn", "--index", index)
+    without = run("word", "agenda")[1]
+    monkeypatch.setenv("POSTBAYES_HALF_LIFE_MONTHS", "6")
+    out = run("word", "agenda")[1]
+
+    # The log of 0.5 of 11 spam to 10.5 of 11 ham.
+    assert "-3.04" in without
+    assert "weight" not in without
+    assert "weight" in out
+    assert "1.000" in out
+    assert 1 == max(line.count("10 of 10") for line in out.splitlines()[1:])
+
+
 def test_figures_and_words_are_the_documents_of_http(run, index):
     """`--json` is one object with the fields of the HTTP door."""
     run("learn", "--index", index)

@@ -78,7 +78,7 @@ def word(
     """Tell how often a word was learned, month by month, and what it says.
 
     *nats* is what the messages up to the end of a month said of it; where counts
-    decay, the last column is what a message of that month counts as now.
+    decay, *weight* is what a message of that month counts as now.
     """
     app = Application(load_settings())
     try:
@@ -171,12 +171,13 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
     )
     table.add_column("month")
     table.add_column("label")
-    for name in ("messages", "of", "occurrences"):
+    # Short names: with three digits in each, the table is as wide as a terminal.
+    for name in ("messages", "times"):
         table.add_column(name, justify="right")
     table.add_column("share")
     table.add_column("nats", justify="right")
     if document.half_life is not None:
-        table.add_column("counts as", justify="right")
+        table.add_column("weight", justify="right")
     of_month = {
         month.epoch: (f"{month.log_odds:+.2f}", f"{month.weight:.3f}")
         for month in part.months
@@ -185,8 +186,7 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
         row = (
             f"{count.epoch // 100}-{count.epoch % 100:02}",
             count.label,
-            f"{count.messages}",
-            f"{count.learned}",
+            f"{count.messages} of {count.learned}",
             f"{count.occurrences}",
             _bar(count.messages / count.learned),
             # Of the month, not of the label: in the first of its rows.
