@@ -186,10 +186,11 @@ def carry_out(operation, engine, profile, worker, now):
         ("teach", 2, "spam"),
         ("follow",),
         ("teach", 1, None),
-    ]
+    ],
+    [("teach", 2, "ham"), ("teach", 3, "spam")],
 )
-@given(operations)
-def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history):
+@given(operations, st.lists(teachings, min_size=1, max_size=6))
+def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history, later):
     """Whatever was taught, moved, forgotten and undone, and when months turned."""
     profile = new_profile(engine)
     workers, worker = live_profile(engine, profile)
@@ -201,8 +202,13 @@ def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history):
             workers, worker = live_profile(engine, profile)
         else:
             carry_out(operation, engine, profile, worker, month(now))
+    carry_out(("teach", 8, "spam"), engine, profile, worker, month(now))
     workers.refresh()
     workers.turn()
+    # Of the same month, and so followed under the new weights, not loaded.
+    for operation in later:
+        carry_out(operation, engine, profile, worker, month(now))
+    workers.refresh()
     _, started = live_profile(engine, profile)
     expected = replayed(engine, profile)
     with reading(engine) as connection:
