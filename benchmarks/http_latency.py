@@ -105,7 +105,7 @@ class Client:
         return str(answer["id"])
 
     def explain(self, entry: Entry) -> None:
-        """Score a message and have its ten strongest features."""
+        """Score a message and have the ten strongest features of each side."""
         self._ask("POST", "/classify?explain=10", entry.raw, RAW)
 
     def teach(self, entry: Entry) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from app.classifier.explain import Entry
     from app.services.classify import Classified
 
-# What fits into three lines; the whole list is at /classify.
-EXPLAINED: Final = 6
+# Of each side: what fits into three lines; the whole list is at /classify.
+EXPLAINED: Final = 3
 MAX_FEATURE_CHARS: Final = 40
 
 # RFC 5322 section 2.1.1: lines should have no more than 78 characters.

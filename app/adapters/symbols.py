@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from app.adapters.scale import Scale
     from app.services.classify import Classified
 
-STRONGEST: Final = 10
-"""Features that the explanation behind the symbols names."""
+STRONGEST: Final = 5
+"""Features of each side that the explanation behind the symbols names."""
 
 DESCRIPTIONS: Final = {
     "BAYES_SPAM": "Postbayes decides: spam",

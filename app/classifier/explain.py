@@ -70,14 +70,15 @@ def explain(
     observation : Observation
         What was seen of the message.
     strongest : int
-        How many features to list: those with the largest absolute
-        contribution, ties by view and id.
+        How many features of each side to list, for spam and against it: those
+        with the largest absolute contribution, ties by view and id.  A feature
+        that adds nothing is of neither side.
 
     Returns
     -------
     tuple of Entry
-        The prior, the strongest features in falling order of strength, and
-        the rest.
+        The prior, the strongest features of both sides in falling order of
+        strength, and the rest.
     """
     views = list(verdict.contributions)
     known = [np.flatnonzero(verdict.seen[view]) for view in views]
@@ -88,7 +89,13 @@ def explain(
         [verdict.contributions[view][at] for view, at in zip(views, known, strict=True)]
     )
     order = np.argsort(-np.abs(value), kind="stable")
-    listed, rest = np.split(order, [max(0, strongest)])
+    # Of each side: a list of those that outvoted the others would not say what
+    # there was to outvote.
+    for_spam, against = value[order] > 0, value[order] < 0
+    chosen = np.zeros(order.size, np.bool_)
+    for side in (for_spam, against):
+        chosen |= side & (np.cumsum(side) <= strongest)
+    listed, rest = order[chosen], order[~chosen]
 
     entries = [
         Entry(

@@ -26,8 +26,8 @@ DECISIONS: Final = ("ham", "unsure", "spam")
 WORST: Final = 10
 """Mistakes of each kind that are kept with their reasons."""
 
-REASONS: Final = 6
-"""Features that are listed for each."""
+REASONS: Final = 4
+"""Features of each side that are listed for each."""
 
 
 class Filter(Protocol):
@@ -79,12 +79,15 @@ class Reason:
         What it added.  Unit: nats.
     messages : mapping of str to int
         In how many learned messages of each label it was.
+    features : int
+        How many features stand behind it.
     """
 
     feature: str
     view: str | None
     log_odds: float
     messages: Mapping[str, int]
+    features: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +221,7 @@ def run(
                 view=entry.view,
                 log_odds=entry.log_odds,
                 messages=entry.messages,
+                features=entry.features,
             )
             for entry in subject.explain(views, verdict, strongest=REASONS)
         )

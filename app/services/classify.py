@@ -105,7 +105,7 @@ class Classify:
         raw : bytes
             The message, RFC 5322.
         strongest : int
-            How many of the strongest features the explanation names.
+            How many of the strongest features of each side the explanation names.
 
         Raises
         ------

@@ -25,7 +25,7 @@ _MODULES: Final = """
     spamtrap spf surbl trie url_redirector whitelist
 """
 
-_READY: Final = 60.0
+_READY: Final = 300.0
 """How long a server may take to listen.  Unit: seconds."""
 
 

@@ -120,7 +120,7 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     lines = out.splitlines()
     assert 0 == code
     assert lines[0].startswith("spam")
-    assert 1 + 1 + 3 + 1 == len(lines)
+    assert 1 + 1 + 3 + 3 + 1 == len(lines)
     assert "other features" in lines[-1]
 
 

@@ -172,6 +172,23 @@ def test_the_strongest_features_come_first_with_their_counts():
     assert (0, 0.0) == (rest.features, rest.log_odds)
 
 
+def test_the_strongest_of_each_side_are_listed():
+    """However many speak for spam, what speaks against it is not left out."""
+    history = [(SparseCounts.of(dict.fromkeys(range(1, 9), 1)), 1)] * 5
+    history.append((SparseCounts.of(dict.fromkeys((9, 10, 11), 1)), 0))
+    snapshot = taught(TWO, history)
+    x = SparseCounts.of(dict.fromkeys(range(1, 12), 1))
+
+    _, *listed, rest = explain(
+        score(snapshot, {"words": x}), snapshot, observation(x), strongest=2
+    )
+
+    assert [False, False, True, True] == sorted(entry.log_odds > 0 for entry in listed)
+    assert 11 - 4 == rest.features
+    strengths = [abs(entry.log_odds) for entry in listed]
+    assert sorted(strengths, reverse=True) == strengths
+
+
 def test_features_are_listed_with_their_view():
     """The strongest of all views come first, and the rest is of all views."""
     history = [
@@ -220,7 +237,7 @@ def test_a_verdict_is_the_weighted_sum_of_its_terms():
 def test_a_feature_without_text_is_shown_by_its_id():
     """Where no words are stored, the 64-bit id stands in hex."""
     x = SparseCounts.of({-1: 1})
-    snapshot = taught(TWO, [(x, 1)])
+    snapshot = taught(TWO, [(x, 1), (SparseCounts.of({2: 1}), 0)])
 
     entries = explain(
         score(snapshot, {"words": x}), snapshot, observation(x), strongest=1

@@ -69,7 +69,8 @@ def classify(
         typer.Argument(help="Files of one message each; standard input if none."),
     ] = None,
     explain: Annotated[
-        int, typer.Option(min=0, max=1000, help="How many features to show.")
+        int,
+        typer.Option(min=0, max=1000, help="How many features to show, of each side."),
     ] = 0,
     profile: Profile = None,
     url: Url = None,

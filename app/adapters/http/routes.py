@@ -78,7 +78,11 @@ Recipient = Annotated[
 ]
 Explain = Annotated[
     int,
-    Query(ge=0, le=MAX_EXPLAINED, description="How many features to explain with."),
+    Query(
+        ge=0,
+        le=MAX_EXPLAINED,
+        description="How many features to explain with, of each side.",
+    ),
 ]
 Source = Annotated[
     str | None,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SHOWN: Final = 10
 """Mistakes of each kind."""
 
+_CERTAIN: Final = 0.001
+
 
 def mistakes(run: Run, names: Names, *, several: bool) -> str:
     """Return the worst ham lost and the worst spam missed, each with its reasons.
@@ -43,15 +45,26 @@ def _item(run: Run, mistake: Mistake, names: Names) -> str:
     reasons = "".join(_reason(each, names) for each in mistake.reasons)
     return (
         f"<li><strong>{mistake.log_odds:+.2f} nats</strong>, "
-        f"{100 * float(expit(mistake.log_odds)):.1f} % spam "
+        f"{_probability(float(expit(mistake.log_odds)))} spam "
         f'<span class="where">message {mistake.message + 1:,}: '
         f"{escape(run.survey.where[mistake.message])}</span>"
         f'<ul class="reasons">{reasons}</ul></li>'
     )
 
 
+def _probability(probability: float) -> str:
+    """Return it in per cent; 100.0 would say that it was certain."""
+    if probability < _CERTAIN:
+        return f"less than {100 * _CERTAIN:g} %"
+    if probability > 1 - _CERTAIN:
+        return f"more than {100 * (1 - _CERTAIN):g} %"
+    return f"{100 * probability:.1f} %"
+
+
 def _reason(reason: Reason, names: Names) -> str:
     text = names.get((reason.view or "", reason.feature), reason.feature)
+    if reason.view is None and reason.features:
+        text = f"({reason.features:,} other features)"
     view = f" <small>{escape(reason.view)}</small>" if reason.view else ""
     counts = ", ".join(f"{count:,} {label}" for label, count in reason.messages.items())
     seen = f" <small>in {escape(counts)}</small>" if counts else ""

@@ -137,9 +137,18 @@ def test_the_worst_mistake_has_its_reasons_by_name(index):
     text = made(index)
 
     assert "a&lt;b&gt;/lost" in text
-    assert re.search(r"<b>\+\d\.\d\d</b> \w+ <small>", text)
+    assert re.search(r"<b>\+\d\.\d\d</b> [\w ]+ <small>", text)
+    assert re.search(r"<b>[+-]\d+\.\d\d</b> \(\d+ other features\)", text)
     assert "<script" not in text
     assert not re.search(r"#[0-9a-f]{16}", text)
+
+
+def test_nothing_is_certain(index):
+    """A mistake of many nats is not said to be spam at 100 %."""
+    text = made(index)
+
+    assert "</strong>, more than 99.9 % spam" in text
+    assert "100.0 % spam" not in text
 
 
 def test_the_page_says_how_it_was_made(index):
