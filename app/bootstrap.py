@@ -14,14 +14,17 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
+from app.services import policies
 from app.services.aliases import Aliases
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
+from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.keeper import INTERVAL, Keeper
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
+from app.services.policies import decided_by
 from app.services.profiles import ProfileState, describe
 from app.services.recent import Recent
 from app.services.recipients import Recipients
@@ -34,8 +37,12 @@ from app.storage.engine import open_engine, reading, writing
 from app.storage.migrate import migrate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from sqlalchemy import Engine
 
+    from app.services.policies import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
 
@@ -92,9 +99,29 @@ def specification(settings: Settings) -> Specification:
         spam_labels=settings.spam_labels,
         classifiers=classifiers_of(settings.text_views),
         verdict=verdict,
+        action=_actions(settings, spam_from),
     )
     months = settings.half_life_months
     return made if months is None else made.decaying(months)
+
+
+def _actions(settings: Settings, spam_from: float) -> ActionRule:
+    """Return what mail servers are asked to do under the settings.
+
+    Raises
+    ------
+    InvalidSetting
+        If the thresholds contradict each other.
+    """
+    try:
+        return ActionRule(
+            spam_from=spam_from,
+            quarantine_from=settings.quarantine_from,
+            reject_from=settings.reject_from,
+        )
+    except InvalidSetting as error:
+        msg = f"POSTBAYES_QUARANTINE_FROM and POSTBAYES_REJECT_FROM: {error}"
+        raise InvalidSetting(msg) from error
 
 
 def require_confident(own_from: float | None, spam_from: float) -> None:
@@ -121,11 +148,7 @@ class Specify:
 
     def __call__(self, row: ProfileRow) -> Specification:
         """Return what the profile is made of."""
-        return replace(
-            specification(self.settings),
-            labels=row.labels,
-            spam_labels=row.spam_labels,
-        )
+        return decided_by(row, specification(self.settings))
 
 
 class Application:
@@ -140,13 +163,8 @@ class Application:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Thresholds that contradict each other are told before anything opens.
-        self.verdict_rule = specification(settings).verdict
-        self.action = ActionRule(
-            spam_from=self.verdict_rule.spam_threshold,
-            quarantine_from=settings.quarantine_from,
-            reject_from=settings.reject_from,
-        )
-        require_confident(settings.autolearn_from, self.verdict_rule.spam_threshold)
+        self.service = specification(settings)
+        require_confident(settings.autolearn_from, self.service.verdict.spam_threshold)
         self.aliases = Aliases(settings.aliases)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
@@ -190,6 +208,7 @@ class Application:
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
+        self.delivery = Delivery(self.classify, self.recipients)
 
     @property
     def _has_company(self) -> bool:
@@ -236,6 +255,18 @@ class Application:
         return describe(
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
+
+    def change_policy(self, name: str, changes: Mapping[str, Any]) -> Changed:
+        """Change what a profile decides by; this process does so at once.
+
+        Raises
+        ------
+        UnknownProfile, InvalidPolicy, DatabaseUnavailable
+            As `app.services.policies.change`.
+        """
+        changed = policies.change(self.engine, name, self.service, changes)
+        self.live.refresh()
+        return changed
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""

@@ -16,6 +16,7 @@ PostbayesError
 │   ├── MalformedTable
 │   ├── MalformedDump
 │   ├── MalformedExport
+│   ├── InvalidPolicy
 │   └── InvalidSetting
 ├── NotFound
 │   ├── UnknownProfile
@@ -101,6 +102,10 @@ class MalformedDump(InvalidInput):
 
 class MalformedExport(InvalidInput):
     """A file is not an export, is damaged, cut short or of a newer version."""
+
+
+class InvalidPolicy(InvalidInput):
+    """A profile cannot decide by these thresholds."""
 
 
 class InvalidSetting(InvalidInput):

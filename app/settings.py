@@ -118,7 +118,8 @@ class Settings(BaseSettings):
         le=1e12,
         description="How many missed spam a lost ham is worth. Mail is *spam* where "
         "spam is so many times as probable as ham, *ham* where ham is so many times "
-        "as probable as spam, and *unsure* between the two.",
+        "as probable as spam, and *unsure* between the two. A profile may have a cost "
+        "and thresholds of its own (`postbayes policy`).",
     )
     taught: Literal["everything", "mistakes"] = Field(
         "everything",

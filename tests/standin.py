@@ -8,11 +8,14 @@ import numpy as np
 
 from app.classifier.action import ActionRule
 from app.classifier.explain import Entry
+from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
 from app.classifier.score import Verdict
+from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
+from app.services.delivery import Delivery
 from app.services.recipients import Recipients
 from app.services.tally import Tally
 from app.settings import Settings
@@ -22,12 +25,20 @@ LABELS = ("ham", "spam")
 DESK = ("note", "junk")
 
 
-def classified(raw, profile="default", labels=LABELS):
+def classified(raw, profile="default", labels=LABELS, made_of=None):
     """Return an answer: so many nats for each word that is known."""
     digest = observe(raw, ()).digest
     found = {word: nats for word, nats in WORDS.items() if word in raw}
     log_odds = sum(found.values())
-    decision = "spam" if log_odds >= 2.5 else "ham" if log_odds <= -2.5 else "unsure"
+    made_of = made_of or Specification(
+        verdict=VerdictRule(spam_threshold=2.5, ham_threshold=-2.5)
+    )
+    rule = made_of.verdict
+    decision = "unsure"
+    if log_odds >= rule.spam_threshold:
+        decision = "spam"
+    elif log_odds <= rule.ham_threshold:
+        decision = "ham"
     named = tuple(
         Entry(
             kind="feature",
@@ -61,6 +72,7 @@ def classified(raw, profile="default", labels=LABELS):
         profile=profile,
         labels=labels,
         revision=7,
+        specification=made_of,
     )
 
 
@@ -113,8 +125,9 @@ class Feedback:
 class Classify:
     """Classifies by the words that are known."""
 
-    def __init__(self, labels):
+    def __init__(self, labels, made_of):
         self.labels = labels
+        self.made_of = made_of
 
     def __call__(self, profile, raw, *, strongest):
         """Classify one message."""
@@ -122,14 +135,18 @@ class Classify:
 
     def each(self, profiles, raw, *, strongest):  # noqa: ARG002
         """Classify one message against several profiles."""
-        return {name: classified(raw, name, self.labels[name]) for name in profiles}
+        return {
+            name: classified(raw, name, self.labels[name], self.made_of[name])
+            for name in profiles
+        }
 
 
 class Live:
     """The profiles, by name."""
 
-    def __init__(self, labels):
+    def __init__(self, labels, made_of):
         self.labels = labels
+        self.made_of = made_of
 
     def __iter__(self):
         """Iterate over them."""
@@ -139,7 +156,8 @@ class Live:
         """Return one with its row."""
         labels = self.labels[profile]
         row = SimpleNamespace(labels=labels, spam_labels=(labels[1],))
-        return SimpleNamespace(row=row)
+        snapshot = SimpleNamespace(specification=self.made_of[profile])
+        return SimpleNamespace(row=row, snapshot=snapshot)
 
 
 class Application:
@@ -152,17 +170,26 @@ class Application:
             "bob@example.org": LABELS,
             "desk@example.org": DESK,
         }
-        self.verdict_rule = VerdictRule(spam_threshold=2.5, ham_threshold=-2.5)
-        self.action = ActionRule(
-            spam_from=2.5,
-            quarantine_from=self.settings.quarantine_from,
-            reject_from=self.settings.reject_from,
+        service = Specification(
+            verdict=VerdictRule(spam_threshold=2.5, ham_threshold=-2.5),
+            action=ActionRule(
+                spam_from=2.5,
+                quarantine_from=self.settings.quarantine_from,
+                reject_from=self.settings.reject_from,
+            ),
         )
+        self.made_of = dict.fromkeys(self.labels, service)
         self.recipients = Recipients(self.labels, site="default", aliases={})
         self.feedback = Feedback(self.labels)
-        self.classify = Classify(self.labels)
-        self.live = Live(self.labels)
+        self.classify = Classify(self.labels, self.made_of)
+        self.delivery = Delivery(self.classify, self.recipients)
+        self.live = Live(self.labels, self.made_of)
         self.tally = Tally()
+
+    def decide(self, profile, **policy):
+        """Have a profile decide by thresholds of its own."""
+        made_of = self.made_of[profile]
+        self.made_of[profile] = Policy(**policy).applied_to(made_of)
 
     def profile(self, name):
         """Return what a profile has learned."""

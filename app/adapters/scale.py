@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Self
 from app.classifier.rule import SPAM_THRESHOLD
 
 if TYPE_CHECKING:
-    from app.classifier.action import Action, ActionRule
-    from app.classifier.rule import VerdictRule
+    from app.classifier.action import Action
     from app.classifier.score import Decision
+    from app.classifier.specification import Specification
 
 # Beyond it a score says nothing more, and clients print it in few columns.
 MOST: Final = 999.0
@@ -61,14 +61,12 @@ class Scale:
     reject: float = 15.0
 
     @classmethod
-    def of(
-        cls, rule: VerdictRule, action: ActionRule, *, spam: float, digits: int
-    ) -> Self:
-        """Return the scale on which the thresholds of the settings have points."""
+    def of(cls, specification: Specification, *, spam: float, digits: int) -> Self:
+        """Return the scale on which the thresholds of a profile have points."""
         return cls(
-            ham_to=rule.ham_threshold,
-            spam_from=rule.spam_threshold,
-            reject_from=action.reject_from,
+            ham_to=specification.verdict.ham_threshold,
+            spam_from=specification.verdict.spam_threshold,
+            reject_from=specification.action.reject_from,
             spam=spam,
             digits=digits,
         )

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from app.classifier.rule import SPAM_THRESHOLD
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.classifier.score import Verdict
 
 Action = Literal["none", "add header", "quarantine", "reject"]
 """What a mail server is asked to do, from the mildest on."""
+
+_SEVERITY: Final[dict[Action, int]] = {
+    action: place for place, action in enumerate(get_args(Action))
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +46,8 @@ class ActionRule:
     >>> ActionRule(reject_from=0.5)
     Traceback (most recent call last):
     ...
-    app.errors.InvalidSetting: POSTBAYES_REJECT_FROM is 0.5, below the spam threshold
-    of 2.197; what is not even spam cannot be rejected
+    app.errors.InvalidSetting: reject_from is 0.5, below the spam threshold of 2.197;
+    what is not even spam cannot be rejected
     """
 
     spam_from: float = SPAM_THRESHOLD
@@ -51,8 +57,8 @@ class ActionRule:
     def __post_init__(self) -> None:
         """Refuse thresholds that contradict each other."""
         for name, word, value in (
-            ("POSTBAYES_QUARANTINE_FROM", "quarantined", self.quarantine_from),
-            ("POSTBAYES_REJECT_FROM", "rejected", self.reject_from),
+            ("quarantine_from", "quarantined", self.quarantine_from),
+            ("reject_from", "rejected", self.reject_from),
         ):
             if value is None:
                 continue
@@ -68,9 +74,8 @@ class ActionRule:
         low, high = self.quarantine_from, self.reject_from
         if low is not None and high is not None and high < low:
             msg = (
-                f"POSTBAYES_REJECT_FROM is {high:.4g}, below "
-                f"POSTBAYES_QUARANTINE_FROM of {low:.4g}; then nothing would ever "
-                "be quarantined"
+                f"reject_from is {high:.4g}, below quarantine_from of {low:.4g}; then "
+                "nothing would ever be quarantined"
             )
             raise InvalidSetting(msg)
 
@@ -89,3 +94,31 @@ class ActionRule:
         ):
             return "quarantine"
         return "add header"
+
+
+def agreed(shared: Action, others: Iterable[Action]) -> Action:
+    """Return what is done with a message that several recipients share.
+
+    Parameters
+    ----------
+    shared : Action
+        That of the profile that they have in common.
+    others : iterable of Action
+        Those of the profiles of their own.
+
+    Notes
+    -----
+    A protocol with one answer for all has to choose.  What the recipients have in
+    common decides whether a message is marked; it is held or refused only where
+    the profile of each of them says so: nobody's mail is lost for what another
+    one chose.
+
+    Examples
+    --------
+    >>> agreed("reject", ["reject", "quarantine"]), agreed("reject", ["none"])
+    ('quarantine', 'add header')
+    """
+    if _SEVERITY[shared] <= _SEVERITY["add header"]:
+        return shared
+    mildest = min((shared, *others), key=_SEVERITY.__getitem__)
+    return max(mildest, "add header", key=_SEVERITY.__getitem__)

@@ -16,6 +16,7 @@ from app.bayes.gaussian import Gaussian
 from app.bayes.multinomial import Multinomial
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Lidstone
+from app.classifier.action import ActionRule
 from app.classifier.decay import PARTS, Decay
 from app.classifier.parts import in_parts, prior_in_parts
 from app.classifier.rule import SHIPPED_VIEWS, VerdictRule
@@ -138,6 +139,8 @@ class Specification:
         Class prior of each of them, by itself.
     verdict : VerdictRule
         How their evidence becomes a decision.
+    action : ActionRule
+        What a mail server is asked to do about it.
     decay : Decay or None
         What a message counts as when it was learned long ago; None: as one, always.
         Use `decaying`, which puts everything else into the same unit.
@@ -157,6 +160,7 @@ class Specification:
     )
     prior: Prior = field(default_factory=lambda: SmoothedPrior(1.0))
     verdict: VerdictRule = field(default_factory=VerdictRule)
+    action: ActionRule = field(default_factory=ActionRule)
     decay: Decay | None = None
 
     def __post_init__(self) -> None:
@@ -193,6 +197,18 @@ class Specification:
             prior=prior_in_parts(self.prior),
             verdict=replace(self.verdict, prior=prior_in_parts(self.verdict.prior)),
             decay=Decay(half_life),
+        )
+
+    def deciding_as(self, other: Specification) -> Specification:
+        """Return the same, with the thresholds and actions of another."""
+        return replace(
+            self,
+            verdict=replace(
+                self.verdict,
+                spam_threshold=other.verdict.spam_threshold,
+                ham_threshold=other.verdict.ham_threshold,
+            ),
+            action=other.action,
         )
 
     def as_of(self, epoch: int | None) -> Specification:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
     from datetime import datetime
 
+    from app.classifier.action import Action
+    from app.classifier.specification import Specification
     from app.features.observation import Observation
     from app.services.autolearn import AutoLearn
     from app.services.live import LiveProfile, LiveProfiles
@@ -40,6 +42,8 @@ class Classified:
         Its labels, in the order of the verdict's arrays.
     revision : int
         The ledger row that it had learned last.
+    specification : Specification
+        What it was made of then: its thresholds.
     """
 
     observation: Observation
@@ -48,6 +52,12 @@ class Classified:
     profile: str
     labels: tuple[str, ...]
     revision: int
+    specification: Specification
+
+    @property
+    def action(self) -> Action:
+        """What a mail server is asked to do."""
+        return self.specification.action(self.verdict)
 
 
 def observe(raw: bytes, views: Container[str]) -> Observation:
@@ -173,4 +183,5 @@ def classify_observation(
         profile=live.row.name,
         labels=live.row.labels,
         revision=snapshot.revision,
+        specification=snapshot.specification,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.classifier.decay import weighted
@@ -96,6 +97,21 @@ class LiveProfile:
                     self.month = max(self.month, *months)
             return complete
 
+    def adopt(self, row: ProfileRow, specification: Specification) -> None:
+        """Decide by another policy from the next message on.
+
+        Parameters
+        ----------
+        row : ProfileRow
+            The profile with that policy.
+        specification : Specification
+            Whose thresholds and actions count from now on.
+        """
+        with self._learning:
+            self.row = row
+            made_of = self.snapshot.specification.deciding_as(specification)
+            self.snapshot = replace(self.snapshot, specification=made_of)
+
     def follow(self, engine: Engine) -> int:
         """Add what any process has learned since, and return how many rows."""
         start = self.snapshot.revision
@@ -127,7 +143,7 @@ class LiveProfile:
         log.error("loading the profile %r anew: %s", self.row.name, reason)
         loaded = self._loaded(engine)
         with self._learning:
-            self.snapshot, self.month = loaded.snapshot, loaded.month
+            self._answer_as(loaded)
 
     def turn(self, engine: Engine) -> None:
         """Count ages from the month of the newest row.
@@ -150,8 +166,14 @@ class LiveProfile:
         with self._learning:
             known = turned.snapshot.revision >= self.snapshot.revision
             if known:
-                self.snapshot, self.month = turned.snapshot, turned.month
+                self._answer_as(turned)
         return known
+
+    def _answer_as(self, other: LiveProfile) -> None:
+        """Take what another has learned, but not its policy, which may be older."""
+        made_of = other.snapshot.specification.deciding_as(self.snapshot.specification)
+        self.snapshot = replace(other.snapshot, specification=made_of)
+        self.month = other.month
 
 
 class LiveProfiles:
@@ -161,6 +183,7 @@ class LiveProfiles:
         self._engine = engine
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
+        self._refreshing = threading.Lock()
 
     def __iter__(self) -> Iterator[LiveProfile]:
         """Iterate over the profiles as they are now."""
@@ -191,6 +214,12 @@ class LiveProfiles:
 
     def refresh(self) -> int:
         """Load new profiles, follow the others, and return the rows added."""
+        # One at a time: what is read first is taken up first, so that who has
+        # changed a policy and refreshes does not get the old one back.
+        with self._refreshing:
+            return self._refresh()
+
+    def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
         known = {name: live.snapshot.revision for name, live in self._profiles.items()}
         with reading(self._engine) as connection:
@@ -203,6 +232,8 @@ class LiveProfiles:
                 self._profiles[row.name] = self._load(row)
                 continue
             try:
+                if row.policy != live.row.policy:
+                    live.adopt(row, self._specify(row))
                 if row.revision < known[row.name]:
                     live.reload(
                         self._engine,

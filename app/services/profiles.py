@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from scipy.special import expit
 
 from app.bayes.moments import MomentSums
+from app.services.policies import policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from app.classifier.decay import Decay
+    from app.classifier.policy import Never
     from app.classifier.snapshot import Table
     from app.classifier.specification import Specification
     from app.services.live import LiveProfile
@@ -96,6 +98,9 @@ class ProfileState:
     undo_days: float | None
     spam_threshold: Threshold
     ham_threshold: Threshold
+    quarantine_from: Threshold | None
+    reject_from: Threshold | None
+    policy: Mapping[str, float | Never]
     fusion: FusionState
     decay: Decay | None
 
@@ -103,7 +108,7 @@ class ProfileState:
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     """Return the state of a profile as it is in memory now."""
     row, snapshot = live.row, live.snapshot
-    rule = snapshot.specification.verdict
+    rule, action = snapshot.specification.verdict, snapshot.specification.action
     messages = snapshot.specification.in_messages(snapshot.messages)
     return ProfileState(
         name=row.name,
@@ -120,6 +125,9 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         undo_days=undo_days,
         spam_threshold=Threshold(rule.spam_threshold),
         ham_threshold=Threshold(rule.ham_threshold),
+        quarantine_from=_threshold(action.quarantine_from),
+        reject_from=_threshold(action.reject_from),
+        policy=policy_of(row).document(),
         fusion=FusionState(
             weights={
                 term.name: weight
@@ -147,6 +155,10 @@ def label_of(row: ProfileRow, word: str) -> str:
     return next(
         label for label in row.labels if (label in row.spam_labels) == (word == "spam")
     )
+
+
+def _threshold(log_odds: float | None) -> Threshold | None:
+    return None if log_odds is None else Threshold(log_odds)
 
 
 def _state(table: Table, specification: Specification) -> ViewState:

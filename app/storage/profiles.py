@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from app.errors import ProfileExists, UnknownProfile
 from app.storage.tables import fold, profile
 from app.storage.upsert import insert_into
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection, Row
@@ -37,6 +38,11 @@ class ProfileRow:
         Of the newest ledger row, when this was read.
     created_at : datetime
         Aware, UTC.
+    policy : object
+        What it decides otherwise than the service's settings, as
+        `app.classifier.policy.Policy.document` gave it; None for nothing. Checked
+        by who reads it, so that one profile which was spoilt by hand does not stop
+        the others.
     """
 
     id: int
@@ -46,6 +52,7 @@ class ProfileRow:
     feature_set: int
     revision: int
     created_at: datetime
+    policy: object
 
 
 def create(
@@ -104,6 +111,33 @@ def find(connection: Connection, name: str) -> ProfileRow:
         msg = f"There is no profile {name!r}."
         raise UnknownProfile(msg)
     return _read(row)
+
+
+def hold(connection: Connection, name: str) -> ProfileRow:
+    """Return the profile of that name, which nobody else changes until the end.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is none.
+    """
+    connection.execute(
+        select(profile.c.id)
+        .where(profile.c.name == name)
+        .with_for_update(key_share=True)
+    )
+    return find(connection, name)
+
+
+def set_policy(
+    connection: Connection, row: ProfileRow, policy: Mapping[str, object]
+) -> None:
+    """Store what a profile decides otherwise than the service's settings."""
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == row.id)
+        .values(policy=dict(policy) or None)
+    )
 
 
 def list_all(connection: Connection) -> list[ProfileRow]:

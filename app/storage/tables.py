@@ -90,6 +90,9 @@ profile: Final = Table(
     # of commits is the order of revisions.
     Column("revision", BigInteger, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    # Thresholds that are not those of the service's settings
+    # (`app.classifier.policy`).  NULL: none.
+    Column("policy", JSON(none_as_null=True)),
 )
 
 # A row of its own: a fold that kept its mark in `profile` would hold the lock

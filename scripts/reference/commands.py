@@ -60,6 +60,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
+    "policy": (*_COMMON, 0, 65),
     "imap": (0, 2, 65, 74, 75, 78, 130, 143),
     "backup": (*_COMMON, 0, 1, 65),
     "export": (*_COMMON, 0, 65),

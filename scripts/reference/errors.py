@@ -21,6 +21,7 @@ FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
 PROFILE: Final = "GET /profiles/{name}"
+CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
 READY: Final = "GET /readyz"
@@ -37,6 +38,7 @@ _STORED: Final = (
     "word",
     "audit",
     "profiles",
+    "policy",
     "backup",
     "export",
     "import",
@@ -71,24 +73,24 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, FEEDBACK, UNDO),
+        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, where the first 4 MiB are looked at "
         "and the rest may be left out. JSON has to be held whole and may have 8 MiB. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, FEEDBACK, UNDO),
+        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, FEEDBACK, UNDO),
+        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field. Unknown fields are refused, so that a "
         "misspelt one is noticed. The status is 422 where a query parameter is "
         "wrong, and 400 where the body is.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO),
+        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, CHANGE),
     ),
     errors.InvalidSelection: Advice(
         "Say at least one of ids, source, from and until. Times are ISO 8601; over "
@@ -99,7 +101,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Say `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone says that the body is a form.",
-        operations=(CLASSIFY, FEEDBACK, UNDO),
+        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MissingLabel: Advice(
         "Give `?label=` or `label` in the JSON; `--label` on the command line.",
@@ -148,6 +150,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Mend the line whose number the sentence has: a label, a blank and a path.",
         commands=("learn", "evaluate"),
     ),
+    errors.InvalidPolicy: Advice(
+        "The sentence names the threshold and what it contradicts. They follow one "
+        "another: ham, spam, quarantine, reject; `postbayes policy` shows them.",
+        operations=(CHANGE,),
+        commands=("policy",),
+    ),
     errors.InvalidSetting: Advice(
         "Set what the sentence names; [settings.md](settings.md) has the values.",
         commands=(*_STORED, "evaluate", "imap"),
@@ -155,7 +163,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownProfile: Advice(
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, PROFILE, FIGURES, WORD),
+        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, PROFILE, CHANGE, FIGURES, WORD),
         commands=(
             "learn",
             "classify",
@@ -163,6 +171,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "undo",
             "prune",
             "audit",
+            "policy",
             "export",
             "import",
         ),
@@ -206,7 +215,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Nothing of the request is stored, unless the sentence says that it may be; "
         "sending a feedback twice is safe in any case. "
         "With `--url` it is also the answer where the service is away.",
-        operations=(FEEDBACK, FORGET, UNDO, FIGURES, WORD, READY),
+        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),
     ),
     errors.MailboxUnavailable: Advice(

@@ -82,8 +82,8 @@ class Exchange:
     def command(self) -> str:
         """Return the request as a shell command."""
         words = ["curl -sS"]
-        if self.method == "DELETE":
-            words.append("-X DELETE")
+        if self.method in {"DELETE", "PATCH"}:
+            words.append(f"-X {self.method}")
         words.append(f"'{URL}{self.path}'")
         if self.body:
             words.append(f"-H 'Content-Type: {self.media_type}'")
@@ -121,6 +121,17 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ),
     ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
+    ("PATCH", "/profiles/{name}"): (
+        Exchange(
+            "PATCH",
+            "/profiles/default",
+            '{"ham_cost": 20, "reject_from": {"probability": 0.9999}}',
+        ),
+        Exchange("PATCH", "/profiles/default", '{"reject_from": {"log_odds": 1}}'),
+        Exchange(
+            "PATCH", "/profiles/default", '{"ham_cost": null, "reject_from": null}'
+        ),
+    ),
     ("GET", "/profiles/{name}/figures"): (
         Exchange("GET", "/profiles/default/figures?window=100"),
     ),

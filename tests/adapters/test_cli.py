@@ -511,3 +511,71 @@ def test_a_backup_that_has_no_place_changes_nothing(run, tmp_path):
     """A folder that is not there."""
     code, _, err = run("backup", tmp_path / "none" / "copy.db")
     assert (code, "cannot be written" in err) == (65, True)
+
+
+def lines(out):
+    """Return the lines of `policy` by their first word."""
+    return {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
+
+
+def test_a_policy_is_shown_changed_and_reset(run):
+    """In log-odds and as a probability; what changed says what it was."""
+    run("profiles")
+    shown = lines(run("policy")[1])
+    changed = lines(run("policy", "--ham-cost", "99", "--reject-from", "99.999%")[1])
+    own = lines(run("policy", "--quarantine-from", "9")[1])
+    document = json.loads(run("policy", "--json")[1])
+    reset = lines(run("policy", "--reset")[1])
+
+    assert "+2.197  90 %" == shown["spam_threshold"]
+    assert "never" == shown["reject_from"]
+    assert changed["ham_cost"].startswith("99 missed spam")
+    assert changed["spam_threshold"].startswith("+4.595  99 % ")
+    assert changed["spam_threshold"].endswith(" was +2.197  90 %")
+    assert changed["reject_from"].startswith("+11.513  99.999 %")
+    assert changed["reject_from"].endswith("was never")
+    assert own["reject_from"].endswith("its own")
+    assert {"ham_cost": 99.0, "quarantine_from": 9.0} == {
+        name: document["policy"][name] for name in ("ham_cost", "quarantine_from")
+    }
+    assert 9.0 == document["quarantine_from"]["log_odds"]
+    assert pytest.approx(0.99999) == document["reject_from"]["probability"]
+    assert reset["spam_threshold"].endswith("was +4.595  99 %")
+    assert shown == lines(run("policy")[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--reject-from", "1"], "reject_from is 1, below the spam threshold of 2.197"),
+        (["--reject-from", "50%"], "reject_from is 0, below the spam threshold"),
+        (["--reject-from", "often"], "--reject-from is log-odds in nats such as 6.9"),
+        (["--quarantine-from", "100%"], "--quarantine-from is log-odds"),
+        (["--ham-threshold", "never"], "--ham-threshold is log-odds"),
+        (["--ham-threshold", "nan"], "--ham-threshold is log-odds"),
+        (["--ham-cost", "90%"], "--ham-cost is a number of missed spam"),
+        (["--ham-cost", "0.5"], "ham_cost is 0.5; it says how many missed spam"),
+        (["--profile", "nowhere"], "no profile 'nowhere'"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_told(run, options, says):
+    """With the code of bad input, and nothing is changed."""
+    run("profiles")
+    before = run("policy")
+    code, out, err = run("policy", *options)
+
+    assert (65, "") == (code, out)
+    assert says in err
+    assert before == run("policy")
+
+
+def test_a_value_goes_back_to_the_settings(run, monkeypatch):
+    """`never` is a choice of the profile, `default` is none."""
+    run("profiles")
+    monkeypatch.setenv("POSTBAYES_REJECT_FROM", "8")
+    never = lines(run("policy", "--reject-from", "never")[1])
+    back = lines(run("policy", "--reject-from", "default")[1])
+
+    assert never["reject_from"].startswith("never")
+    assert never["reject_from"].endswith("was +8.000  99.966 %")
+    assert back["reject_from"].startswith("+8.000  99.966 %")

@@ -577,3 +577,111 @@ def test_nobody_speaks_in_the_name_of_the_filter(client, source):
 
     assert 422 == answer.status_code
     assert f"the source {source!r}" in answer.json()["detail"]
+
+
+def test_a_profile_shows_and_changes_what_it_decides_by(client):
+    """In log-odds and as a probability, and said in either."""
+    shown = client.get("/profiles/default").json()
+    changed = client.patch(
+        "/profiles/default",
+        json={"ham_cost": 20, "reject_from": {"probability": 0.9999}},
+    ).json()
+    log_odds = {"quarantine_from": {"log_odds": 7}, "reject_from": "never"}
+    again = client.patch("/profiles/default", json=log_odds).json()
+    back = client.patch(
+        "/profiles/default",
+        json=dict.fromkeys(["ham_cost", "quarantine_from", "reject_from"]),
+    ).json()
+
+    assert (None, {}) == (shown["reject_from"], shown["policy"])
+    assert shown == back
+    assert pytest.approx(0.9999) == changed["reject_from"]["probability"]
+    assert pytest.approx(math.log(9999)) == changed["reject_from"]["log_odds"]
+    assert pytest.approx(1 / 21) == changed["ham_threshold"]["probability"]
+    assert {"log_odds": 7.0, "probability": pytest.approx(0.99909, abs=1e-5)} == again[
+        "quarantine_from"
+    ]
+    assert {"ham_cost": 20.0, "quarantine_from": 7.0, "reject_from": "never"} == again[
+        "policy"
+    ]
+    assert again["reject_from"] is None
+
+
+def test_the_policy_decides_what_is_answered(client):
+    """The decision, and what a mail server would be asked to do."""
+    before = client.post("/classify", content=spam(7), headers=RAW).json()
+    client.patch(
+        "/profiles/default", json={"reject_from": {"log_odds": before["log_odds"]}}
+    )
+    rejected = client.post("/classify", content=spam(7), headers=RAW).json()
+    client.patch("/profiles/default", json={"reject_from": None, "ham_cost": 1e9})
+    unsure = client.post("/classify", content=spam(7), headers=RAW).json()
+
+    assert ("spam", "add header") == (before["decision"], before["action"])
+    assert ("spam", "reject") == (rejected["decision"], rejected["action"])
+    assert ("unsure", "none") == (unsure["decision"], unsure["action"])
+    assert before["log_odds"] == rejected["log_odds"] == unsure["log_odds"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "kind", "says"),
+    [
+        ({"reject_from": {"log_odds": 1}}, 422, "invalid-policy", "below the spam thr"),
+        ({"ham_threshold": {"probability": 0.99}}, 422, "invalid-policy", "above the"),
+        ({"ham_cost": 0}, 400, "malformed-request", "ham_cost: Input should be great"),
+        ({"spam_cost": 2}, 400, "malformed-request", "spam_cost: Extra inputs"),
+        ({"reject_from": 12}, 400, "malformed-request", "reject_from"),
+        ({"reject_from": {"probability": 1}}, 400, "malformed-request", "less than 1"),
+        ({"reject_from": {}}, 400, "malformed-request", "either `log_odds` or"),
+        (
+            {"reject_from": {"log_odds": 9, "probability": 0.5}},
+            400,
+            "malformed-request",
+            "either `log_odds` or `probability`",
+        ),
+        ([], 400, "malformed-request", "body"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused(client, policy, status, kind, says):
+    """The sentence has the field, and nothing is changed."""
+    answer = client.patch("/profiles/default", json=policy)
+
+    assert (status, kind) == problem(answer)[:2]
+    assert says in problem(answer)[2]
+    assert {} == client.get("/profiles/default").json()["policy"]
+
+
+def test_numbers_that_are_none_are_no_thresholds(client):
+    """Python reads and writes them in JSON, and no one can decide by them."""
+    for number in ("NaN", "Infinity", "1e999"):
+        answer = client.patch(
+            "/profiles/default",
+            content=f'{{"reject_from": {{"log_odds": {number}}}}}',
+            headers={"content-type": "application/json"},
+        )
+
+        assert (400, "malformed-request") == problem(answer)[:2]
+
+
+def test_a_profile_that_is_not_there_cannot_be_changed(client):
+    """Nor is it made."""
+    answer = client.patch("/profiles/nowhere", json={"ham_cost": 9})
+
+    assert (404, "unknown-profile") == problem(answer)[:2]
+
+
+def test_a_message_is_rejected_for_all_recipients_or_for_none(client):
+    """What one of them chose does not lose the mail of another."""
+    make(client, "ann@example.org")
+    log_odds = client.post("/classify", content=spam(7), headers=RAW).json()["log_odds"]
+    client.patch("/profiles/default", json={"reject_from": {"log_odds": log_odds}})
+
+    bob = client.post("/classify?recipient=bob@example.org", content=spam(7)).json()
+    both = client.post(
+        "/classify?recipient=bob@example.org&recipient=ann@example.org",
+        content=spam(7),
+    ).json()
+
+    assert "reject" == bob["action"] == bob["recipients"]["bob@example.org"]["action"]
+    assert "add header" == both["action"]
+    assert "none" == both["recipients"]["ann@example.org"]["action"]

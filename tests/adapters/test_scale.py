@@ -12,6 +12,7 @@ from app.adapters.scale import MOST, Scale
 from app.adapters.symbols import symbols
 from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule
+from app.classifier.specification import Specification
 from tests.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.
@@ -67,8 +68,10 @@ def test_points_agree_with_decision_and_action(scale, log_odds, known):
 def test_the_thresholds_have_their_points():
     """0 where ham ends, 6 where spam begins, 15 where mail is rejected."""
     scale = Scale.of(
-        VerdictRule(ham_threshold=-1.0, spam_threshold=3.0),
-        ActionRule(spam_from=3.0, reject_from=9.0),
+        Specification(
+            verdict=VerdictRule(ham_threshold=-1.0, spam_threshold=3.0),
+            action=ActionRule(spam_from=3.0, reject_from=9.0),
+        ),
         spam=SPAM,
         digits=2,
     )

@@ -70,10 +70,10 @@ def test_rejecting_needs_no_quarantine():
 @pytest.mark.parametrize(
     ("thresholds", "says"),
     [
-        ({"quarantine_from": 1.0}, r"QUARANTINE_FROM is 1, below the spam threshold"),
-        ({"reject_from": -1.0}, r"REJECT_FROM is -1, below the spam threshold of 2"),
-        ({"reject_from": math.nan}, r"REJECT_FROM must be a finite number"),
-        ({"quarantine_from": math.inf}, r"QUARANTINE_FROM must be a finite number"),
+        ({"quarantine_from": 1.0}, r"quarantine_from is 1, below the spam threshold"),
+        ({"reject_from": -1.0}, r"reject_from is -1, below the spam threshold of 2"),
+        ({"reject_from": math.nan}, r"reject_from must be a finite number"),
+        ({"quarantine_from": math.inf}, r"quarantine_from must be a finite number"),
         ({"quarantine_from": 5.0, "reject_from": 4.0}, "nothing would ever be"),
     ],
 )

@@ -121,6 +121,12 @@ def _seals(engine, profile):
     teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))
 
 
+def _policy(engine, profile):
+    """Decide by thresholds of its own."""
+    with writing(engine) as connection:
+        profiles.set_policy(connection, profile, {"ham_cost": 20.0})
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -142,6 +148,7 @@ CHAPTERS: Final = {
     "0003": _sums,
     "0004": _undo,
     "0005": _seals,
+    "0006": _policy,
 }
 
 

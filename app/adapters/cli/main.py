@@ -19,6 +19,7 @@ from app.adapters.cli.insight import figures, word
 from app.adapters.cli.lab import lab
 from app.adapters.cli.learn import learn
 from app.adapters.cli.mail import classify, feedback
+from app.adapters.cli.policy import policy
 from app.adapters.cli.profiles import audit, profiles
 from app.adapters.cli.prune import prune
 from app.adapters.cli.serve import serve
@@ -85,6 +86,7 @@ for command in (
     lab,
     audit,
     profiles,
+    policy,
     imap,
     backup,
     export,

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.adapters.http import errors, insight, metrics, reference, routes, undo
+from app.adapters.http import (
+    errors,
+    insight,
+    metrics,
+    profiles,
+    reference,
+    routes,
+    undo,
+)
+from app.adapters.http.body import parts_of
+from app.adapters.schemas.policy import PolicyIn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,6 +33,21 @@ forgets exactly.  Post a message to `/classify`; post what people say of it to
 `/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
 what to do.
 """
+
+
+READ_BY_HAND: Final = (PolicyIn,)
+"""Documents of requests that the framework does not see, with others inside."""
+
+
+class Described(FastAPI):
+    """An application whose OpenAPI document has every schema that it names."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document."""
+        document = super().openapi()
+        for model in READ_BY_HAND:
+            document["components"]["schemas"] |= parts_of(model)
+        return document
 
 
 def create_app(
@@ -49,7 +74,7 @@ def create_app(
         finally:
             await run_in_threadpool(application.stop)
 
-    app = FastAPI(
+    app = Described(
         title="Postbayes",
         version=__version__,
         description=DESCRIPTION,
@@ -62,6 +87,7 @@ def create_app(
     app.state.application = application
     errors.install(app)
     app.include_router(routes.router)
+    app.include_router(profiles.router)
     app.include_router(insight.router)
     app.include_router(metrics.router)
     app.include_router(reference.router)

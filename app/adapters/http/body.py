@@ -173,9 +173,31 @@ def _lenient(body: bytes) -> object:
         raise MalformedRequest(msg) from error
 
 
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a document, without those of the documents in it.
+
+    Examples
+    --------
+    >>> schema_of(TextIn)["type"]
+    'object'
+    """
+    schema = _schemas(model)
+    schema.pop("$defs", None)
+    return schema
+
+
+def parts_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schemas of the documents in a document, by name."""
+    return dict(_schemas(model).get("$defs", {}))
+
+
+def _schemas(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(ref_template="#/components/schemas/{model}")
+
+
 def openapi_body(model: type[TextIn]) -> dict[str, Any]:
     """Return what /docs says of a body that is read by hand."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = schema_of(model)
     text: dict[str, Any] = {"type": "string", "format": "binary"}
     example = "From: ann@example.org\nSubject: Lunch\n\nShall we meet at noon?\n"
     return {

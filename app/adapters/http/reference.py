@@ -7,6 +7,7 @@ made from the same OpenAPI document, and has no script at all.
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,8 +129,12 @@ def _command(method: str, path: str, operation: Mapping[str, Any], base: str) ->
     words = ["curl -sS"]
     if method not in ("GET", "POST"):
         words.append(f"-X {method}")
-    if "requestBody" in operation:
+    taken = operation.get("requestBody", {}).get("content", {})
+    if "message/rfc822" in taken:
         words.append("-H 'Content-Type: message/rfc822' --data-binary @message.eml")
+    elif "application/json" in taken:
+        example = json.dumps(taken["application/json"].get("example", {}))
+        words.append(f"-H 'Content-Type: application/json' -d '{example}'")
     return " ".join([*words, f"'{base}{path}'"])
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
@@ -17,7 +17,6 @@ from app.adapters.schemas.answer import ClassifyOut
 from app.adapters.schemas.feedback import FeedbackIn, FeedbackOut
 from app.adapters.schemas.message import TextIn
 from app.adapters.schemas.problem import ProblemOut
-from app.adapters.schemas.profile import ProfileOut
 from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE, check_source
 from app.bootstrap import Application
 from app.errors import (
@@ -234,14 +233,6 @@ async def forget(
     return await answered(
         app.feedback.start_forget(name, parse_id(id), source=_source(source))
     )
-
-
-@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
-def profile(
-    name: Annotated[str, Path(max_length=128)], app: ApplicationDep
-) -> ProfileOut:
-    """Return what a profile is made of and what it has learned."""
-    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
 
 
 @router.get("/healthz", tags=["operation"])

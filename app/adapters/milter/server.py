@@ -87,7 +87,8 @@ class Milter:
             return question.accept(Marks())
         try:
             async with asyncio.timeout(PATIENCE):
-                size = len(question.content)
+                # Each of them may have a profile of their own to be asked.
+                size = len(question.content) * max(1, len(envelope.recipients))
                 return await scoring(partial(self._judge, question), size)
         except TimeoutError:
             reason = f"it was not scored within {PATIENCE:.0f} s"
@@ -103,9 +104,8 @@ class Milter:
     def _judge(self, question: Question) -> bytes:
         app, envelope = self._application, question.envelope
         raw = received(envelope, format_datetime(now())) + question.content
-        profile = app.recipients.shared(envelope.recipients)
-        classified = app.classify(profile, raw, strongest=EXPLAINED)
-        action = app.action(classified.verdict)
+        delivered = app.delivery.together(envelope.recipients, raw, strongest=EXPLAINED)
+        classified, action = delivered.classified, delivered.action
         app.tally.acted("milter", action)
         id_, log_odds = classified.observation.id, classified.verdict.log_odds
         told = log.info if action in {"quarantine", "reject"} else log.debug

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.adapters.marks import marks, ours
+from app.adapters.scale import Scale
 from app.adapters.symbols import symbols
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.adapters.scale import Scale
     from app.classifier.action import Action
+    from app.classifier.specification import Specification
     from app.services.classify import Classified
 
 # rspamd's defaults (conf/actions.conf), which what is configured around it
@@ -43,6 +44,8 @@ class Scanned:
     ----------
     classified : Classified
         The answer of the service.
+    scale : Scale
+        Turns its log-odds into points.
     score : float
         Its points.
     action : Action
@@ -50,15 +53,22 @@ class Scanned:
     """
 
     classified: Classified
+    scale: Scale
     score: float
     action: Action
 
     @classmethod
-    def of(cls, classified: Classified, scale: Scale, action: Action) -> Scanned:
-        """Return an answer of the service on a scale."""
+    def of(cls, classified: Classified, action: Action) -> Scanned:
+        """Return an answer of the service in points."""
         verdict = classified.verdict
-        score = scale.score(verdict.log_odds, verdict.decision, action)
-        return cls(classified=classified, score=score, action=action)
+        points = scale(classified.specification)
+        score = points.score(verdict.log_odds, verdict.decision, action)
+        return cls(classified=classified, scale=points, score=score, action=action)
+
+
+def scale(specification: Specification) -> Scale:
+    """Return the scale on which a profile has rspamd's thresholds."""
+    return Scale.of(specification, spam=ADD_HEADER, digits=2)
 
 
 def thresholds(scale: Scale) -> dict[str, float]:
@@ -69,7 +79,6 @@ def thresholds(scale: Scale) -> dict[str, float]:
 
 def scanned(
     answer: Scanned,
-    scale: Scale,
     *,
     message_id: str,
     seconds: float,
@@ -82,8 +91,6 @@ def scanned(
     ----------
     answer : Scanned
         The verdict for the message.
-    scale : Scale
-        Turns log-odds into points.
     message_id : str
         Of the message.
     seconds : float
@@ -95,7 +102,7 @@ def scanned(
     """
     classified, action = answer.classified, answer.action
     verdict = classified.verdict
-    limits = thresholds(scale)
+    limits = thresholds(answer.scale)
     found: dict[str, object] = {
         "is_skipped": False,
         "score": answer.score,
@@ -111,7 +118,7 @@ def scanned(
                 "description": symbol.description,
                 **({"options": list(symbol.options)} if symbol.options else {}),
             }
-            for symbol in symbols(classified, scale, answer.score)
+            for symbol in symbols(classified, answer.scale, answer.score)
         },
         "messages": {},
         "message-id": message_id,

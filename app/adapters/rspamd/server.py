@@ -24,7 +24,6 @@ from app.adapters.rspamd import answer, codec, compression
 from app.adapters.rspamd.answer import Scanned
 from app.adapters.rspamd.codec import Ask, Refusal, Reply
 from app.adapters.rspamd.report import TIMES, Report
-from app.adapters.scale import Scale
 from app.adapters.symbols import STRONGEST
 from app.adapters.teachers import Teachers, source
 from app.adapters.web import WebDoor
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from app.bootstrap import Application
-    from app.services.classify import Classified
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +78,6 @@ class Rspamd:
         self._flag = parse_flag(settings.spam_header)
         self._teachers = Teachers(
             settings.teach_from, password=settings.rspamd_password
-        )
-        self._scale = Scale.of(
-            application.verdict_rule,
-            application.action,
-            spam=answer.ADD_HEADER,
-            digits=2,
         )
         self._began = time.monotonic()
         self._requests = 0
@@ -143,33 +135,30 @@ class Rspamd:
         return self._teachers.may("" if request.client is None else request.client.host)
 
     async def _scan(self, ask: Ask, raw: bytes) -> Reply:
-        if not raw.strip():
-            return codec.document(answer.skipped(self._scale))
         app = self._application
+        if not raw.strip():
+            name = app.recipients.shared(ask.recipients)
+            made_of = app.live.get(name).snapshot.specification
+            return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
-        name = app.recipients.shared(ask.recipients)
-        theirs = {each: app.recipients.profile(each) for each in ask.recipients}
-        profiles = {name, *theirs.values()}
-        classify = partial(app.classify.each, profiles, raw, strongest=STRONGEST)
-        found = await scoring(classify, len(raw) * len(profiles))
+        people = list(dict.fromkeys(ask.recipients))
+        classify = partial(app.delivery.apart, people, raw, strongest=STRONGEST)
+        delivered = await scoring(classify, len(raw) * max(1, len(people)))
         seconds = time.perf_counter() - began
-        answers = {each: self._judged(found[each]) for each in found}
-        several = theirs if len(theirs) > 1 else {}
+        several = delivered.recipients if len(people) > 1 else {}
         document = answer.scanned(
-            answers[name],
-            self._scale,
+            Scanned.of(delivered.classified, delivered.action),
             message_id=codec.message_id(raw),
             seconds=seconds,
             flag=self._flag,
-            recipients={each: answers[theirs[each]] for each in several},
+            recipients={
+                each: Scanned.of(theirs, theirs.action)
+                for each, theirs in several.items()
+            },
         )
         self._seconds.append(seconds)
-        app.tally.acted("rspamd", answers[name].action)
+        app.tally.acted("rspamd", delivered.action)
         return codec.document(document)
-
-    def _judged(self, classified: Classified) -> Scanned:
-        action = self._application.action(classified.verdict)
-        return Scanned.of(classified, self._scale, action)
 
     async def _learn(self, ask: Ask, raw: bytes) -> Reply:
         if not raw.strip():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from pydantic import BaseModel, Field
 
 from app.adapters.schemas.verdict import Nats, VerdictOut, finite, verdict_fields
+from app.classifier.action import Action, agreed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,7 @@ class RecipientOut(BaseModel):
         description="What the filter says: `spam`, `ham`, or `unsure` between the "
         "thresholds and while it knows too little."
     )
+    action: Action = Field(description="What its policy asks a mail server to do.")
     probability: float = Field(description="Probability of spam.")
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
@@ -75,6 +77,7 @@ class RecipientOut(BaseModel):
         return cls(
             profile=classified.profile,
             decision=verdict.decision,
+            action=classified.action,
             probability=verdict.probability,
             log_odds=finite(verdict.log_odds),
         )
@@ -84,6 +87,11 @@ class RecipientOut(BaseModel):
 class ClassifyOut(VerdictOut, IdentifiedOut):
     """The answer of `/classify`."""
 
+    action: Action = Field(
+        description="What the policy of the profile asks a mail server to do: `none`, "
+        "`add header`, `quarantine` or `reject`. With several recipients a message is "
+        "held or rejected only where each of them has it so."
+    )
     explanation: list[EntryOut] = Field(
         description="Entries whose log_odds sum to that of the verdict."
     )
@@ -102,6 +110,9 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
         return cls(
             **verdict_fields(classified.verdict, classified.labels),
             id=classified.observation.id,
+            action=agreed(
+                classified.action, (answer.action for answer in recipients.values())
+            ),
             explanation=[EntryOut.of(entry) for entry in classified.explanation],
             profile=classified.profile,
             revision=classified.revision,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003  pydantic reads it at run time
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -68,6 +69,17 @@ class ProfileOut(BaseModel):
     )
     ham_threshold: ThresholdOut = Field(
         description="From here down the decision is ham; between the two lies unsure."
+    )
+    quarantine_from: ThresholdOut | None = Field(
+        description="From here up the doors that can quarantine; null: never."
+    )
+    reject_from: ThresholdOut | None = Field(
+        description="From here up the doors that can reject; null: never."
+    )
+    policy: dict[str, float | Literal["never"]] = Field(
+        description="What the profile decides by otherwise than the service's "
+        "settings: `ham_cost`, and `ham_threshold`, `quarantine_from` and "
+        "`reject_from` in nats."
     )
     fusion: FusionOut = Field(
         description="What the views are worth, as it follows from what was taught."

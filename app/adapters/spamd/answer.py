@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from app.adapters.head import end_of_head, with_headers
 from app.adapters.marks import marks, ours
+from app.adapters.scale import Scale
 from app.adapters.spamd.codec import success
 from app.adapters.symbols import Symbol, printable, symbols
 
 if TYPE_CHECKING:
-    from app.adapters.scale import Scale
     from app.adapters.spamd.session import Request
     from app.classifier.action import Action
     from app.services.classify import Classified
+    from app.services.delivery import Delivered
 
 # SpamAssassin's required_score, which what is configured around it expects.
 REQUIRED: Final = 5.0
@@ -67,15 +68,11 @@ class Scanned:
     flag: tuple[str, str] | None
 
     @classmethod
-    def of(
-        cls,
-        classified: Classified,
-        scale: Scale,
-        action: Action,
-        flag: tuple[str, str] | None,
-    ) -> Scanned:
-        """Return an answer of the service on a scale."""
+    def of(cls, delivered: Delivered, flag: tuple[str, str] | None) -> Scanned:
+        """Return an answer of the service in points."""
+        classified, action = delivered.classified, delivered.action
         verdict = classified.verdict
+        scale = Scale.of(classified.specification, spam=REQUIRED, digits=1)
         score = scale.score(verdict.log_odds, verdict.decision, action)
         return cls(
             classified=classified,

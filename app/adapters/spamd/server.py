@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from app import errors
 from app.adapters.listener import Door
 from app.adapters.marks import parse_flag
-from app.adapters.scale import Scale
 from app.adapters.spamd import answer, codec
 from app.adapters.spamd.answer import Scanned
 from app.adapters.spamd.session import Request, Session
@@ -69,12 +68,6 @@ class Spamd:
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
         self._teachers = Teachers(settings.teach_from, password=None)
-        self._scale = Scale.of(
-            application.verdict_rule,
-            application.action,
-            spam=answer.REQUIRED,
-            digits=1,
-        )
 
     async def serve(self, connection: Connection) -> None:
         """Answer one request."""
@@ -95,7 +88,7 @@ class Spamd:
     async def _answer(self, request: Request, host: str | None) -> bytes:
         try:
             if request.kind != "TELL":
-                size = len(request.message)
+                size = len(request.message) * max(1, len(_users(request)))
                 return await scoring(partial(self._scan, request), size)
             if not self._teachers.may(host):
                 log.warning("spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host)
@@ -118,22 +111,15 @@ class Spamd:
                 "given back; ask for its headers alone (spamc --headers)"
             )
             return codec.failure(EX_DATAERR, sentence)
-        classified = app.classify(
-            self._profile(request), request.message, strongest=STRONGEST
+        delivered = app.delivery.together(
+            _users(request), request.message, strongest=STRONGEST
         )
-        action = app.action(classified.verdict)
-        app.tally.acted("spamd", action)
-        scanned = Scanned.of(classified, self._scale, action, self._flag)
-        return answer.scanned(request, scanned)
-
-    def _profile(self, request: Request) -> str:
-        # Exim gives all recipients as one user: spam = $recipients.
-        users = [user for user in request.user.split(",") if user.strip()]
-        return self._application.recipients.shared(users)
+        app.tally.acted("spamd", delivered.action)
+        return answer.scanned(request, Scanned.of(delivered, self._flag))
 
     def _tell(self, request: Request) -> bytes:
         app = self._application
-        profile = self._profile(request)
+        profile = app.recipients.shared(_users(request))
         said = source("spamd", request.user)
         if request.removes:
             digest = app.feedback.identify(profile, request.message)
@@ -153,6 +139,11 @@ class Spamd:
         )
         changed = taught.outcome.kind != "unchanged"
         return answer.told(learned=changed, forgotten=False)
+
+
+def _users(request: Request) -> list[str]:
+    # Exim gives all recipients as one user: spam = $recipients.
+    return [user for user in request.user.split(",") if user.strip()]
 
 
 def spamd(application: Application) -> Door:

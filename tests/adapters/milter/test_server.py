@@ -116,11 +116,11 @@ def test_what_was_asked_for_is_counted():
 def failing(error):
     """Return an application whose scoring fails."""
 
-    def classify(profile, raw, *, strongest):
+    def classify(profiles, raw, *, strongest):
         raise error
 
     application = Application()
-    application.classify = classify
+    application.classify.each = classify
     return application
 
 
@@ -159,12 +159,12 @@ def test_the_classifier_sees_where_the_message_comes_from():
     """The header that the mail server hides is there, above the others."""
     seen = []
 
-    def classify(profile, raw, *, strongest):
-        seen.append((profile, raw))
-        return classified(raw, profile)
+    def classify(profiles, raw, *, strongest):
+        seen.extend((profile, raw) for profile in profiles)
+        return {profile: classified(raw, profile) for profile in profiles}
 
     application = Application()
-    application.classify = classify
+    application.classify.each = classify
     answer(
         OPTIONS,
         codec.packet(b"D", b"Cj\0mx.example.org\0v\0Postfix 3.7.11\0"),
@@ -297,3 +297,44 @@ def test_a_header_for_spam_that_is_none_is_refused():
     """The sentence shows the form."""
     with pytest.raises(InvalidSetting, match="such as X-Spam-Flag: YES"):
         milter(SimpleNamespace(settings=Application(spam_header="Spam").settings))
+
+
+def to(*recipients):
+    """Return the packets of spam for some recipients."""
+    return b"".join(
+        [
+            OPTIONS,
+            codec.packet(b"M", b"<a@b.example>\0"),
+            *(codec.packet(b"R", b"<%b>\0" % each) for each in recipients),
+            codec.packet(b"L", b"Subject\0 money pills\0"),
+            codec.packet(b"N"),
+            codec.packet(b"E"),
+        ]
+    )
+
+
+def test_the_policy_of_the_recipient_decides():
+    """The same message is refused for one and marked for another."""
+    application = Application()
+    application.decide("bob@example.org", reject_from=7.0)
+
+    assert b"550 5.7.1" in answer(to(b"bob@example.org"), application=application)
+    assert b"550" not in answer(to(b"ann@example.org"), application=application)
+
+
+def test_the_mildest_policy_of_several_recipients_decides():
+    """A message is refused, or held, only where all of them have it so."""
+    application = Application(reject_from=7.0)
+    both = to(b"bob@example.org", b"ann@example.org")
+    refused = answer(both, application=application)
+    application.decide("bob@example.org", quarantine_from=6.0, reject_from="never")
+    application.decide("default", quarantine_from=5.0)
+    held = answer(both, application=application)
+    application.decide("bob@example.org", quarantine_from="never")
+    marked = answer(both, application=application)
+
+    assert b"550 5.7.1" in refused
+    assert codec.quarantine("spam, log-odds +8.00") in held
+    assert marked.endswith(codec.CONTINUE)
+    assert b"X-Spam-Flag" in marked
+    assert b"spam, log-odds" not in marked

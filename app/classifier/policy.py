@@ -1,0 +1,198 @@
+"""What does one profile decide otherwise than the service? Thresholds of its own.
+
+Contract of this file: a policy is at least as mild as what it says.  Where what a
+profile chose and what the service's settings say contradict each other, a
+threshold moves up, never down: settings that change later reject no more mail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from app.classifier.action import ActionRule
+from app.errors import InvalidPolicy
+
+if TYPE_CHECKING:
+    from app.classifier.specification import Specification
+
+Never = Literal["never"]
+"""Says that there is no threshold, where the service's settings have one."""
+
+MAX_COST: Final = 1e12
+"""That of POSTBAYES_HAM_COST."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a profile decides by; where it says nothing, the settings do.
+
+    Parameters
+    ----------
+    ham_cost : float or None
+        How many missed spam a lost ham is worth, 1 or more: where spam begins, and
+        on the other side of 0 where ham ends.
+    ham_threshold : float or None
+        Where ham ends, if elsewhere; between the two lies *unsure*.  Unit: nats.
+    quarantine_from, reject_from : float, 'never' or None
+        From where on spam is quarantined, and rejected.  Unit: nats.
+
+    Raises
+    ------
+    InvalidPolicy
+        If a value is none, or out of its range.
+
+    Examples
+    --------
+    >>> Policy(ham_cost=0.5)
+    Traceback (most recent call last):
+    ...
+    app.errors.InvalidPolicy: ham_cost is 0.5; it says how many missed spam a lost ham
+    is worth, from 1 to 1e+12
+    """
+
+    ham_cost: float | None = None
+    ham_threshold: float | None = None
+    quarantine_from: float | Never | None = None
+    reject_from: float | Never | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no profile can decide by."""
+        cost = self.ham_cost
+        if cost is not None and not 1 <= cost <= MAX_COST:
+            msg = (
+                f"ham_cost is {cost:g}; it says how many missed spam a lost ham is "
+                f"worth, from 1 to {MAX_COST:g}"
+            )
+            raise InvalidPolicy(msg)
+        for name in ("ham_threshold", "quarantine_from", "reject_from"):
+            value: float | Never | None = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                msg = f"{name} must be a finite number of nats, got {value!r}"
+                raise InvalidPolicy(msg)
+
+    @classmethod
+    def read(cls, document: object) -> Policy:
+        """Return the policy that `document` gave.
+
+        Raises
+        ------
+        InvalidPolicy
+            If it is none.
+
+        Examples
+        --------
+        >>> Policy.read({"reject_from": 12, "quarantine_from": "never"})
+        Policy(ham_cost=None, ham_threshold=None, quarantine_from='never',
+        reject_from=12.0)
+        """
+        if not isinstance(document, Mapping):
+            msg = f"a policy is an object with names and values, got {document!r:.64}"
+            raise InvalidPolicy(msg)
+        known = [field.name for field in fields(cls)]
+        strangers = [name for name in document if name not in known]
+        if strangers:
+            msg = (
+                f"a policy has no {strangers[0]!r:.64}; its names are "
+                f"{', '.join(known)}"
+            )
+            raise InvalidPolicy(msg)
+        return cls(**{name: _value(name, given) for name, given in document.items()})
+
+    def document(self) -> dict[str, float | Never]:
+        """Return what is said, as JSON can hold it."""
+        said = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in said if value is not None}
+
+    def applied_to(self, service: Specification) -> Specification:
+        """Return what the profile is made of.
+
+        Parameters
+        ----------
+        service : Specification
+            What it would be made of by the service's settings alone.
+        """
+        verdict, action = service.verdict, service.action
+        spam, ham = verdict.spam_threshold, verdict.ham_threshold
+        if self.ham_cost is not None:
+            spam = math.log(self.ham_cost)
+            ham = -spam
+        if self.ham_threshold is not None:
+            ham = min(self.ham_threshold, spam)
+        quarantine = _chosen(self.quarantine_from, action.quarantine_from, spam)
+        reject = _chosen(self.reject_from, action.reject_from, spam)
+        if quarantine is not None and reject is not None and reject < quarantine:
+            # What the profile says itself stands; of two that it says, the milder.
+            if self.quarantine_from is None and self.reject_from is not None:
+                quarantine = None
+            else:
+                reject = quarantine
+        return replace(
+            service,
+            verdict=replace(verdict, spam_threshold=spam, ham_threshold=ham),
+            action=ActionRule(
+                spam_from=spam, quarantine_from=quarantine, reject_from=reject
+            ),
+        )
+
+    def require_kept(self, service: Specification) -> None:
+        """Raise if something that is said would not be so.
+
+        Raises
+        ------
+        InvalidPolicy
+            If a threshold lies on the wrong side of another one.
+        """
+        applied = self.applied_to(service)
+        spam = applied.verdict.spam_threshold
+        if self.ham_threshold not in {None, applied.verdict.ham_threshold}:
+            msg = (
+                f"ham_threshold is {self.ham_threshold:.4g}, above the spam threshold "
+                f"of {spam:.4g}; what is spam cannot be ham"
+            )
+            raise InvalidPolicy(msg)
+        for name, word, said, kept in (
+            (
+                "quarantine_from",
+                "quarantined",
+                self.quarantine_from,
+                applied.action.quarantine_from,
+            ),
+            ("reject_from", "rejected", self.reject_from, applied.action.reject_from),
+        ):
+            if not isinstance(said, float) or said == kept:
+                continue
+            if said < spam:
+                msg = (
+                    f"{name} is {said:.4g}, below the spam threshold of {spam:.4g}; "
+                    f"what is not even spam cannot be {word}"
+                )
+            else:
+                msg = (
+                    f"{name} is {said:.4g}, below quarantine_from of {kept:.4g}; then "
+                    "nothing would ever be quarantined"
+                )
+            raise InvalidPolicy(msg)
+
+
+def _chosen(
+    own: float | Never | None, service: float | None, spam: float
+) -> float | None:
+    """Return the threshold of an action, not below that of spam."""
+    chosen = service if own is None else own
+    return max(chosen, spam) if isinstance(chosen, float) else None
+
+
+def _value(name: str, given: object) -> Any:
+    """Return a value as a policy has it."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        try:
+            return float(given)
+        except OverflowError:
+            return math.inf
+    if given in get_args(Never) and name in {"quarantine_from", "reject_from"}:
+        return given
+    msg = f"{name} must be a number of nats, got {given!r:.64}"
+    raise InvalidPolicy(msg)
