@@ -4,6 +4,7 @@ PostbayesError
 ├── InvalidInput            the caller's fault; the sentence says what to do
 │   ├── EmptyMessage
 │   ├── MessageTooLarge
+│   ├── BatchTooLarge
 │   ├── SlowRequest
 │   ├── MalformedRequest
 │   ├── InvalidSelection
@@ -54,6 +55,10 @@ class EmptyMessage(InvalidInput):
 
 class MessageTooLarge(InvalidInput):
     """A request body is over the limit that the operator set."""
+
+
+class BatchTooLarge(InvalidInput):
+    """A batch has more messages than one call takes."""
 
 
 class SlowRequest(InvalidInput):

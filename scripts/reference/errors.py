@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ErrorClass = type[errors.PostbayesError]
 
 CLASSIFY: Final = "POST /classify"
+BATCH: Final = "POST /classify/batch"
 FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
@@ -73,24 +74,28 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, where the first 4 MiB are looked at "
         "and the rest may be left out. JSON has to be held whole and may have 8 MiB. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
+    ),
+    errors.BatchTooLarge: Advice(
+        "Send the messages in several batches; they are not faster for being larger.",
+        operations=(BATCH,),
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field. Unknown fields are refused, so that a "
         "misspelt one is noticed. The status is 422 where a query parameter is "
         "wrong, and 400 where the body is.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, FORGET, UNDO, CHANGE),
     ),
     errors.InvalidSelection: Advice(
         "Say at least one of ids, source, from and until. Times are ISO 8601; over "
@@ -101,7 +106,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Say `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone says that the body is a form.",
-        operations=(CLASSIFY, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MissingLabel: Advice(
         "Give `?label=` or `label` in the JSON; `--label` on the command line.",
@@ -163,7 +168,17 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownProfile: Advice(
         "`postbayes profiles` lists those that there are; `--create` makes one, and a "
         "running service notices it within a second.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, UNDO, PROFILE, CHANGE, FIGURES, WORD),
+        operations=(
+            CLASSIFY,
+            BATCH,
+            FEEDBACK,
+            FORGET,
+            UNDO,
+            PROFILE,
+            CHANGE,
+            FIGURES,
+            WORD,
+        ),
         commands=(
             "learn",
             "classify",

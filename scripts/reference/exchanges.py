@@ -120,6 +120,14 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/feedback?label=junk", NEW),
     ),
     ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
+    ("POST", "/classify/batch"): (
+        Exchange(
+            "POST",
+            "/classify/batch",
+            '{"messages": [{"subject": "Minutes", "body": "See you at the meeting."}, '
+            '{"massage": "Claim your prize"}]}',
+        ),
+    ),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
     ("PATCH", "/profiles/{name}"): (
         Exchange(

@@ -80,6 +80,28 @@ def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
         assert row in printed
 
 
+def test_batches_are_compared_with_single_messages(tmp_path):
+    """Messages a second, and what those wait who send none."""
+    index = write_stream(tmp_path / "stream", 160)
+    sizes = ["--learn", "30", "--requests", "120", "--size", "50"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.batch", "--index", index, *sizes],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS.parent,
+    )
+
+    assert 0 == done.returncode, done.stderr
+    for row in (
+        "one at a time",
+        "in batches of 50",
+        "/classify, beside batches",
+        "messages in batches beside it",
+    ):
+        assert row in done.stdout
+
+
 def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
     """A service is started, taught, asked and stopped."""
     index = write_stream(tmp_path / "stream", 160)

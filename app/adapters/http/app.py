@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.adapters.http import (
+    batch,
     errors,
     insight,
     metrics,
@@ -19,6 +20,7 @@ from app.adapters.http import (
     undo,
 )
 from app.adapters.http.body import parts_of
+from app.adapters.schemas.batch import BatchIn
 from app.adapters.schemas.policy import PolicyIn
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ what to do.
 """
 
 
-READ_BY_HAND: Final = (PolicyIn,)
+READ_BY_HAND: Final = (BatchIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
 
 
@@ -46,7 +48,8 @@ class Described(FastAPI):
         """Return the document."""
         document = super().openapi()
         for model in READ_BY_HAND:
-            document["components"]["schemas"] |= parts_of(model)
+            schemas = document["components"]["schemas"]
+            schemas |= parts_of(model)
         return document
 
 
@@ -87,6 +90,7 @@ def create_app(
     app.state.application = application
     errors.install(app)
     app.include_router(routes.router)
+    app.include_router(batch.router)
     app.include_router(profiles.router)
     app.include_router(insight.router)
     app.include_router(metrics.router)

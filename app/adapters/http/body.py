@@ -103,7 +103,24 @@ def parse_json(body: bytes, model: type[In]) -> In:
     MalformedRequest
         If it is no JSON, or not of that shape.
     """
-    given = parse_document(body, model)
+    return _in_one_form(parse_document(body, model))
+
+
+def read_message(value: object) -> TextIn:
+    """Return a part of a JSON body as the message that it should be.
+
+    Raises
+    ------
+    MalformedRequest
+        If it is not of that shape.
+    """
+    try:
+        return _in_one_form(TextIn.model_validate(value))
+    except ValidationError as error:
+        raise _refusal(error, "the message") from error
+
+
+def _in_one_form(given: In) -> In:
     if given.mixed():
         msg = "send either `message` or the fields of a form, not both"
         raise MalformedRequest(msg)
@@ -128,12 +145,15 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
                 raise
             return model.model_validate(_lenient(body))
     except ValidationError as error:
-        detail = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'body'}: {e['msg']}"
-            for e in error.errors(include_url=False, include_input=False)[:5]
-        )
-        msg = f"the JSON body cannot be used: {detail}"
-        raise MalformedRequest(msg) from error
+        raise _refusal(error, "the JSON body") from error
+
+
+def _refusal(error: ValidationError, what: str) -> MalformedRequest:
+    detail = "; ".join(
+        f"{'.'.join(str(part) for part in e['loc']) or 'body'}: {e['msg']}"
+        for e in error.errors(include_url=False, include_input=False)[:5]
+    )
+    return MalformedRequest(f"{what} cannot be used: {detail}")
 
 
 def require_json(request: Request) -> None:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app import errors
+from app.adapters.schemas.problem import ProblemOut
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -25,6 +26,7 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
     errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
     errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.BatchTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
     errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -37,6 +39,16 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 """The nearest class in the line of ancestors decides."""
+
+
+DEFECT: Final = ProblemOut(
+    type="about:blank",
+    title=HTTPStatus.INTERNAL_SERVER_ERROR.phrase,
+    status=HTTPStatus.INTERNAL_SERVER_ERROR.value,
+    detail="an unexpected failure, which is a defect of Postbayes; the traceback is "
+    "on its standard error",
+)
+"""What is said of an error that nobody raised on purpose."""
 
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:
@@ -54,6 +66,17 @@ def problem_type(error: type[errors.PostbayesError]) -> str:
     """
     name = "".join(f"-{c.lower()}" if c.isupper() else c for c in error.__name__)
     return f"urn:postbayes:problem:{name.lstrip('-')}"
+
+
+def described(error: errors.PostbayesError) -> ProblemOut:
+    """Return an error as a problem inside of another document."""
+    status = status_of(error)
+    return ProblemOut(
+        type=problem_type(type(error)),
+        title=status.phrase,
+        status=status.value,
+        detail=str(error),
+    )
 
 
 def problem(

@@ -163,7 +163,7 @@ async def classify(
     """
     raw = body
     if is_json(request):
-        raw = _required(parse_json(body, TextIn).raw())
+        raw = required(parse_json(body, TextIn).raw())
     name = profile or app.recipients.shared(recipient)
     theirs = {each: app.recipients.profile(each) for each in recipient}
     profiles = {name, *theirs.values()}
@@ -206,7 +206,7 @@ async def feedback(
         "source": _source(given.source or source),
     }
     if given.id is None:
-        message = _required(raw)
+        message = required(raw)
         teach = partial(app.feedback.start_teach, name, message, **said)
         if marked_ids(message):
             return await answered(await looking_up(teach))
@@ -285,7 +285,14 @@ def parse_id(text: str) -> bytes:
     return digest
 
 
-def _required(raw: bytes | None) -> bytes:
+def required(raw: bytes | None) -> bytes:
+    """Return a message that has to be there.
+
+    Raises
+    ------
+    EmptyMessage
+        If there is none.
+    """
     if raw is None:
         msg = (
             "the JSON holds no message; give `message`, or fields such as "
