@@ -38,6 +38,7 @@ from app.storage.bulk import FEATURES_PER_ROW, pieces
 from app.storage.feature_rows import Key
 from app.storage.fold import folded_revision
 from app.storage.ledger import rows_after
+from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -114,8 +115,8 @@ def export(
 
     Raises
     ------
-    InconsistentCounts
-        If the tables and the ledger contradict each other.
+    Inconsistent
+        If the tables and the ledger contradict each other, or the policy is none.
     DatabaseUnavailable
         If a ledger is asked for while an undo is carried out.
 
@@ -138,6 +139,7 @@ def export(
         words=words,
         revision=_last(connection, profile, contents),
         views=_messages(classes),
+        policy=policy_of(profile),
     )
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":

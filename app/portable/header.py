@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from app.classifier.policy import Policy
 from app.classifier.specification import check_labels, check_name
-from app.errors import InvalidSetting, MalformedExport
+from app.errors import InvalidPolicy, InvalidSetting, MalformedExport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,9 @@ class Header:
         Of the newest ledger row that it knows of.
     views : mapping of str to mapping of str to int
         For each view, how many messages of each label were learned.
+    policy : Policy or None
+        What the profile decides by otherwise than the service's settings; None in
+        exports of older versions, which do not say.
     """
 
     postbayes: str
@@ -55,6 +59,7 @@ class Header:
     words: bool
     revision: int
     views: Mapping[str, Mapping[str, int]]
+    policy: Policy | None = None
 
     @property
     def messages(self) -> dict[str, int]:
@@ -67,6 +72,9 @@ class Header:
     def encode(self) -> bytes:
         """Return the header as one line of JSON."""
         values = asdict(self) | {"created": self.created.isoformat()}
+        del values["policy"]
+        if self.policy is not None:
+            values["policy"] = self.policy.document()
         return json.dumps(values, sort_keys=True).encode()
 
     @classmethod
@@ -94,6 +102,7 @@ class Header:
                     _text(view): {_text(name): _number(n) for name, n in counts.items()}
                     for view, counts in values["views"].items()
                 },
+                policy=Policy.read(values["policy"]) if "policy" in values else None,
             )
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
@@ -103,6 +112,7 @@ class Header:
             TypeError,
             AttributeError,
             RecursionError,
+            InvalidPolicy,
             InvalidSetting,
         ) as error:
             msg = f"the header of this export cannot be read: {error}"

@@ -189,13 +189,17 @@ def add(
             labels=header.labels,
             spam_labels=header.spam_labels,
             created_at=header.created,
+            policy=profile.policy or _policy(header, profile),
         )
     elif revision == 0 and _same_labels(header, profile):
         # It was made for this, so it is what the export is of.
         connection.execute(
             update(tables.profile)
             .where(tables.profile.c.id == profile.id)
-            .values(created_at=header.created)
+            .values(
+                created_at=header.created,
+                policy=profile.policy or _policy(header, profile) or None,
+            )
         )
     elif header.contents == "counts" and header.created == profile.created_at:
         msg = (
@@ -246,6 +250,7 @@ def replace(
         labels=header.labels,
         spam_labels=header.spam_labels,
         created_at=header.created,
+        policy=_policy(header, profile),
     )
     learned = add(
         connection, new, file, survey, now=now, words=words, progress=progress
@@ -403,6 +408,11 @@ def _require_sound(connection: Connection, profile: ProfileRow) -> None:
 
 def _same_labels(header: Header, profile: ProfileRow) -> bool:
     return (header.labels, header.spam_labels) == (profile.labels, profile.spam_labels)
+
+
+def _policy(header: Header, profile: ProfileRow) -> object:
+    """Return the policy of an export; of an older one, that of the profile."""
+    return profile.policy if header.policy is None else header.policy.document()
 
 
 def _listed(of: Header | ProfileRow) -> str:

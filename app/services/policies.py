@@ -41,24 +41,6 @@ class Changed:
     specification_after: Specification
 
 
-def policy_of(row: ProfileRow) -> Policy:
-    """Return the policy that is stored with a profile.
-
-    Raises
-    ------
-    Inconsistent
-        If it is none, as nobody but a hand in the database could have made it.
-    """
-    try:
-        return Policy() if row.policy is None else Policy.read(row.policy)
-    except InvalidPolicy as error:
-        msg = (
-            f"the policy that is stored for the profile {row.name!r} cannot be read: "
-            f"{error}; `postbayes policy --reset --profile {row.name}` drops it"
-        )
-        raise Inconsistent(msg) from error
-
-
 def decided_by(row: ProfileRow, service: Specification) -> Specification:
     """Return what a stored profile is made of.
 
@@ -76,7 +58,7 @@ def decided_by(row: ProfileRow, service: Specification) -> Specification:
     """
     labelled = replace(service, labels=row.labels, spam_labels=row.spam_labels)
     try:
-        policy = policy_of(row)
+        policy = profiles.policy_of(row)
     except Inconsistent as error:
         log.error("%s", error)  # noqa: TRY400  a defect of the data, not of ours
         spam_from = service.verdict.spam_threshold
@@ -117,7 +99,7 @@ def change(
     with writing(engine) as connection:
         row = profiles.hold(connection, name)
         try:
-            before = policy_of(row)
+            before = profiles.policy_of(row)
         except Inconsistent as error:
             log.warning("%s", error)
             before = Policy()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scipy.special import expit
 
 from app.bayes.moments import MomentSums
-from app.services.policies import policy_of
+from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

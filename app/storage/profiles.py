@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select, update
 
-from app.errors import ProfileExists, UnknownProfile
+from app.classifier.policy import Policy
+from app.errors import Inconsistent, InvalidPolicy, ProfileExists, UnknownProfile
 from app.storage.tables import fold, profile
 from app.storage.upsert import insert_into
 
@@ -111,6 +112,24 @@ def find(connection: Connection, name: str) -> ProfileRow:
         msg = f"There is no profile {name!r}."
         raise UnknownProfile(msg)
     return _read(row)
+
+
+def policy_of(row: ProfileRow) -> Policy:
+    """Return the policy that is stored with a profile.
+
+    Raises
+    ------
+    Inconsistent
+        If it is none, as nobody but a hand in the database could have made it.
+    """
+    try:
+        return Policy() if row.policy is None else Policy.read(row.policy)
+    except InvalidPolicy as error:
+        msg = (
+            f"the policy that is stored for the profile {row.name!r} cannot be read: "
+            f"{error}; `postbayes policy --reset --profile {row.name}` drops it"
+        )
+        raise Inconsistent(msg) from error
 
 
 def hold(connection: Connection, name: str) -> ProfileRow:

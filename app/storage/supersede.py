@@ -23,6 +23,7 @@ def supersede(
     labels: tuple[str, ...],
     spam_labels: tuple[str, ...],
     created_at: datetime,
+    policy: object,
 ) -> ProfileRow:
     """Return a profile that has learned nothing, in the place of `old`.
 
@@ -60,6 +61,6 @@ def supersede(
     connection.execute(
         update(tables.profile)
         .where(tables.profile.c.id == new.id)
-        .values(name=old.name)
+        .values(name=old.name, policy=policy or None)
     )
     return profiles.find(connection, old.name)

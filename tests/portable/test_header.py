@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from app.classifier.policy import Policy
 from app.errors import MalformedExport
 from app.portable.header import Header
 
@@ -55,6 +57,9 @@ def test_its_messages_are_those_of_the_view_that_has_most():
         {"revision": 2**70},
         {"contents": "mail"},
         {"views": []},
+        {"policy": None},
+        {"policy": {"ham_cost": 0}},
+        {"policy": {"reject_from": [1]}},
         {"views": {"words": {"ham": 1.5}}},
     ],
 )
@@ -70,3 +75,12 @@ def test_what_is_no_header_is_refused(line):
     """Whatever the line is."""
     with pytest.raises(MalformedExport, match="header of this export"):
         Header.decode(line)
+
+
+@pytest.mark.parametrize("policy", [None, Policy(), Policy(reject_from="never")])
+def test_a_header_says_what_the_profile_decides_by(policy):
+    """Older ones do not, and are read all the same."""
+    header = replace(HEADER, policy=policy)
+
+    assert header == Header.decode(header.encode())
+    assert (policy is not None) == (b'"policy"' in header.encode())

@@ -831,3 +831,54 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     assert upkeep() is False
     assert recent.get(other.id, digest("seen")) is None
     assert rows_of(engine, tables.scored, other) == []
+
+
+def decide(engine, name, policy):
+    """Have a profile decide by thresholds of its own."""
+    with writing(engine) as connection:
+        profiles.set_policy(connection, profiles.find(connection, name), policy)
+
+
+def policy(engine, name):
+    """Return what a profile decides by otherwise than the settings."""
+    with reading(engine) as connection:
+        return profiles.find(connection, name).policy
+
+
+@pytest.mark.parametrize("contents", ["counts", "ledger"])
+def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
+    """And into one that has learned nothing and says nothing."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham"))
+    decide(engine, profile.name, {"ham_cost": 20.0, "reject_from": "never"})
+    data = exported(engine, again(engine, profile), contents=contents)
+    empty, strict = new_profile(engine).name, new_profile(engine).name
+    decide(engine, strict, {"reject_from": 9.0})
+    for name in ("made", empty, strict):
+        imported(engine, data, name)
+
+    assert {"ham_cost": 20.0, "reject_from": "never"} == policy(engine, "made")
+    assert policy(engine, "made") == policy(engine, empty)
+    assert {"reject_from": 9.0} == policy(engine, strict)
+
+
+def test_a_profile_that_learns_an_export_keeps_its_thresholds(engine):
+    """To learn more is no reason to reject more; what is replaced is replaced."""
+    first, second = new_profile(engine), new_profile(engine)
+    teach(engine, first, taught(1, "ham"))
+    teach(engine, second, taught(2, "spam"))
+    decide(engine, first.name, {"reject_from": 4.0})
+    decide(engine, second.name, {"reject_from": 9.0})
+    data = exported(engine, again(engine, first))
+    imported(engine, data, second.name)
+    kept = policy(engine, second.name)
+    imported(engine, data, second.name, instead=True)
+
+    assert {"reject_from": 9.0} == kept
+    assert {"reject_from": 4.0} == policy(engine, second.name)
+
+
+def again(engine, profile):
+    """Return a profile as it is stored now."""
+    with reading(engine) as connection:
+        return profiles.find(connection, profile.name)

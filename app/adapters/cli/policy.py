@@ -100,7 +100,7 @@ def policy(
         )
     else:
         with reading(engine) as connection:
-            own = policies.policy_of(profiles.find(connection, name))
+            own = profiles.policy_of(profiles.find(connection, name))
         before = after = own.applied_to(service)
     engine.dispose()
     was, now = _decided(before), _decided(after)
