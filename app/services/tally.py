@@ -13,7 +13,13 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
@@ -66,6 +72,26 @@ class Tally:
             ("door", "action"),
             registry=own,
         )
+        self._asked = Counter(
+            "postbayes_door_requests",
+            "Requests at the doors of mail servers.",
+            ("door",),
+            registry=own,
+        )
+        self._learned = Counter(
+            "postbayes_door_learned",
+            "Messages that clients of a door had learned or moved.",
+            ("door",),
+            registry=own,
+        )
+        # The oldest: a worker that took another one's place is not a new service.
+        self._started = Gauge(
+            "postbayes_started_seconds",
+            "When the service started, in Unix time.",
+            registry=own,
+            multiprocess_mode="min",
+        )
+        self._started.set_to_current_time()
         self._taught = Counter(
             "postbayes_feedback",
             "Feedback that was answered, by what became of it.",
@@ -99,6 +125,14 @@ class Tally:
         """Count what a door asked a mail server for."""
         self._acted.labels(door, action).inc()
 
+    def asked(self, door: str) -> None:
+        """Count one request at a door."""
+        self._asked.labels(door).inc()
+
+    def learned(self, door: str) -> None:
+        """Count one message that was learned through a door."""
+        self._learned.labels(door).inc()
+
     def taught(self, outcome: str, *, seconds: float) -> None:
         """Count one feedback, and how long it waited for the disk."""
         self._taught.labels(outcome).inc()
@@ -114,6 +148,11 @@ class Tally:
         begun = time.perf_counter()
         yield
         self._classifying.observe(time.perf_counter() - begun)
+
+    def uptime(self) -> float:
+        """Return for how long the service has run, all its workers. Unit: seconds."""
+        started = self.registry.get_sample_value("postbayes_started_seconds")
+        return max(0.0, time.time() - (started or time.time()))
 
     def counts(self, name: str, label: str) -> dict[str, int]:
         """Return a counter by one of its labels, for doors that show statistics.

@@ -173,3 +173,31 @@ def test_workers_end_with_a_parent_that_was_killed(service, workers):
         time.sleep(0.1)
     with socket.socket() as probe:
         assert 0 != probe.connect_ex(("127.0.0.1", service.port))
+
+
+def test_rspamd_statistics_are_those_of_all_workers(service):
+    """Whichever is asked: each has counted what the others did."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    service.environment |= {
+        "POSTBAYES_WORKERS": str(WORKERS),
+        "POSTBAYES_RSPAMD": f"127.0.0.1:{port}",
+    }
+    service.start()
+
+    def ask(path, content=None):
+        # A connection of its own, which any worker may take.
+        url = f"http://127.0.0.1:{port}{path}"
+        method = "GET" if content is None else "POST"
+        answer = httpx2.request(method, url, content=content, timeout=PATIENCE)
+        return answer.raise_for_status().json()
+
+    for number in range(8):
+        ask("/checkv2", spam(number))
+        ask("/learnspam", spam(number))
+    stats = [ask("/stat") for _ in range(16)]
+    service.stop()
+
+    assert [(8, 8)] * 16 == [(each["scanned"], each["learned"]) for each in stats]
+    assert list(range(17, 33)) == [each["connections"] for each in stats]

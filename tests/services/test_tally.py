@@ -57,3 +57,26 @@ def test_workers_that_share_a_folder_add_up(tmp_path):
     ]
 
     assert ["{'spam': 3}\n", "{'spam': 6}\n"] == said
+
+
+START = """
+from app.services.tally import Tally
+print(Tally().registry.get_sample_value("postbayes_started_seconds"))
+"""
+
+
+def test_a_service_is_as_old_as_its_first_worker(tmp_path):
+    """One that took the place of another is no new service."""
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", START],
+            env={SHARED: str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for _ in range(2)
+    )
+
+    assert float(first) > 0
+    assert first == second

@@ -40,11 +40,13 @@ TEXT: Final = "text/plain"
 async def metrics(request: Request, app: ApplicationDep) -> Response:
     """Return counters and gauges as Prometheus reads them.
 
-    The counters are those of the process, or of all workers where there are
-    several. The gauges with a `profile` are those of POSTBAYES_PROFILE, so that
-    a site with a profile for each user does not make a series for each; any
-    other has its figures at `/profiles/{name}/figures`. Where the database is
-    away, `postbayes_database_up` is 0 and what stands there is left out.
+    The counters are those of the service, all its workers together, whichever of
+    them is asked; another service on the same database has its own. The gauges are
+    of the worker that is asked, which knows within a second what the others have
+    learned. Those with a `profile` are of POSTBAYES_PROFILE, so that a site with a
+    profile for each user does not make a series for each; any other has its figures
+    at `/profiles/{name}/figures`. Where the database is away,
+    `postbayes_database_up` is 0 and what stands there is left out.
     """
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     content = await run_in_threadpool(encode, app.tally.registry)

@@ -29,7 +29,7 @@ ACTIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What has been done since the start, and what is learned.
+    """What has been done since the start, by all workers, and what is learned.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Report:
     requests : int
         Requests that were answered.
     seconds : sequence of float
-        How long the latest scans took.
+        How long the latest scans of the worker that was asked took.
     uptime : float
         Unit: seconds.
     state : ProfileState

@@ -79,15 +79,12 @@ class Rspamd:
         self._teachers = Teachers(
             settings.teach_from, password=settings.rspamd_password
         )
-        self._began = time.monotonic()
-        self._requests = 0
-        self._learned = 0
         self._seconds: deque[float] = deque(maxlen=TIMES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope, receive)
-        self._requests += 1
+        self._application.tally.asked("rspamd")
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
@@ -179,7 +176,7 @@ class Rspamd:
                 f"{taught.outcome.label}, ignore it"
             )
             return codec.failure(ALREADY_REPORTED, sentence)
-        self._learned += 1
+        app.tally.learned("rspamd")
         return codec.SUCCESS
 
     async def _tell(self, ask: Ask) -> Reply:
@@ -200,10 +197,12 @@ class Rspamd:
         asked = app.tally.counts("postbayes_actions", "action")
         return Report(
             actions={name: asked.get(ours, 0) for ours, name in answer.ACTIONS.items()},
-            learned=self._learned,
-            requests=self._requests,
+            learned=app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0),
+            requests=app.tally.counts("postbayes_door_requests", "door").get(
+                "rspamd", 0
+            ),
             seconds=tuple(self._seconds),
-            uptime=time.monotonic() - self._began,
+            uptime=app.tally.uptime(),
             state=app.profile(app.settings.profile),
             profiles=sum(1 for _ in app.live),
         )
