@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Inconsistent
 from app.services.folding import Folding
 from app.services.undo import carry_out
-from app.storage import fold, retention, scored, undo_work
+from app.storage import fold, retention, scored, sealed, undo_work
 from app.storage.engine import checkpoint, reading, writing
 
 if TYPE_CHECKING:
@@ -160,6 +160,11 @@ class Upkeep:
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
+        with reading(self._engine) as connection:
+            merge = sealed.prepare(connection, live.row)
+        if merge is not None:
+            with writing(self._engine) as connection:
+                return sealed.write(connection, live.row, merge)
         before = self._clock() - timedelta(days=self._vector_days)
         with writing(self._engine) as connection:
             rows = retention.drop_vectors(

@@ -3,21 +3,25 @@
 Contract of this file: the sealed sums and the rows that have vectors add up to
 the whole ledger.  Sums of small steps are kept beside one another and merged
 when there are many, sixteen at a time, so that a step costs what it has itself.
+
+A merge has two halves, as a fold has: `prepare` reads and adds without a lock,
+`write` puts the sum in the place of its parts.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, insert, select
 
-from app.storage import tables
+from app.storage import ledger, tables
 from app.storage.bulk import pieces
 from app.storage.deltas import sum_by_view
 from app.storage.sums import decode_sum, encode_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -32,6 +36,29 @@ RUNS: Final = 16
 _FEATURES: Final = 100_000
 
 _TABLE: Final = tables.sealed
+
+# Bytes of a sum that its checksum and size are in.
+_HEAD: Final = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Runs of one level, and what they come to.
+
+    Parameters
+    ----------
+    epoch, level : int
+        Whose runs.
+    parts : frozenset of (int, int, bytes)
+        Run, part and head of each row that was read.
+    vectors : tuple of bytes
+        Their sum, in parts.
+    """
+
+    epoch: int
+    level: int
+    parts: frozenset[tuple[int, int, bytes]]
+    vectors: tuple[bytes, ...]
 
 
 def add(
@@ -51,19 +78,93 @@ def add(
         What the rows of each epoch have added, view by view.
     """
     for epoch in sorted(sums):
-        _write(connection, profile, epoch, 0, sums[epoch])
-        level = 0
-        while len(runs := _runs(connection, profile, epoch, level)) >= RUNS:
-            merged = sum_by_view(runs.values(), n_classes=len(profile.labels))
-            connection.execute(
-                delete(_TABLE).where(
-                    _TABLE.c.profile_id == profile.id,
-                    _TABLE.c.epoch == epoch,
-                    _TABLE.c.level == level,
-                )
-            )
-            level += 1
-            _write(connection, profile, epoch, level, merged)
+        _insert(connection, profile, epoch, 0, _encoded(sums[epoch], profile))
+
+
+def prepare(connection: Connection, profile: ProfileRow) -> Merge | None:
+    """Return the next runs to merge, added up; None if no level has many.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.reading`.
+    profile : ProfileRow
+        Whose.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        As `load`.
+    """
+    many = connection.execute(
+        select(_TABLE.c.epoch, _TABLE.c.level)
+        .where(_TABLE.c.profile_id == profile.id)
+        .group_by(_TABLE.c.epoch, _TABLE.c.level)
+        .having(func.count(_TABLE.c.run.distinct()) >= RUNS)
+        .order_by(_TABLE.c.epoch, _TABLE.c.level)
+        .limit(1)
+    ).first()
+    if many is None:
+        return None
+    rows = connection.execute(
+        select(_TABLE.c.run, _TABLE.c.part, _TABLE.c.vector).where(
+            _TABLE.c.profile_id == profile.id,
+            _TABLE.c.epoch == many.epoch,
+            _TABLE.c.level == many.level,
+        )
+    ).all()
+    whole = sum_by_view(
+        [decode_sum(row.vector, profile.labels) for row in rows],
+        n_classes=len(profile.labels),
+    )
+    return Merge(
+        epoch=many.epoch,
+        level=many.level,
+        parts=frozenset((row.run, row.part, row.vector[:_HEAD]) for row in rows),
+        vectors=_encoded(whole, profile),
+    )
+
+
+def write(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
+    """Put a sum in the place of its parts, unless they are not there any more.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile : ProfileRow
+        Whose.
+    merge : Merge
+        From `prepare`, in an earlier transaction.
+
+    Returns
+    -------
+    bool
+        False if another process has merged them; nothing is changed.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    """
+    ledger.lock(connection, profile)
+    here = (
+        _TABLE.c.profile_id == profile.id,
+        _TABLE.c.epoch == merge.epoch,
+        _TABLE.c.level == merge.level,
+    )
+    # Not the numbers alone: where all runs of a level were merged, the next one
+    # has the number of the first again.
+    head = func.substr(_TABLE.c.vector, 1, _HEAD)
+    there = connection.execute(
+        select(_TABLE.c.run, _TABLE.c.part, head.label("head")).where(*here)
+    )
+    if not merge.parts <= {(row.run, row.part, bytes(row.head)) for row in there}:
+        return False
+    runs = {run for run, _, _ in merge.parts}
+    connection.execute(delete(_TABLE).where(*here, _TABLE.c.run.in_(sorted(runs))))
+    _insert(connection, profile, merge.epoch, merge.level + 1, merge.vectors)
+    return True
 
 
 def load(
@@ -90,35 +191,19 @@ def load(
     return found
 
 
-def _runs(
-    connection: Connection, profile: ProfileRow, epoch: int, level: int
-) -> dict[int, dict[str, Statistics]]:
-    """Return the sums of one level, by run."""
-    here = (
-        _TABLE.c.profile_id == profile.id,
-        _TABLE.c.epoch == epoch,
-        _TABLE.c.level == level,
+def _encoded(views: Mapping[str, Statistics], profile: ProfileRow) -> tuple[bytes, ...]:
+    """Return statistics as the vectors of one run."""
+    return tuple(
+        encode_sum(piece, profile.labels) for piece in pieces(views, at_most=_FEATURES)
     )
-    runs = connection.execute(
-        select(func.count(_TABLE.c.run.distinct())).where(*here)
-    ).scalar_one()
-    if runs < RUNS:
-        return {}
-    found: dict[int, dict[str, Statistics]] = {}
-    for row in connection.execute(select(_TABLE.c.run, _TABLE.c.vector).where(*here)):
-        found[row.run] = sum_by_view(
-            (found.get(row.run, {}), decode_sum(row.vector, profile.labels)),
-            n_classes=len(profile.labels),
-        )
-    return found
 
 
-def _write(
+def _insert(
     connection: Connection,
     profile: ProfileRow,
     epoch: int,
     level: int,
-    views: Mapping[str, Statistics],
+    vectors: Sequence[bytes],
 ) -> None:
     """Write one run of a level."""
     last = connection.execute(
@@ -135,9 +220,9 @@ def _write(
             "level": level,
             "run": 0 if last is None else last + 1,
             "part": part,
-            "vector": encode_sum(piece, profile.labels),
+            "vector": vector,
         }
-        for part, piece in enumerate(pieces(views, at_most=_FEATURES))
+        for part, vector in enumerate(vectors)
     ]
     if rows:
         connection.execute(insert(_TABLE), rows)

@@ -38,6 +38,17 @@ def drop(engine, profile, *, before=APRIL, limit=1000):
         return drop_vectors(connection, profile, before=before, limit=limit)
 
 
+def merge_all(engine, profile):
+    """Merge the sealed sums until no level has many runs."""
+    while True:
+        with reading(engine) as connection:
+            merge = sealed.prepare(connection, profile)
+        if merge is None:
+            return
+        with writing(engine) as connection:
+            assert sealed.write(connection, profile, merge)
+
+
 def vectors_of(engine, profile):
     """Return which rows have their vectors, and which their names."""
     with reading(engine) as connection:
@@ -127,10 +138,51 @@ def test_many_small_sums_become_few(engine):
         teach(engine, profile, taught(n, "spam", {f"w{n % 7}": 1}))
     fold_all(engine, profile)
     while drop(engine, profile, limit=1):
-        pass
+        merge_all(engine, profile)
 
     assert [2] == [level for _, level, *_ in rows_of(engine, tables.sealed, profile)]
     assert (True, RUNS * RUNS) == audited(engine, profile)
+
+
+def test_runs_that_another_process_merged_are_not_merged_again(engine):
+    """Whoever comes second finds other runs, even under the same numbers."""
+    profile = new_profile(engine)
+    for n in range(3 * RUNS):
+        teach(engine, profile, taught(n, "spam", {f"w{n % 7}": 1, f"x{n}": 1}))
+    fold_all(engine, profile)
+    for _ in range(RUNS):
+        drop(engine, profile, limit=1)
+    with reading(engine) as connection:
+        late = sealed.prepare(connection, profile)
+    merge_all(engine, profile)
+    for _ in range(RUNS):
+        drop(engine, profile, limit=1)
+    before = rows_of(engine, tables.sealed, profile)
+    with writing(engine) as connection:
+        written = sealed.write(connection, profile, late)
+
+    assert written is False
+    assert before == rows_of(engine, tables.sealed, profile)
+    assert (True, 3 * RUNS) == audited(engine, profile)
+
+
+def test_what_is_sealed_while_runs_are_merged_stays(engine):
+    """The sum takes the place of the runs that it was made of, and of no other."""
+    profile = new_profile(engine)
+    for n in range(2 * RUNS):
+        teach(engine, profile, taught(n, "spam", {f"w{n % 7}": 1, f"x{n}": 1}))
+    fold_all(engine, profile)
+    for _ in range(RUNS):
+        drop(engine, profile, limit=1)
+    with reading(engine) as connection:
+        merge = sealed.prepare(connection, profile)
+    drop(engine, profile, limit=2)
+    with writing(engine) as connection:
+        written = sealed.write(connection, profile, merge)
+
+    assert written is True
+    assert [0, 1] == [level for _, level, *_ in rows_of(engine, tables.sealed, profile)]
+    assert (True, 2 * RUNS) == audited(engine, profile)
 
 
 def test_an_audit_misses_what_was_sealed(engine):
