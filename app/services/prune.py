@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    import numpy as np
+    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.storage.profiles import ProfileRow
@@ -44,8 +46,27 @@ class Pruned:
     revision: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """Which features can be done without.
+
+    Parameters
+    ----------
+    max_messages : int
+        Those that so many messages had at most.
+    months : int
+        And of these, those that no message of the last so many months had.
+    weak : mapping of str to ndarray of int64
+        As well those of `app.classifier.significance`, if as old.
+    """
+
+    max_messages: int
+    months: int
+    weak: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+
+
 class Prune:
-    """Take features out that few messages had, all of them long ago.
+    """Take features out that say next to nothing, all of them of long ago.
 
     Parameters
     ----------
@@ -59,9 +80,7 @@ class Prune:
         self._engine = engine
         self._clock = clock
 
-    def forecast(
-        self, profile: ProfileRow, *, max_messages: int, months: int
-    ) -> Pruned:
+    def forecast(self, profile: ProfileRow, criterion: Criterion) -> Pruned:
         """Return what would be pruned; only the fold goes on.
 
         Raises
@@ -70,12 +89,10 @@ class Prune:
             If the database cannot be read, or feedback comes faster than it is
             folded.
         """
-        found = self._find(profile, max_messages=max_messages, months=months)
+        found = self._find(profile, criterion)
         return Pruned(features=found.features, rows=found.rows, revision=found.revision)
 
-    def __call__(
-        self, profile: ProfileRow, *, max_messages: int, months: int
-    ) -> Pruned:
+    def __call__(self, profile: ProfileRow, criterion: Criterion) -> Pruned:
         """Prune, in one transaction, and fold it.
 
         Raises
@@ -85,7 +102,7 @@ class Prune:
         DatabaseUnavailable
             As `forecast`; then nothing is pruned.
         """
-        found = self._find(profile, max_messages=max_messages, months=months)
+        found = self._find(profile, criterion)
         with writing(self._engine) as connection:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
         self._fold(profile)
@@ -95,9 +112,9 @@ class Prune:
             revision=rows[-1].revision if rows else found.revision,
         )
 
-    def _find(self, profile: ProfileRow, *, max_messages: int, months: int) -> Pruning:
+    def _find(self, profile: ProfileRow, criterion: Criterion) -> Pruning:
         """Return what can be done without."""
-        before = months_before(epoch_of(self._clock()), months)
+        before = months_before(epoch_of(self._clock()), criterion.months)
         for _ in range(_TRIES):
             self._fold(profile)
             with reading(self._engine) as connection:
@@ -105,8 +122,9 @@ class Prune:
                     connection,
                     profile,
                     views=TEXT_VIEWS,
-                    max_messages=max_messages,
+                    max_messages=criterion.max_messages,
                     before_epoch=before,
+                    weak=criterion.weak,
                 )
             if found is not None:
                 return found

@@ -1,10 +1,10 @@
 """Which features can be done without?
 
-A feature that few messages had, all of them long ago, says next to nothing and
-takes as much room as any other.  Pruning takes such features out of the counts
-as sums in the ledger, so that followers, audits and undo know of it.  How many
-messages each label has stays as it was: the messages were learned, and only
-what they had in common with nobody is gone.
+A feature that few messages had, or that tells no label from another, all of it
+long ago, says next to nothing and takes as much room as any other.  Pruning takes
+such features out of the counts as sums in the ledger, so that followers, audits and
+undo know of it.  How many messages each label has stays as it was: the messages
+were learned, and only these features of theirs are gone.
 
 Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
 such a message takes its counts back, and they have to be there.
@@ -68,6 +68,7 @@ def find(
     views: Collection[str],
     max_messages: int,
     before_epoch: int,
+    weak: Mapping[str, NDArray[np.int64]],
 ) -> Pruning | None:
     """Return what can be done without, or None while something is not folded.
 
@@ -83,6 +84,9 @@ def find(
         A feature that more messages have, over all labels and epochs, stays.
     before_epoch : int
         A feature that a message of this month or later has, stays.
+    weak : mapping of str to ndarray of int64
+        Features that say little, view by view: they go however many messages
+        have them (`app.classifier.significance`).
     """
     revision = connection.execute(
         select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
@@ -101,6 +105,7 @@ def find(
             view,
             max_messages=max_messages,
             before_epoch=before_epoch,
+            weak=weak.get(view, np.empty(0, np.int64)),
         )
         for view in sorted({row.view for row in groups} & set(views))
     }
@@ -172,19 +177,20 @@ def _rare(
     *,
     max_messages: int,
     before_epoch: int,
+    weak: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the features of a view that few messages had, long ago, sorted."""
+    """Return the old features of a view that few messages had, or that are weak."""
     counts = tables.feature_count
+    messages = func.sum(counts.c.messages)
     found = connection.execute(
-        select(counts.c.feature)
+        select(counts.c.feature, messages > max_messages)
         .where(counts.c.profile_id == profile_id, counts.c.view == view)
         .group_by(counts.c.feature)
-        .having(
-            func.sum(counts.c.messages) <= max_messages,
-            func.max(counts.c.epoch) < before_epoch,
-        )
+        .having(func.max(counts.c.epoch) < before_epoch)
     )
-    return np.sort(np.fromiter(found.scalars(), np.int64))
+    rows = np.array([tuple(row) for row in found], np.int64).reshape(-1, 2)
+    old, frequent = rows[:, 0], rows[:, 1].astype(bool)
+    return np.sort(old[~frequent | np.isin(old, weak)])
 
 
 def _without_needed(

@@ -193,7 +193,9 @@ def test_the_prune_command_says_what_it_does(run):
     taught(run)
     told = run("prune", "--dry-run")
     done = run("prune", "--json")
+    weak = run("prune", "--dry-run", "--max-messages", "0", "--max-log-odds", "0.1")
 
+    assert (0, told[1]) == weak[:2]
     assert "default: 0 features would be pruned, 0 rows of counts\n" == told[1]
     assert {"features": {}, "rows": 0, "revision": 2, "dry_run": False} == {
         name: value for name, value in json.loads(done[1]).items() if name != "profile"

@@ -116,6 +116,7 @@ def _seals(engine, profile):
             views={"words"},
             max_messages=1,
             before_epoch=202604,
+            weak={},
         )
         prune.carry_out(connection, profile, found, time=APRIL)
     teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from app.errors import Irreversible
-from app.services.prune import Prune, months_before
+from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
 from app.storage.engine import reading, writing
 from app.storage.prune import carry_out, find
@@ -37,7 +38,7 @@ def drop(engine, profile, *, before=MARCH):
         drop_vectors(connection, profile, before=before, limit=1000)
 
 
-def found(engine, profile, *, max_messages=1, before_epoch=202601):
+def found(engine, profile, *, max_messages=1, before_epoch=202601, weak=()):
     """Return what can be done without."""
     with reading(engine) as connection:
         return find(
@@ -46,6 +47,7 @@ def found(engine, profile, *, max_messages=1, before_epoch=202601):
             views={"words"},
             max_messages=max_messages,
             before_epoch=before_epoch,
+            weak={"words": np.array([feature(word) for word in weak], np.int64)},
         )
 
 
@@ -104,6 +106,21 @@ def test_what_more_messages_had_goes_if_asked(engine, profile):
     prune(engine, profile, max_messages=2)
 
     assert {"new", "both"} == words_of(engine, profile)
+
+
+def test_what_is_weak_goes_however_many_had_it(engine, profile):
+    """If it is as old as the rest; a word of yesterday stays, and so do the others."""
+    drop(engine, profile)
+    before = contents(engine, profile)
+    rows = prune(engine, profile, max_messages=0, weak=["old", "both", "strange"])
+    left = words_of(engine, profile)
+    undo = begin(engine, profile, Selection(source="prune"))
+    finish(engine, profile)
+
+    assert {"rare", "far", "new", "both"} == left
+    assert (1, True) == (len(rows), audited(engine, profile)[0])
+    assert 1 == len(undo.work)
+    assert before[:2] == contents(engine, profile)[:2]
 
 
 def test_a_pruning_is_undone(engine, profile):
@@ -185,9 +202,10 @@ def test_what_is_not_folded_is_folded_first(engine, profile):
     unfolded = found(engine, profile)
     drop(engine, profile)
     use_case = Prune(engine, lambda: NOW)
-    told = use_case.forecast(profile, max_messages=1, months=12)
-    done = use_case(profile, max_messages=1, months=12)
-    again = use_case(profile, max_messages=1, months=12)
+    criterion = Criterion(max_messages=1, months=12)
+    told = use_case.forecast(profile, criterion)
+    done = use_case(profile, criterion)
+    again = use_case(profile, criterion)
 
     assert unfolded is None
     assert ({"words": 2}, 2, 4) == (dict(told.features), told.rows, told.revision)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
 from app.adapters.cli.console import OUT
-from app.bootstrap import now, open_database
-from app.services.prune import Prune
+from app.bootstrap import Specify, now, open_database
+from app.classifier.significance import insignificant
+from app.classifier.specification import TEXT_VIEWS
+from app.services.live import LiveProfiles
+from app.services.prune import Criterion, Prune
 from app.settings import load_settings
 from app.storage import profiles
 from app.storage.engine import reading
@@ -18,7 +21,7 @@ from app.storage.engine import reading
 
 def prune(
     max_messages: Annotated[
-        int, typer.Option(min=1, help="Prune what at most so many messages had.")
+        int, typer.Option(min=0, help="Prune what at most so many messages had.")
     ] = 1,
     older_than: Annotated[
         int,
@@ -26,6 +29,16 @@ def prune(
             min=1, max=1200, metavar="MONTHS", help="And none of the last MONTHS."
         ),
     ] = 12,
+    max_log_odds: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="NATS",
+            help="Prune as well what tells no label from another by more than NATS, "
+            "however many messages had it; 0 for none.",
+        ),
+    ] = 0.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be pruned.")
     ] = False,
@@ -36,7 +49,7 @@ def prune(
         bool, typer.Option("--json", help="Print one JSON object.")
     ] = False,
 ) -> None:
-    """Take features out that few messages had, all of them long ago.
+    """Take features out that say next to nothing, all of it long ago.
 
     Nothing is pruned that the ledger still has the features of, so that they
     can be undone: see POSTBAYES_VECTOR_DAYS. `postbayes undo --source prune`
@@ -46,9 +59,17 @@ def prune(
     engine = open_database(settings)
     with reading(engine) as connection:
         row = profiles.find(connection, profile or settings.profile)
+    criterion = Criterion(max_messages=max_messages, months=older_than)
+    if max_log_odds:
+        live = LiveProfiles(engine, Specify(settings))
+        live.refresh()
+        weak = insignificant(
+            live.get(row.name).snapshot, TEXT_VIEWS, max_log_odds=max_log_odds
+        )
+        criterion = replace(criterion, weak=weak)
     use_case = Prune(engine, now)
     act = use_case.forecast if dry_run else use_case
-    pruned = act(row, max_messages=max_messages, months=older_than)
+    pruned = act(row, criterion)
     engine.dispose()
     if as_json:
         document = asdict(pruned) | {"dry_run": dry_run, "profile": row.name}
