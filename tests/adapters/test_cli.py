@@ -7,10 +7,12 @@ import io
 import json
 import mailbox
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
@@ -20,6 +22,7 @@ import pytest
 
 from app.adapters.cli.main import EXIT, exit_code, main
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
+from app.portable.blocks import BlockWriter
 from tests.messages import HAM, SPAM, ham, spam
 
 ROOT = str(Path(__file__).parent.parent.parent)
@@ -415,6 +418,62 @@ def test_what_is_no_export_changes_nothing(run, index, tmp_path):
         code, out, err = run("import", tmp_path / name, "--profile", "copy")
         assert (code, out, said in err) == (65, "", True)
     assert "copy" not in run("profiles")[1]
+
+
+def contents(tmp_path):
+    """Return all that the database holds."""
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database:
+        return list(database.iterdump())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["feedback", "--label", "junk", "new.eml"], "no label 'junk'"),
+        (["feedback", "--label", "ham", "old.eml"], "learned so long ago"),
+        (["feedback", "--forget", "--id", "OLD"], "learned so long ago"),
+        (["undo", "OLD"], "row 1 of the ledger is too old"),
+        (["undo", "--source", "ann"], "row 1 of the ledger is too old"),
+        (["undo", "--source", "nobody"], "never taught by 'nobody'"),
+        (["undo", "--source", "undo:7"], "never taught by 'undo:7'"),
+        (["undo", "--from", "2026-05-02", "--until", "2026-05-01"], "ends before it"),
+        (["undo", "--from", "yesterday"], "'yesterday' is no time"),
+        (["undo", "00ff"], "no message has the id '00ff'"),
+        (["import", "cut.pbx"], "cut short"),
+        (["import", "cut.pbx", "--replace", "--yes"], "cut short"),
+        (["import", "other.pbx", "--profile", "copy"], "its header was changed"),
+        (["import", "damaged.pbx", "--profile", "copy"], "block 1 of this export"),
+        (["import", "strange.pbx", "--profile", "copy"], "is of feature set 99"),
+        (["import", "strange.pbx", "--replace", "--yes"], "is of feature set 99"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_changes_nothing(
+    run, tmp_path, arguments, says
+):
+    """Not a byte of the database: neither what was learned nor a new profile."""
+    (tmp_path / "old.eml").write_bytes(spam(1))
+    (tmp_path / "new.eml").write_bytes(ham(1))
+    told = run("feedback", "--label", "spam", "--source", "ann", "old.eml")[1]
+    identity = re.search(r"id ([0-9a-f]{32})", told)[1]
+    run("export", "site.pbx")
+    whole = (tmp_path / "site.pbx").read_bytes()
+    (tmp_path / "cut.pbx").write_bytes(whole[:300])
+    changed = re.sub(rb'"feature_set": \d+', b'"feature_set": 99', whole)
+    (tmp_path / "other.pbx").write_bytes(changed)
+    at = whole.index(b"\n", 20) + 50
+    flipped = bytes((whole[at] ^ 1,))
+    (tmp_path / "damaged.pbx").write_bytes(whole[:at] + flipped + whole[at + 1 :])
+    with (tmp_path / "strange.pbx").open("wb") as file:
+        of_another = BlockWriter(file, changed.split(b"\n", 2)[1])
+        of_another.close()
+    with closing(sqlite3.connect(tmp_path / "postbayes.db")) as database, database:
+        database.execute("UPDATE ledger SET vector = NULL, names = NULL")
+    before = contents(tmp_path)
+    code, out, err = run(*(identity if a == "OLD" else a for a in arguments))
+
+    assert (65, "") == (code, out)
+    assert says in err
+    assert before == contents(tmp_path)
 
 
 def test_an_export_that_cannot_be_written_says_so(run, tmp_path):
