@@ -152,3 +152,21 @@ def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
 
     assert 2 == done.returncode
     assert sentence in done.stderr
+
+
+def test_sizes_are_told_three_times(tmp_path):
+    """As learned, without vectors, and pruned."""
+    index = write_stream(tmp_path / "stream", 60)
+    rows = run("sizes.py", "--index", str(index)).splitlines()
+
+    assert "60 messages; kB, and bytes per message" == rows[0]
+    assert ["learned", "vectors", "dropped", "pruned"] == rows[1].split()
+    assert ["all", "loaded"] == [row.split()[0] for row in rows[-2:]]
+
+
+def test_a_start_is_measured_three_times():
+    """With as many features as were asked for."""
+    rows = run("start.py", "--features", "600").splitlines()
+
+    assert 3 == len(rows)
+    assert all(row.startswith("600 features in ") for row in rows)

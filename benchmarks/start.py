@@ -1,0 +1,98 @@
+"""How long does a start take to load a profile of millions of features?
+
+    python -m benchmarks.start [--features N] [--database-url URL]
+
+Fills the count tables of an empty database with features at random: of the views
+of text, of two labels, over twelve months, as many rows per feature as real mail has
+(1.8, of 501,000 features of the SpamAssassin public corpus).  Prints how long each
+of three loads takes, and how much of it is CPU: on a busy machine, go by that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.bayes.statistics import FeatureCounts
+from app.bootstrap import Specify, open_database
+from app.services.live import LiveProfiles
+from app.settings import Settings
+from app.storage import counts, profiles
+from app.storage.engine import reading, writing
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from app.storage.profiles import ProfileRow
+
+VIEWS = ("words", "headers", "pairs")
+MONTHS = tuple(range(202601, 202613))
+ROWS_PER_FEATURE = 1.8
+MESSAGES = 1000
+
+
+def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
+    """Write counts and return the number of rows."""
+    random = np.random.default_rng(20260301)
+    rows = 0
+    for view in VIEWS:
+        ids = np.unique(random.integers(-(2**63), 2**63 - 1, features // len(VIEWS)))
+        # Each feature once, and most of the rest of the rows wherever they fall.
+        parts = random.integers(0, len(MONTHS) * 2, ids.size)
+        more = random.choice(ids, round(ids.size * (ROWS_PER_FEATURE - 1)))
+        others = random.integers(0, len(MONTHS) * 2, more.size)
+        for part in range(len(MONTHS) * 2):
+            here = np.union1d(ids[parts == part], more[others == part])
+            month, label = divmod(part, 2)
+            one_hot = np.zeros(2, np.int64)
+            one_hot[label] = 1
+            delta = FeatureCounts(
+                MESSAGES * one_hot,
+                here,
+                np.outer(np.ones(here.size, np.int64), one_hot),
+                np.outer(np.ones(here.size, np.int64), one_hot),
+            )
+            with writing(engine) as connection:
+                counts.add(
+                    connection,
+                    profile.id,
+                    epoch=MONTHS[month],
+                    labels=profile.labels,
+                    delta={view: delta},
+                )
+            rows += here.size
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--features", type=int, default=2_000_000)
+    parser.add_argument("--database-url", help="an empty database")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
+        settings = Settings(_env_file=None, database_url=url)
+        engine = open_database(settings)
+        with reading(engine) as connection:
+            profile = profiles.find(connection, settings.profile)
+        rows = fill(engine, profile, asked.features)
+        for _ in range(3):
+            begun, cpu = time.perf_counter(), time.process_time()
+            LiveProfiles(engine, Specify(settings)).refresh()
+            wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+            print(
+                f"{asked.features:,} features in {rows:,} rows: "
+                f"loaded in {wall:.2f} s, {cpu:.2f} s of CPU"
+            )
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
