@@ -14,15 +14,16 @@ from sqlalchemy import select, update
 
 from app.errors import InconsistentCounts, MalformedExport, OtherProfile
 from app.portable.blocks import BlockReader
+from app.portable.header import Header
 from app.portable.parts import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
     read_names,
-    read_rows,
     read_sum,
     read_undo,
+    surveyed_rows,
 )
 from app.storage import bulk, counts, ledger, names, sealed, state, tables, undo_records
 from app.storage.audit import broken_rows
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.portable.header import Header
     from app.portable.survey import Survey
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
@@ -217,7 +217,7 @@ def add(
         words=words,
         revision=revision,
     )
-    added.read(file, progress)
+    added.read(file, survey, progress)
     if added.messages:
         _require_sound(connection, profile)
     return Learned(
@@ -292,19 +292,28 @@ class _Adding:
         # Asked when a source comes first: later its rows may be ours.
         self._imports: dict[str, bool] = {}
 
-    def read(self, file: BinaryIO, progress: Callable[[int], object]) -> None:
-        """Add the blocks of a file."""
+    def read(
+        self, file: BinaryIO, survey: Survey, progress: Callable[[int], object]
+    ) -> None:
+        """Add the blocks of a file.
+
+        Raises
+        ------
+        MalformedExport
+            If it is not the file that was surveyed any more.
+        """
         # The writers of names hold this lock, as a fold does.
         self._connection.execute(
             select(tables.fold.c.folded_revision)
             .where(tables.fold.c.profile_id == self._profile.id)
             .with_for_update()
         ).scalar_one()
-        for kind, content in BlockReader(file):
+        reader = BlockReader(file)
+        for kind, content in reader:
             if kind == SUM:
                 self._add_sum(content)
             elif kind == LEDGER:
-                self._add_rows(read_rows(content, self._header.labels))
+                self._add_rows(surveyed_rows(content))
             elif kind == UNDOS and self._before == 0:
                 undo_records.write(
                     self._connection, self._profile.id, read_undo(content)
@@ -313,6 +322,10 @@ class _Adding:
                 view, texts = read_names(content)
                 names.add(self._connection, self._profile.id, view, texts)
             progress(file.tell())
+        known = survey.header, survey.content
+        if known != (Header.decode(reader.header), reader.content):
+            msg = "this export was changed while it was read; nothing of it is imported"
+            raise MalformedExport(msg)
 
     def _add_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)

@@ -149,6 +149,25 @@ def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
     MalformedExport
         If there are none in it, or one cannot be read.
     """
+    rows = surveyed_rows(content)
+    try:
+        for row in rows:
+            _require_readable(row, labels)
+    except (ValueError, CorruptVector, InconsistentCounts, InvalidObservation) as error:
+        raise _unreadable(error) from error
+    return rows
+
+
+def surveyed_rows(content: bytes) -> list[LedgerRow]:
+    """Return the rows of a block that `read_rows` has read before.
+
+    What is in their vectors is not looked at: that is most of the work.
+
+    Raises
+    ------
+    MalformedExport
+        If it holds no rows.
+    """
     try:
         (length,) = _LENGTH.unpack_from(content)
         at = _LENGTH.size + length
@@ -156,20 +175,10 @@ def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
         for values in json.loads(content[_LENGTH.size : at]):
             vector, at = _blob(content, at, values["vector"])
             names, at = _blob(content, at, values["names"])
-            rows.append(_row(values, vector, names, labels))
+            rows.append(_row(values, vector, names))
         _require_end(content, at)
-    except (
-        struct.error,
-        KeyError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        CorruptVector,
-        InconsistentCounts,
-        InvalidObservation,
-    ) as error:
-        msg = f"ledger rows in this export cannot be read: {error}"
-        raise MalformedExport(msg) from error
+    except (struct.error, KeyError, ValueError, TypeError, RecursionError) as error:
+        raise _unreadable(error) from error
     return rows
 
 
@@ -203,16 +212,13 @@ def read_undo(content: bytes) -> UndoRecord:
 
 
 def _row(
-    values: dict[str, Any],
-    vector: bytes | None,
-    names: bytes | None,
-    labels: Sequence[str],
+    values: dict[str, Any], vector: bytes | None, names: bytes | None
 ) -> LedgerRow:
-    """Return a row, checked as far as it can be by itself."""
+    """Return a row as it was written."""
     if values["kind"] not in {"message", "sum"}:
         msg = f"a row is of the unknown kind {values['kind']!r}"
         raise ValueError(msg)
-    row = LedgerRow(
+    return LedgerRow(
         revision=_integer(values["revision"]),
         digest=bytes.fromhex(_text(values["digest"])),
         label_before=_text_or_none(values["label_before"]),
@@ -227,6 +233,10 @@ def _row(
         kind=values["kind"],
         undo=None if values["undo"] is None else _integer(values["undo"]),
     )
+
+
+def _require_readable(row: LedgerRow, labels: Sequence[str]) -> None:
+    """Raise if a row cannot be added up."""
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
         msg = f"row {row.revision} has the label {strange.pop()!r}"
@@ -241,7 +251,10 @@ def _row(
             if len(texts) != ids[view].size:
                 msg = f"row {row.revision} has not as many names as features"
                 raise ValueError(msg)
-    return row
+
+
+def _unreadable(error: Exception) -> MalformedExport:
+    return MalformedExport(f"ledger rows in this export cannot be read: {error}")
 
 
 def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:

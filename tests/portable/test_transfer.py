@@ -464,6 +464,25 @@ def test_counts_that_no_mail_can_have_taught_are_refused(engine):
         imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
 
 
+def test_an_export_that_changes_while_it_is_read_is_refused(engine, contents):
+    """What is learned is what was checked, or nothing."""
+    profile = taught_profile(engine)
+    checked = survey(BytesIO(exported(engine, profile, contents=contents)))
+    teach(engine, profile, taught(99, "spam", {"later": 1}))
+    other = BytesIO(exported(engine, profile, contents=contents))
+    before = rows_of(engine, tables.ledger, profile), state(engine, profile.name)
+    use_case = transfer(engine)
+    with pytest.raises(MalformedExport, match="changed while it was read"):
+        use_case.add("elsewhere", other, checked, progress=lambda _: None)
+    other.seek(0)
+    with pytest.raises(MalformedExport, match="changed while it was read"):
+        use_case.replace(profile, other, checked, progress=lambda _: None)
+    found = rows_of(engine, tables.ledger, profile), state(engine, profile.name)
+
+    assert before == found
+    assert use_case.profile("elsewhere") is None
+
+
 def changed_row(**values):
     """Return a change of the last row of a ledger."""
 
