@@ -234,10 +234,12 @@ class LiveProfiles:
             try:
                 if row.policy != live.row.policy:
                     live.adopt(row, self._specify(row))
-                if row.revision < known[row.name]:
+                # 0: another thread has loaded it just now.
+                before = known.get(row.name, 0)
+                if row.revision < before:
                     live.reload(
                         self._engine,
-                        f"its ledger went back from {known[row.name]} to "
+                        f"its ledger went back from {before} to "
                         f"{row.revision} (a restored backup, or a failover)",
                     )
                 elif row.revision > live.snapshot.revision:
