@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.classifier.decay import Decay
     from app.classifier.policy import Never
-    from app.classifier.snapshot import Table
+    from app.classifier.snapshot import Snapshot, Table
     from app.classifier.specification import Specification
     from app.services.live import LiveProfile
     from app.storage.profiles import ProfileRow
@@ -109,7 +109,6 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     """Return the state of a profile as it is in memory now."""
     row, snapshot = live.row, live.snapshot
     rule, action = snapshot.specification.verdict, snapshot.specification.action
-    messages = snapshot.specification.in_messages(snapshot.messages)
     return ProfileState(
         name=row.name,
         labels=row.labels,
@@ -117,7 +116,7 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         feature_set=row.feature_set,
         created_at=row.created_at,
         revision=snapshot.revision,
-        messages=dict(zip(row.labels, messages.tolist(), strict=True)),
+        messages=learned(snapshot),
         views={
             view: _state(table, snapshot.specification)
             for view, table in snapshot.tables.items()
@@ -141,6 +140,13 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         ),
         decay=snapshot.specification.decay,
     )
+
+
+def learned(snapshot: Snapshot) -> dict[str, int]:
+    """Return how many messages a profile has learned, by label."""
+    made_of = snapshot.specification
+    messages = made_of.in_messages(snapshot.messages).tolist()
+    return dict(zip(made_of.labels, messages, strict=True))
 
 
 def label_of(row: ProfileRow, word: str) -> str:

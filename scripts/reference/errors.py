@@ -21,6 +21,7 @@ BATCH: Final = "POST /classify/batch"
 FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
+PROFILES: Final = "GET /profiles"
 PROFILE: Final = "GET /profiles/{name}"
 CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
@@ -95,7 +96,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "The sentence names the field. Unknown fields are refused, so that a "
         "misspelt one is noticed. The status is 422 where a query parameter is "
         "wrong, and 400 where the body is.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, FORGET, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, FEEDBACK, FORGET, UNDO, PROFILES, CHANGE),
     ),
     errors.InvalidSelection: Advice(
         "Say at least one of ids, source, from and until. Times are ISO 8601; over "
@@ -326,7 +327,7 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    return [wrong] if operation == FORGET else [status, wrong]
+    return [wrong] if operation in {FORGET, PROFILES} else [status, wrong]
 
 
 def exit_code(cls: ErrorClass) -> int:

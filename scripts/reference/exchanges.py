@@ -128,6 +128,7 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
             '{"massage": "Claim your prize"}]}',
         ),
     ),
+    ("GET", "/profiles"): (Exchange("GET", "/profiles?limit=10"),),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
     ("PATCH", "/profiles/{name}"): (
         Exchange(

@@ -685,3 +685,25 @@ def test_a_message_is_rejected_for_all_recipients_or_for_none(client):
     assert "reject" == bob["action"] == bob["recipients"]["bob@example.org"]["action"]
     assert "add header" == both["action"]
     assert "none" == both["recipients"]["ann@example.org"]["action"]
+
+
+def test_profiles_are_listed_in_pages(client):
+    """By name, with what they have learned; the last page says so."""
+    make(client, "b.example", "a.example")
+    first = client.get("/profiles?limit=2").json()
+    second = client.get(f"/profiles?limit=2&after={first['next']}").json()
+
+    assert ["a.example", "b.example"] == [each["name"] for each in first["profiles"]]
+    assert {
+        "profiles": [
+            {"name": "default", "revision": 6, "messages": {"ham": 3, "spam": 3}}
+        ],
+        "next": None,
+    } == second
+    assert [] == client.get("/profiles?after=z").json()["profiles"]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "after=" + 129 * "x"])
+def test_a_page_of_profiles_has_its_limits(client, query):
+    """Whoever asks for more is told."""
+    assert 422 == client.get(f"/profiles?{query}").status_code

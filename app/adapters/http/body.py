@@ -114,6 +114,12 @@ def read_message(value: object) -> TextIn:
     MalformedRequest
         If it is not of that shape.
     """
+    if not isinstance(value, dict):
+        msg = (
+            "a message is an object with `message`, or with fields such as `subject` "
+            f"and `body`; got {value!r:.64}"
+        )
+        raise MalformedRequest(msg)
     try:
         return _in_one_form(TextIn.model_validate(value))
     except ValidationError as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from operator import itemgetter
+from typing import Annotated, Final
 
 from anyio import to_thread
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 
 from app.adapters.http.body import (
     JSON_TYPE,
@@ -17,11 +18,41 @@ from app.adapters.http.body import (
 )
 from app.adapters.http.routes import LOOK_UP_THREADS, ApplicationDep, problems
 from app.adapters.schemas.policy import PolicyIn
-from app.adapters.schemas.profile import ProfileOut
+from app.adapters.schemas.profile import ListedOut, ProfileOut, ProfilesOut
+from app.services.profiles import learned
 
 router = APIRouter()
 
+# A site with a profile for each user has thousands of them.
+MAX_LISTED: Final = 1000
+
 Name = Annotated[str, Path(max_length=128)]
+
+
+@router.get("/profiles", tags=["profiles"], responses=problems(422))
+def profiles(
+    app: ApplicationDep,
+    after: Annotated[
+        str, Query(max_length=128, description="Only names that come after this one.")
+    ] = "",
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LISTED, description="How many profiles at most.")
+    ] = 100,
+) -> ProfilesOut:
+    """List the profiles, in the order of their names.
+
+    One that was made within the last second may be missing.
+    """
+    rest = sorted(
+        ((live.row.name, live.snapshot) for live in app.live if live.row.name > after),
+        key=itemgetter(0),
+    )
+    listed = [
+        ListedOut(name=name, revision=snapshot.revision, messages=learned(snapshot))
+        for name, snapshot in rest[:limit]
+    ]
+    more = len(rest) > limit
+    return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
 
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))

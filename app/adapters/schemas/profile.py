@@ -47,6 +47,25 @@ class DecayOut(BaseModel):
     )
 
 
+class ListedOut(BaseModel):
+    """One profile of many."""
+
+    name: str = Field(description="The profile's name.")
+    revision: int = Field(
+        description="Its newest ledger row that this process has learned."
+    )
+    messages: dict[str, int] = Field(description="Messages learned, per label.")
+
+
+class ProfilesOut(BaseModel):
+    """Some profiles, in the order of their names."""
+
+    profiles: list[ListedOut] = Field(description="The profiles.")
+    next: str | None = Field(
+        description="The name to ask for with `after` next; null: these are the last."
+    )
+
+
 class ProfileOut(BaseModel):
     """One profile: what it is made of and what it has learned."""
 
