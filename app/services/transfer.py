@@ -9,6 +9,7 @@ from app.errors import UnknownProfile
 from app.features.extract import FEATURE_SET
 from app.portable import learn
 from app.portable.export import export, size
+from app.portable.fit import require_feature_set, require_labels
 from app.portable.foreign import add_counts
 from app.services.feedback import require_known
 from app.services.folding import Folding
@@ -101,7 +102,7 @@ class Transfer:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        learn.require_feature_set(survey.header, FEATURE_SET)
+        require_feature_set(survey.header, FEATURE_SET)
         with writing(self._engine) as connection:
             try:
                 profile = profiles.find(connection, name)
@@ -114,8 +115,8 @@ class Transfer:
                     feature_set=FEATURE_SET,
                     created_at=survey.header.created,
                 )
-            learn.require_feature_set(survey.header, profile.feature_set)
-            learn.require_labels(survey.header, profile)
+            require_feature_set(survey.header, profile.feature_set)
+            require_labels(survey.header, profile)
             return learn.add(
                 connection,
                 profile,
@@ -138,7 +139,7 @@ class Transfer:
         DatabaseUnavailable
             If it could not be stored; then all is as it was.
         """
-        learn.require_feature_set(survey.header, FEATURE_SET)
+        require_feature_set(survey.header, FEATURE_SET)
         with writing(self._engine) as connection:
             return learn.replace(
                 connection,
