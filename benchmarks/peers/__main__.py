@@ -13,33 +13,40 @@ rspamd, redis-server, util-linux and iproute2; and `pip install scikit-learn riv
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
 import shlex
 import socket
 import sys
 from pathlib import Path
+from typing import Final
 
 from app.adapters.cli.console import progress
 from app.evaluation.crew import carry_out
-from benchmarks.peers.table import table, write
-from benchmarks.peers.trial import PEERS, Stream, Trial
+from benchmarks.peers.entrants import ENTRANTS
+from benchmarks.peers.table import Row, every_stream, in_short, write
+from benchmarks.peers.trial import Stream, Trial
+
+ORDERS: Final = 2
+"""Other orders of a stream that is shuffled: SpamAssassin takes minutes for each."""
 
 
 def main() -> None:
-    """Run what is not yet in the file of results, and print the table."""
+    """Run what is not yet in the file of results, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="a folder per stream, with `index`")
     parser.add_argument(
-        "--peer", action="append", choices=list(PEERS), help="a filter; else all"
+        "--peer", action="append", choices=list(ENTRANTS), help="a filter; else all"
     )
     parser.add_argument(
         "--shuffle",
         action="append",
         default=[],
         metavar="STREAM",
-        help="run this stream in another order as well, seed 1",
+        help="run this stream in other orders as well",
+    )
+    parser.add_argument(
+        "--orders", type=int, default=ORDERS, help="how many; seeds from 1"
     )
     parser.add_argument("--limit", type=int, help="take the first messages only")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -47,40 +54,37 @@ def main() -> None:
         "--results",
         type=Path,
         default=Path("peers.jsonl"),
-        help="what was run before, and is not run again",
+        help="what was run before, and is not run again: "
+        "by the same program, on the same mail",
     )
     parser.add_argument("--readme", type=Path, help="write the table between its marks")
+    parser.add_argument("--page", type=Path, help="so in this page, with every stream")
     options = parser.parse_args()
     alone_with_loopback()
 
-    indexes = sorted(options.folder.glob("*/index"))
-    if not indexes:
+    streams = streams_of(options)
+    if not streams:
         parser.error(f"no */index in {options.folder}")
-    streams = []
-    for index in indexes:
-        name = index.parent.name
-        streams.append(Stream(name=name, index=index, limit=options.limit))
-        if name in options.shuffle:
-            streams.append(
-                Stream(
-                    name=f"{name}, shuffled",
-                    index=index,
-                    shuffle=1,
-                    limit=options.limit,
-                )
-            )
-    results = options.results
-    rows = []
-    if results.exists():
-        rows = [json.loads(line) for line in results.read_text().splitlines()]
-    known = {(row["peer"], row["stream"]) for row in rows}
-    trials = [
-        Trial(peer=peer, stream=stream)
+    wanted = {
+        (name, stream.name): Trial(
+            peer=name, program=ENTRANTS[name].program(), stream=stream
+        )
         for stream in streams
-        for peer in options.peer or PEERS
-        if (peer, stream.name) not in known
+        for name in options.peer or ENTRANTS
+    }
+    digests = {stream.name: stream.sha256() for stream in streams}
+    rows: dict[tuple[str, str], Row] = {}
+    if options.results.exists():
+        for line in options.results.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if digests.get(row["stream"]) == row["sha256"]:
+                rows[row["peer"], row["stream"]] = row
+    trials = [
+        trial
+        for place, trial in wanted.items()
+        if place not in rows or rows[place]["program"] != trial.program
     ]
-    with progress() as bar, results.open("a", encoding="utf-8") as file:
+    with progress() as bar, options.results.open("a", encoding="utf-8") as file:
         task = bar.add_task("messages", total=None, rate="")
         for row in carry_out(
             trials,
@@ -89,20 +93,44 @@ def main() -> None:
         ):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            rows.append(row)
-    order = {stream.name: at for at, stream in enumerate(streams)}
-    rows = [row for row in rows if row["stream"] in order]
-    rows.sort(key=lambda row: order[row["stream"]])
+            rows[row["peer"], row["stream"]] = row
+    ordered = [
+        rows[name, stream.name]
+        for name in ENTRANTS
+        for stream in streams
+        if (name, stream.name) in rows
+    ]
     command = shlex.join(
         ["python", "-m", "benchmarks.peers", "FOLDER"]
         + [word for name in options.shuffle for word in ("--shuffle", name)]
+        + ([] if options.orders == ORDERS else ["--orders", str(options.orders)])
         + (["--limit", str(options.limit)] if options.limit else [])
     )
-    today = dt.datetime.now(dt.UTC).date().isoformat()
-    block = table(rows, peers=list(PEERS), date=today, command=command)
-    print(block)
+    short = in_short(ordered, command=command)
+    print(short)
     if options.readme is not None:
-        write(options.readme, block)
+        write(options.readme, short)
+    if options.page is not None:
+        write(options.page, every_stream(ordered, command=command))
+
+
+def streams_of(options: argparse.Namespace) -> list[Stream]:
+    """Return the streams of the folder, and those in other orders after their own."""
+    streams = []
+    for index in sorted(options.folder.glob("*/index")):
+        name = index.parent.name
+        streams.append(Stream(name=name, index=index, limit=options.limit))
+        streams += [
+            Stream(
+                name=f"{name}, shuffled {seed}",
+                index=index,
+                shuffle=seed,
+                limit=options.limit,
+            )
+            for seed in range(1, options.orders + 1)
+            if name in options.shuffle
+        ]
+    return streams
 
 
 def alone_with_loopback() -> None:

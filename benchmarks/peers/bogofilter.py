@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from benchmarks.peers.chi_square import log_tail
-from benchmarks.peers.peer import NOTHING_KNOWN, Said
+from benchmarks.peers.peer import Said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,12 @@ class Bogofilter:
         the spamicity that it prints has six decimals and is 1 for most spam.
         """
         if not any(self._learned.values()):
-            return NOTHING_KNOWN
+            return Said.by_probability(0.5, 0.0, spam=False)
         # It crashes with -R while its word list has seen one class only.
         if not all(self._learned.values()):
             done = self._run("-T", raw, (_SPAM, _HAM, _UNSURE))
             score = float(done.stdout.split()[1])
-            return Said(score, 0.0, spam=done.returncode == _SPAM)
+            return Said.by_probability(score, 0.0, spam=done.returncode == _SPAM)
         done = self._run("-R", raw, (_SPAM, _HAM, _UNSURE))
         used, for_ham, for_spam = 0, 0.0, 0.0
         for line in done.stdout.splitlines():
@@ -51,7 +51,7 @@ class Bogofilter:
                 for_spam -= float(is_spam)
         high, low = log_tail(for_spam, used), log_tail(for_ham, used)
         score = (1 + math.exp(high) - math.exp(low)) / 2
-        return Said(score, high - low, spam=done.returncode == _SPAM)
+        return Said.by_probability(score, high - low, spam=done.returncode == _SPAM)
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Register a message."""

@@ -9,7 +9,7 @@ from email.header import decode_header, make_header
 from importlib import import_module
 from typing import Any
 
-from benchmarks.peers.peer import NOTHING_KNOWN, Said
+from benchmarks.peers.peer import Said
 
 _TAG = re.compile(r"<[^>]*>")
 
@@ -67,14 +67,14 @@ class ScikitLearn:
     def score(self, raw: bytes, /) -> Said:
         """Return the log-odds."""
         if not self._fitted:
-            return NOTHING_KNOWN
+            return Said.by_log_odds(0.0)
         x = self._words.transform([text_of(raw)])
         if self._linear:
             odds = float(self._model.decision_function(x)[0])
         else:
             ham, spam = self._model.predict_joint_log_proba(x)[0]
             odds = float(spam - ham)
-        return Said(odds, 0.0, spam=odds > 0)
+        return Said.by_log_odds(odds)
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Fit one message."""
@@ -98,12 +98,12 @@ class River:
     def score(self, raw: bytes, /) -> Said:
         """Return the log-odds."""
         if len(self._model.class_counts) < 2:
-            return NOTHING_KNOWN
+            return Said.by_log_odds(0.0)
         joint = self._model.joint_log_likelihood(
             self._words.transform_one(text_of(raw))
         )
         odds = float(joint[True] - joint[False])
-        return Said(odds, 0.0, spam=odds > 0)
+        return Said.by_log_odds(odds)
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Learn one message."""

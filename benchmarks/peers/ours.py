@@ -20,7 +20,12 @@ class Postbayes:
     def score(self, raw: bytes, /) -> Said:
         """Return the log-odds."""
         verdict = self._subject.score(extract(parse(raw), self._views).views)
-        return Said(verdict.log_odds, 0.0, spam=verdict.decision == "spam")
+        return Said(
+            verdict.log_odds,
+            0.0,
+            spam=verdict.decision == "spam",
+            probability=verdict.probability,
+        )
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Learn one message."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from scipy.special import expit
+
 
 class Said(NamedTuple):
     """What a filter says of a message.
@@ -17,15 +19,25 @@ class Said(NamedTuple):
         something finer; else 0.
     spam : bool
         Its own verdict; unsure is not spam.
+    probability : float
+        That the message is spam, as it tells its users; one half where it says
+        nothing.
     """
 
     score: float
     fine: float
     spam: bool
+    probability: float
 
+    @classmethod
+    def by_probability(cls, probability: float, fine: float, *, spam: bool) -> Said:
+        """Return what a filter says whose score is a probability."""
+        return cls(probability, fine, spam, probability)
 
-NOTHING_KNOWN = Said(0.5, 0.0, spam=False)
-"""What is said for a filter that cannot be asked before it has learned."""
+    @classmethod
+    def by_log_odds(cls, log_odds: float) -> Said:
+        """Return what a filter says that decides by what is more probable."""
+        return cls(log_odds, 0.0, log_odds > 0, float(expit(log_odds)))
 
 
 class Peer(Protocol):

@@ -10,7 +10,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.peers.peer import NOTHING_KNOWN, Said
+from benchmarks.peers.peer import Said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,8 +79,10 @@ class Rspamd:
         for symbol, sign in (("BAYES_SPAM", 1), ("BAYES_HAM", -1)):
             if found := answer["symbols"].get(symbol):
                 sure = float(found["options"][0].rstrip("%")) / 200
-                return Said(0.5 + sign * sure, found["score"], spam=sign > 0)
-        return NOTHING_KNOWN
+                return Said.by_probability(
+                    0.5 + sign * sure, found["score"], spam=sign > 0
+                )
+        return Said.by_probability(0.5, 0.0, spam=False)
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Learn a message; one that it finds too short to learn is left out."""

@@ -33,8 +33,9 @@ class SpamAssassin:
 
     def score(self, raw: bytes, /) -> Said:
         """Return its probability, and the difference of the two tails."""
-        probability, fine = self._ask("C", raw).split()
-        return Said(float(probability), float(fine), spam=float(probability) > 0.5)
+        said, fine = self._ask("C", raw).split()
+        probability = float(said)
+        return Said.by_probability(probability, float(fine), spam=probability > 0.5)
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Learn a message."""

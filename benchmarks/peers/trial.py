@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.evaluation.calibration import brier, expected_calibration_error
 from app.evaluation.index import read_index
 from app.evaluation.metrics import Errors, roca_pct, spam_missed_at
-from benchmarks.peers.bogofilter import Bogofilter
-from benchmarks.peers.libraries import River, ScikitLearn
-from benchmarks.peers.ours import Postbayes
-from benchmarks.peers.rspamd import Rspamd
-from benchmarks.peers.spamassassin import SpamAssassin
+from benchmarks.peers.entrants import ENTRANTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from benchmarks.peers.peer import Peer, Said
-
-PEERS: Final[dict[str, Callable[[Path], Peer]]] = {
-    "Postbayes": lambda _: Postbayes(),
-    "bogofilter": Bogofilter,
-    "SpamAssassin Bayes": lambda folder: SpamAssassin(folder, minimum=200),
-    "SpamAssassin Bayes, no minimum": lambda folder: SpamAssassin(folder, minimum=1),
-    "rspamd Bayes, no minimum": Rspamd,
-    "scikit-learn MultinomialNB": lambda _: ScikitLearn("MultinomialNB"),
-    "scikit-learn SGD, log loss": lambda _: ScikitLearn("SGDClassifier"),
-    "River MultinomialNB": lambda _: River(),
-}
-"""The filters, by the name that the table has."""
+    from benchmarks.peers.peer import Said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +58,30 @@ class Stream:
         order = np.random.default_rng(self.shuffle).permutation(len(found))
         return [found[at] for at in order]
 
+    def sha256(self) -> str:
+        """Return the digest of the labels and messages, in their order."""
+        return _digest(self.messages())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One filter on one stream; a task for another process."""
+    """One filter on one stream; a task for another process.
+
+    Parameters
+    ----------
+    peer : str
+        One of the entrants.
+    program : str
+        What it is, to the version.
+    stream : Stream
+        What it is tried on.
+    """
 
     peer: str
+    program: str
     stream: Stream
 
-    def __call__(self, tick: Callable[[], None], /) -> dict[str, object]:
+    def __call__(self, tick: Callable[[], None], /) -> dict[str, Any]:
         """Return the figures."""
         messages = self.stream.messages()
         said: list[Said] = []
@@ -90,7 +91,7 @@ class Trial:
         # filters, not the disk.
         place = Path("/dev/shm")  # noqa: S108  the folder is made anew and random
         with TemporaryDirectory(dir=place if place.is_dir() else None) as folder:
-            peer = PEERS[self.peer](Path(folder))
+            peer = ENTRANTS[self.peer].start(Path(folder))
             try:
                 for spam, raw in messages:
                     begun = time.perf_counter()
@@ -102,15 +103,25 @@ class Trial:
                     tick()
             finally:
                 peer.close()
-        digest = sha256(b"".join(raw for _, raw in messages))
         return {
             "peer": self.peer,
+            "program": self.program,
             "stream": self.stream.name,
-            "sha256": digest.hexdigest(),
+            "sha256": _digest(messages),
+            "date": dt.datetime.now(dt.UTC).date().isoformat(),
             **figures([spam for spam, _ in messages], said),
             "score_ms": 1e3 * median(scoring),
             "learn_ms": 1e3 * median(learning),
         }
+
+
+def _digest(messages: Sequence[tuple[bool, bytes]]) -> str:
+    """Return a digest that other labels or another order would change."""
+    digest = sha256()
+    for spam, raw in messages:
+        digest.update(b"%d %d\n" % (spam, len(raw)))
+        digest.update(raw)
+    return digest.hexdigest()
 
 
 def figures(gold: Sequence[bool], said: Sequence[Said]) -> dict[str, object]:
@@ -126,6 +137,8 @@ def figures(gold: Sequence[bool], said: Sequence[Said]) -> dict[str, object]:
         return_inverse=True,
     )
     ranking = ranks.reshape(-1).astype(np.float64)
+    probability = np.array([each.probability for each in said])
+    away = expected_calibration_error(is_spam, probability)
     errors = Errors.of(is_spam, np.array([each.spam for each in said], np.bool_))
     return {
         **{
@@ -138,6 +151,8 @@ def figures(gold: Sequence[bool], said: Sequence[Said]) -> dict[str, object]:
         "spam_missed_pct": errors.spam_missed_pct,
         "lam_pct": errors.lam_pct,
         "spam_missed_at_0_1_pct": spam_missed_at(ranking, is_spam, ham_lost_pct=0.1),
+        "brier": brier(is_spam, probability),
+        "ece_pct": None if away is None else 100 * away,
     }
 
 

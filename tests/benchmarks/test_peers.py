@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from benchmarks.peers.chi_square import log_tail
-from benchmarks.peers.libraries import text_of
+from benchmarks.peers.entrants import ENTRANTS
+from benchmarks.peers.libraries import ScikitLearn, text_of
 from benchmarks.peers.peer import Said
-from benchmarks.peers.table import BEGIN, END, table, write
-from benchmarks.peers.trial import PEERS, Stream, Trial, figures, with_header_end
+from benchmarks.peers.table import BEGIN, END, every_stream, in_short, write
+from benchmarks.peers.trial import Stream, Trial, figures, with_header_end
 from tests import clients
 from tests.messages import ham, spam
 
@@ -32,16 +35,31 @@ def stream(tmp_path):
     return Stream(name="small", index=tmp_path / "index")
 
 
-def row(peer, stream, roca, lam=1.0):
+def row(peer, stream, roca, lam=1.0, date="2026-01-02"):
     """Return the figures of a trial."""
     return {
         "peer": peer,
+        "program": f"{peer} 1.0",
         "stream": stream,
+        "sha256": f"{stream:0<64}",
+        "date": date,
         "ham": 600,
         "spam": 600,
         "roca_pct": roca,
         "lam_pct": lam,
+        "spam_missed_at_0_1_pct": 20 * roca,
+        "brier": roca / 100,
+        "ece_pct": lam / 2,
     }
+
+
+ROWS = (
+    row("Postbayes", "enron1", 0.2),
+    row("Postbayes", "enron2", 0.4, lam=3.0),
+    row("Postbayes", "mail", 0.1),
+    row("bogofilter", "enron1", 0.3),
+    row("bogofilter", "mail", 0.5, date="2026-01-01"),
+)
 
 
 @given(st.floats(0.01, 500), st.integers(1, 300))
@@ -61,43 +79,64 @@ def test_what_is_finer_breaks_ties_of_the_score():
     """A filter that saturates is ranked by what it knows, not by its last digit."""
     gold = [False, True, False, True]
     said = [
-        Said(1.0, 1.0, spam=True),
-        Said(1.0, 2.0, spam=True),
-        Said(0.0, 9.0, spam=False),
-        Said(0.5, 0.0, spam=False),
+        Said.by_probability(1.0, 1.0, spam=True),
+        Said.by_probability(1.0, 2.0, spam=True),
+        Said.by_probability(0.0, 9.0, spam=False),
+        Said.by_probability(0.5, 0.0, spam=False),
     ]
     found = figures(gold, said)
 
     assert 25.0 == found["roca_pct"]
     assert (50.0, 50.0) == (found["ham_lost_pct"], found["spam_missed_pct"])
+    assert (1.0 + 0.25) / 4 == found["brier"]
 
 
 def test_without_something_finer_ties_count_half():
     """As everywhere."""
-    said = [Said(0.5, 0.0, spam=False)] * 2
+    said = [Said.by_log_odds(0.0)] * 2
 
     assert 50.0 == figures([False, True], said)["roca_pct"]
+
+
+def test_log_odds_are_the_probability_that_the_libraries_say():
+    """That of `predict_proba`: 90 % at log 9, and spam above one half."""
+    said = Said.by_log_odds(math.log(9))
+
+    assert (0.9, True) == (pytest.approx(said.probability), said.spam)
+    assert Said.by_log_odds(0.0) == ScikitLearn("MultinomialNB").score(ham(1))
 
 
 @pytest.mark.parametrize("peer", ["Postbayes", "scikit-learn MultinomialNB"])
 def test_a_filter_goes_through_a_stream(stream, peer):
     """Every message is scored, then learned."""
     ticks = []
-    found = Trial(peer=peer, stream=stream)(lambda: ticks.append(1))
+    found = Trial(peer=peer, program="x 1.0", stream=stream)(lambda: ticks.append(1))
 
     assert 40 == len(ticks)
-    assert (peer, "small", 20, 20) == tuple(
-        found[key] for key in ("peer", "stream", "ham", "spam")
+    assert (peer, "x 1.0", "small", stream.sha256(), 20, 20) == tuple(
+        found[key] for key in ("peer", "program", "stream", "sha256", "ham", "spam")
     )
     assert found["roca_pct"] < 20
+    assert found["brier"] < 0.25
 
 
 def test_bogofilter_is_asked_by_its_command_line(stream):
     """It needs both classes before it says anything."""
     clients.find("bogofilter")
-    found = Trial(peer="bogofilter", stream=stream)(lambda: None)
+    program = ENTRANTS["bogofilter"].program()
+    found = Trial(peer="bogofilter", program=program, stream=stream)(lambda: None)
 
+    assert program.startswith("bogofilter version")
     assert found["roca_pct"] < 20
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no repository")
+def test_ours_are_known_by_their_commit():
+    """Results of another commit do not stand for this one, and say so."""
+    assert re.fullmatch(
+        r"Postbayes [0-9a-f]{10,}|Postbayes, not committed",
+        ENTRANTS["Postbayes"].program(),
+    )
 
 
 def test_every_filter_is_given_the_same_bytes(stream):
@@ -107,6 +146,7 @@ def test_every_filter_is_given_the_same_bytes(stream):
     assert stream.messages()[:10] != other.messages()
     assert sorted(stream.messages()[:10]) == sorted(other.messages())
     assert other.messages() == other.messages()
+    assert stream.sha256() != other.sha256()
 
 
 def test_a_message_with_a_header_is_left_as_it_is():
@@ -124,24 +164,32 @@ def test_the_libraries_see_the_subject_and_all_text():
     assert ["caf\u00e9", "d\u00e9j\u00e0", "vu"] == text_of(raw).split()
 
 
-def test_a_table_has_a_row_for_each_filter_and_the_mean_of_a_family():
+def test_the_short_tables_have_the_mean_of_a_family():
     """A filter that was not run on all streams has no mean."""
-    rows = [
-        row("Postbayes", "mail", 0.1),
-        row("Postbayes", "enron1", 0.2),
-        row("Postbayes", "enron2", 0.4, lam=3.0),
-        row("bogofilter", "enron1", 0.3),
-        row("bogofilter", "mail", 0.5),
-    ]
-    lines = table(rows, peers=list(PEERS), date="2026-01-02", command="x").splitlines()
+    lines = in_short(ROWS, command="x").splitlines()
 
-    assert "Run on 2026-01-02 by `x`:" == lines[0]
     assert [
-        "| filter | mail (1,200) | Enron-Spam, mean of 2 (2,400) |",
+        "Run on 2026-01-01 to 2026-01-02 by `x` (Postbayes 1.0, bogofilter 1.0).",
+        "",
+        "| 1-ROCA % (lam %) | enron, mean of 2 (2,400) | mail (1,200) |",
         "|---|---|---|",
-        "| Postbayes | 0.100 (1.00) | 0.300 (2.00) |",
-        "| bogofilter | 0.500 (1.00) | not run |",
-    ] == lines[2:]
+        "| Postbayes | 0.300 (2.00) | 0.100 (1.00) |",
+        "| bogofilter | not run | 0.500 (1.00) |",
+        "",
+        "| Brier score times 100 (calibration error %) | enron, mean of 2 (2,400) "
+        "| mail (1,200) |",
+        "|---|---|---|",
+        "| Postbayes | 0.30 (1.00) | 0.10 (0.50) |",
+        "| bogofilter | not run | 0.50 (0.50) |",
+    ] == lines
+
+
+def test_the_long_tables_have_every_stream():
+    """And the digest of each."""
+    text = every_stream(ROWS, command="x")
+
+    assert "| bogofilter | 6.0 | not run | 10.0 |" in text
+    assert "enron2                     enron20000000000\n" in text
 
 
 def test_the_table_is_written_between_its_marks(tmp_path):
