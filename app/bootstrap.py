@@ -17,6 +17,7 @@ from app.features.extract import FEATURE_SET
 from app.services import policies
 from app.services.aliases import Aliases
 from app.services.autolearn import AutoLearn
+from app.services.bell import Bell
 from app.services.classify import Classify
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
@@ -184,7 +185,12 @@ class Application:
             vector_days=settings.vector_days,
             clock=now,
         )
+        # SQLite has nothing that would tell others of a commit.
+        self.bell = None
         self.writer = Writer(self.engine)
+        if self.engine.dialect.name == "postgresql":
+            self.bell = Bell(self.engine, self.live.refresh)
+            self.writer = Writer(self.engine, self.bell.ring)
         self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in
         # which the keeper has others to follow.
@@ -234,12 +240,16 @@ class Application:
         """Start the threads that learn and keep house."""
         self.writer.start()
         self.keeper.start()
+        if self.bell is not None:
+            self.bell.start()
         if self.turner is not None:
             self.turner.start()
 
     def stop(self) -> None:
         """Finish what is waiting, and let go of the database."""
         self.writer.stop()
+        if self.bell is not None:
+            self.bell.stop()
         self.keeper.stop()
         if self.turner is not None:
             self.turner.stop()

@@ -21,6 +21,8 @@ from app.storage import ledger
 from app.storage.engine import writing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Engine
 
     from app.services.live import LiveProfile
@@ -51,10 +53,15 @@ class Writer:
     ----------
     engine : Engine
         Where the ledger is.
+    ring : callable
+        Tells other processes that something was committed; waits for nothing.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self, engine: Engine, ring: Callable[[], object] = lambda: None
+    ) -> None:
         self._engine = engine
+        self._ring = ring
         self._committed_at = -math.inf
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -112,6 +119,7 @@ class Writer:
             jobs = self._take()
             if jobs:
                 self._commit(jobs)
+                self._ring()
                 self._committed_at = time.monotonic()
             if self._stopping.is_set() and self._jobs.empty():
                 return

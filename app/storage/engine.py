@@ -223,6 +223,24 @@ def migrating(engine: Engine) -> Iterator[Connection]:
                 raise InconsistentCounts(msg)
 
 
+@contextmanager
+def listening(engine: Engine) -> Iterator[Any]:
+    """Give a connection of PostgreSQL's driver, outside of transactions.
+
+    It is closed at the end.  What the driver raises in the block is translated.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the database cannot be reached, or no longer.
+    """
+    with _translated(engine), engine.connect() as connection:
+        connection.detach()
+        driver: Any = connection.connection.dbapi_connection
+        driver.autocommit = True
+        yield driver
+
+
 def _parse(url: str) -> URL:
     """Return the URL with the driver that we use, or refuse it."""
     try:
