@@ -30,6 +30,7 @@ PostbayesError
 │   └── Irreversible
 ├── Unavailable             try again later; nothing was lost or half-done
 │   ├── DatabaseUnavailable
+│   ├── ProfileReplaced
 │   └── MailboxUnavailable
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
@@ -159,6 +160,10 @@ class Unavailable(PostbayesError):
 
 class DatabaseUnavailable(Unavailable):
     """The database did not take the transaction, or did not say that it did."""
+
+
+class ProfileReplaced(Unavailable):
+    """An import has put another profile in the place of this one a moment ago."""
 
 
 class MailboxUnavailable(Unavailable):

@@ -12,7 +12,7 @@ from app.classifier.score import Verdict, score
 from app.errors import DatabaseUnavailable, Expired, UnknownLabel, UnknownMessage
 from app.services.classify import observe
 from app.services.marked import is_same_message, marked_ids
-from app.storage import ledger, scored
+from app.storage import ledger, profiles, scored
 from app.storage.engine import reading
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -269,6 +269,7 @@ class Feedback:
             evidence = self._recall(live, digest)
         except UnknownMessage:
             with reading(self._engine) as connection:
+                profiles.require_there(connection, live.row)
                 row = ledger.latest(connection, live.row.id, digest)
             if row is None or row.label is None:
                 raise

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable
+from app.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class Keeper:
     def _step(self) -> bool:
         try:
             more = self._upkeep()
-        except DatabaseUnavailable as error:
+        except Unavailable as error:
             # Once: two lines a second would bury what else is logged that night.
             if str(error) != self._away:
                 log.warning("upkeep waits for the database: %s", error)

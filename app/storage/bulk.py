@@ -81,7 +81,7 @@ def append_sums(
     InvalidObservation
         If the statistics are of another number of classes than the profile, a
         view is of another kind in the tables, or a sum is too large.
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     """
     revision = ledger.lock(connection, profile)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.errors import UnknownLabel, UnknownProfile
-from app.storage import scored, tables
+from app.errors import UnknownLabel
+from app.storage import profiles, scored, tables
 from app.storage.entry import OWN, LedgerRow, epoch_of
 from app.storage.teaching import Kind, Outcome, Teaching, decide
 
@@ -146,7 +146,7 @@ def append(
     ------
     UnknownLabel
         If a label is not one of the profile's; nothing is written.
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     """
     for teaching in teachings:
@@ -196,15 +196,14 @@ def lock(connection: Connection, profile: ProfileRow) -> int:
 
     Raises
     ------
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     """
     revision: int | None = connection.execute(
         _LOCK, {"profile_id": profile.id}
     ).scalar_one_or_none()
     if revision is None:
-        msg = f"The profile {profile.name!r} does not exist any more."
-        raise UnknownProfile(msg)
+        raise profiles.replaced(profile)
     return revision
 
 

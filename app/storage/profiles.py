@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import insert, select, update
 
 from app.classifier.policy import Policy
-from app.errors import Inconsistent, InvalidPolicy, ProfileExists, UnknownProfile
+from app.errors import (
+    Inconsistent,
+    InvalidPolicy,
+    ProfileExists,
+    ProfileReplaced,
+    UnknownProfile,
+)
 from app.storage.tables import fold, profile
 from app.storage.upsert import insert_into
 
@@ -156,6 +162,30 @@ def set_policy(
         update(profile)
         .where(profile.c.id == row.id)
         .values(policy=dict(policy) or None)
+    )
+
+
+def require_there(connection: Connection, row: ProfileRow) -> None:
+    """Raise if a profile that was read before is gone.
+
+    Raises
+    ------
+    ProfileReplaced
+        If an import has put another one in its place.
+    """
+    there = connection.execute(select(profile.c.id).where(profile.c.id == row.id))
+    if there.first() is None:
+        raise replaced(row)
+
+
+def replaced(row: ProfileRow) -> ProfileReplaced:
+    """Return the error of a profile that is gone.
+
+    Nothing but an import that replaces it removes one.
+    """
+    return ProfileReplaced(
+        f"The profile {row.name!r} was replaced a moment ago, and this process has not "
+        "loaded the new one yet. Nothing was learned; send it again in a second."
     )
 
 

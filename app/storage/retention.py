@@ -46,7 +46,7 @@ def drop_vectors(
 
     Raises
     ------
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     CorruptVector, InconsistentCounts
         If a row cannot be read; nothing is dropped.

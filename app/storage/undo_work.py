@@ -66,7 +66,7 @@ def begin(
 
     Raises
     ------
-    UnknownProfile, UnknownMessage, UnknownSource, Expired, Irreversible
+    ProfileReplaced, UnknownMessage, UnknownSource, Expired, Irreversible
         As `app.storage.undo_plan.plan`; nothing is noted.
     """
     ledger.lock(connection, profile)
@@ -128,7 +128,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
 
     Raises
     ------
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     """
     revision = ledger.lock(connection, profile)

@@ -234,6 +234,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),
     ),
+    errors.ProfileReplaced: Advice(
+        f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
+        "`Retry-After`. A service notices within half a second that `postbayes import "
+        "--replace` has put another profile in the place of one.",
+        operations=(FEEDBACK, FORGET, UNDO),
+        commands=("learn", "feedback", "undo"),
+    ),
     errors.MailboxUnavailable: Advice(
         "Look at POSTBAYES_IMAP_HOST and at the server. `postbayes imap` tries again "
         "by itself, at longer and longer intervals; with `--once` it ends.",

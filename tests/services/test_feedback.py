@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -13,6 +14,7 @@ from app.classifier.score import score
 from app.errors import (
     DatabaseUnavailable,
     EmptyMessage,
+    ProfileReplaced,
     UnknownLabel,
     UnknownMessage,
     UnknownProfile,
@@ -23,9 +25,11 @@ from app.storage import audit, ledger
 from app.storage import fold as folding
 from app.storage.engine import reading, writing
 from app.storage.scored import ScoredRow
+from app.storage.supersede import supersede
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
+from tests.storage.builders import on_sqlite
 
 
 def teach(app, raw, label, profile="default"):
@@ -67,6 +71,34 @@ def test_what_is_taught_changes_the_next_score(app):
     assert ("learned", 2) == (taught.outcome.kind, taught.revision)
     assert taught.before.log_odds == before
     assert log_odds(app, SPAM[0]) > before
+
+
+@on_sqlite
+def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
+    """Until then whoever teaches is told to try again, not that there is none."""
+    app.keeper.stop()
+    old = app.live.get("default").row
+    with writing(app.engine) as connection:
+        supersede(
+            connection,
+            old,
+            labels=old.labels,
+            spam_labels=old.spam_labels,
+            created_at=old.created_at,
+            policy=old.policy,
+        )
+    for attempt in (
+        partial(teach, app, SPAM[0], "spam"),
+        partial(
+            app.feedback.teach_by_id, "default", b"0" * 16, label="spam", source="test"
+        ),
+        partial(app.feedback.forget, "default", b"0" * 16, source="test"),
+    ):
+        with pytest.raises(ProfileReplaced, match="send it again"):
+            attempt()
+    app.live.refresh()
+
+    assert "learned" == teach(app, SPAM[0], "spam").outcome.kind
 
 
 def test_the_same_feedback_twice_is_learned_once(app):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.classifier.learn import delta
-from app.errors import CorruptVector, InvalidObservation, UnknownProfile
+from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
 from app.storage import bulk, state, tables
 from app.storage.audit import audit
 from app.storage.bulk import append_sums, pieces
@@ -205,7 +205,7 @@ def test_a_profile_that_is_gone_is_an_error(engine):
             key = "id" if table is tables.profile else "profile_id"
             connection.execute(table.delete().where(table.c[key] == profile.id))
 
-    with pytest.raises(UnknownProfile, match="does not exist any more"):
+    with pytest.raises(ProfileReplaced, match="send it again"):
         add(engine, profile, {202603: learned()})
 
 

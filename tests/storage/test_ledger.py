@@ -13,8 +13,8 @@ from app.bayes.statistics import FeatureCounts
 from app.errors import (
     CorruptVector,
     InconsistentCounts,
+    ProfileReplaced,
     UnknownLabel,
-    UnknownProfile,
 )
 from app.features.observation import Observation
 from app.storage import scored, tables
@@ -278,7 +278,7 @@ def test_a_profile_that_is_gone_is_an_error(engine):
             key = "id" if table is tables.profile else "profile_id"
             connection.execute(table.delete().where(table.c[key] == profile.id))
 
-    with pytest.raises(UnknownProfile, match="does not exist any more"):
+    with pytest.raises(ProfileReplaced, match="send it again"):
         teach(engine, profile, taught(1, "spam", {"money": 1}))
 
 
