@@ -125,7 +125,10 @@ def test_the_service_reads_a_file_that_changes(tmp_path, file):
 
     with running(database_url=url, aliases=file) as app:
         before = app.aliases.get("root")
-        file.write_text("root: default\n")
+        # Put in its place: one that is written in place may be read while empty.
+        changed = tmp_path / "changed"
+        changed.write_text("root: default\n")
+        changed.replace(file)
         deadline = time.monotonic() + 60
         while app.aliases.get("root") == before:
             assert time.monotonic() < deadline
