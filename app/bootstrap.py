@@ -27,6 +27,7 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.policies import decided_by
 from app.services.profiles import ProfileState, describe
+from app.services.recall import Recall
 from app.services.recent import Recent
 from app.services.recipients import Recipients
 from app.services.tally import Tally
@@ -201,15 +202,21 @@ class Application:
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
         )
+        self.recall = Recall(
+            self.engine,
+            self.live,
+            self.recent,
+            now,
+            store_words=settings.store_words,
+            write_behind=2 * INTERVAL if self._has_company else 0.0,
+        )
         self.feedback = Feedback(
             self.live,
             self.writer,
-            self.recent,
-            self.engine,
+            self.recall,
             now,
             self.tally,
             store_words=settings.store_words,
-            write_behind=2 * INTERVAL if self._has_company else 0.0,
         )
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
@@ -239,6 +246,7 @@ class Application:
     def start(self) -> None:
         """Start the threads that learn and keep house."""
         self.writer.start()
+        self.recall.start()
         self.keeper.start()
         if self.bell is not None:
             self.bell.start()
@@ -250,6 +258,7 @@ class Application:
         self.writer.stop()
         if self.bell is not None:
             self.bell.stop()
+        self.recall.stop()
         self.keeper.stop()
         if self.turner is not None:
             self.turner.stop()

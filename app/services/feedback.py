@@ -3,143 +3,38 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.classifier.record import record
-from app.classifier.score import Verdict, score
-from app.errors import DatabaseUnavailable, Expired, UnknownLabel, UnknownMessage
+from app.classifier.score import score
+from app.errors import UnknownLabel, UnknownMessage
 from app.services.classify import observe
 from app.services.marked import is_same_message, marked_ids
-from app.storage import ledger, profiles, scored
-from app.storage.engine import reading
+from app.services.pending import Pending
+from app.services.recall import answered
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from concurrent.futures import Future
     from datetime import datetime
 
-    from sqlalchemy import Engine
-
     from app.features.observation import Observation
     from app.services.live import LiveProfile, LiveProfiles
-    from app.services.recent import Recent
+    from app.services.pending import Taught
+    from app.services.recall import Known, Recall
     from app.services.tally import Tally
     from app.services.writer import Writer
-    from app.storage.entry import LedgerRow
     from app.storage.teaching import Outcome
-
-# Longer than the database's own time-out, so that its error comes first.
-PATIENCE: Final = 60.0
-# Seconds between two looks for an id that another worker is about to store.
-LOOK_AGAIN: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A feedback on its way into the ledger.
-
-    Parameters
-    ----------
-    live : LiveProfile
-        Whose ledger.
-    digest : bytes
-        Identity of the message.
-    before : Verdict or None
-        The verdict on the message before it is learned; None where it is
-        forgotten.
-    answer : Future of Outcome
-        Comes once the row is on disk.  It cannot be cancelled.
-    """
-
-    live: LiveProfile
-    digest: bytes
-    before: Verdict | None
-    answer: Future[Outcome]
-
-    def taught(self, outcome: Outcome) -> Taught:
-        """Return the answer as the sender wants it.
-
-        Raises
-        ------
-        Expired
-            If the message was learned too long ago to be changed.
-        UnknownMessage
-            If it is not there to be forgotten.
-        """
-        if outcome.kind == "expired":
-            msg = (
-                f"message {self.digest.hex()} was learned so long ago that its "
-                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
-                "what it was learned as; teach newer mail like it instead"
-            )
-            raise Expired(msg)
-        if outcome.kind == "unknown" and self.before is None:
-            msg = (
-                f"the profile {self.live.row.name!r} has not learned a message "
-                f"{self.digest.hex()}; there is nothing to forget"
-            )
-            raise UnknownMessage(msg)
-        row = outcome.row
-        return Taught(
-            outcome=outcome,
-            revision=self.live.snapshot.revision if row is None else row.revision,
-            before=self.before,
-            labels=self.live.row.labels,
-        )
-
-    def result(self) -> Taught:
-        """Wait for the answer, and return it.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If it could not be stored, or does not come in time.
-        UnknownMessage
-            As `taught`.
-        """
-        try:
-            return self.taught(self.answer.result(PATIENCE))
-        except FutureTimeoutError as error:
-            raise too_late() from error
-
-
-def too_late() -> DatabaseUnavailable:
-    """Return the error of an answer that did not come within `PATIENCE`."""
-    return DatabaseUnavailable(
-        f"the database has not answered within {PATIENCE:.0f} s; the "
-        "feedback may still be stored, and sending it again is safe"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taught:
-    """What became of a feedback.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        What the ledger says: learned, relabelled, unchanged or forgotten.
-    revision : int
-        The ledger row that holds it, or the latest where nothing changed.
-    before : Verdict or None
-        The verdict on the message before it was learned; None where it was
-        forgotten.
-    labels : tuple of str
-        The profile's labels, in the order of the verdict's arrays.
-    """
-
-    outcome: Outcome
-    revision: int
-    before: Verdict | None
-    labels: tuple[str, ...]
 
 
 class Feedback:
     """Teach, move and forget messages, durably.
+
+    `teach`, `teach_by_id` and `forget` wait for the answer.  What begins with
+    `start` waits for nothing: whoever calls it has asked `Recall` before, and
+    waits for the answer as he likes.
 
     Parameters
     ----------
@@ -147,41 +42,32 @@ class Feedback:
         The profiles in memory.
     writer : Writer
         The thread that appends to the ledger.
-    recent : Recent or None
-        Messages scored within the last second or so.
-    engine : Engine
-        Where older scored messages are looked up.
+    recall : Recall
+        The thread that looks up what was scored before.
     clock : callable
         Returns the time now, in UTC.
     tally : Tally
         Where outcomes are counted.
     store_words : bool
         Whether the text of features is kept.
-    write_behind : float
-        How long another worker may take to store what it has scored; an id that
-        is not known yet is waited for as long. Unit: seconds.
     """
 
     def __init__(
         self,
         live: LiveProfiles,
         writer: Writer,
-        recent: Recent | None,
-        engine: Engine,
+        recall: Recall,
         clock: Callable[[], datetime],
         tally: Tally,
         *,
         store_words: bool,
-        write_behind: float = 0.0,
     ) -> None:
         self._live = live
         self._writer = writer
-        self._recent = recent
-        self._engine = engine
+        self._recall = recall
         self._clock = clock
         self._tally = tally
         self._store_words = store_words
-        self._write_behind = write_behind
 
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
@@ -196,7 +82,10 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        return self.start_teach(profile, raw, label=label, source=source).result()
+        marks = self._marks(profile, raw)
+        return self.start_teach(
+            profile, raw, marks, label=label, source=source
+        ).result()
 
     def teach_by_id(
         self, profile: str, digest: bytes, *, label: str, source: str
@@ -212,8 +101,9 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
+        known = self._recall.wait(profile, digest)
         return self.start_teach_by_id(
-            profile, digest, label=label, source=source
+            profile, digest, known, label=label, source=source
         ).result()
 
     def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
@@ -231,9 +121,15 @@ class Feedback:
         return self.start_forget(profile, digest, source=source).result()
 
     def start_teach(
-        self, profile: str, raw: bytes, *, label: str, source: str
+        self,
+        profile: str,
+        raw: bytes,
+        marks: Iterable[Known] = (),
+        *,
+        label: str,
+        source: str,
     ) -> Pending:
-        """Do what `teach` does, and wait for nothing but the look-up of a mark.
+        """Do what `teach` does, given what is known of the ids in the headers.
 
         Raises
         ------
@@ -245,7 +141,7 @@ class Feedback:
         live = self._live.get(profile)
         require_label(live, label)
         observation = observe(raw, live.snapshot.specification.views)
-        evidence = self._as_scored(live, raw, observation)
+        evidence = as_scored(marks, observation)
         if evidence is None:
             kept = (
                 observation.browsable() if self._store_words else observation.nameless()
@@ -254,9 +150,9 @@ class Feedback:
         return self._learn(live, evidence, label, source)
 
     def start_teach_by_id(
-        self, profile: str, digest: bytes, *, label: str, source: str
+        self, profile: str, digest: bytes, known: Known, *, label: str, source: str
     ) -> Pending:
-        """Do what `teach_by_id` does, and wait for the look-up only.
+        """Do what `teach_by_id` does, given what is known of the message.
 
         Raises
         ------
@@ -265,21 +161,20 @@ class Feedback:
         """
         live = self._live.get(profile)
         require_label(live, label)
-        try:
-            evidence = self._recall(live, digest)
-        except UnknownMessage:
-            with reading(self._engine) as connection:
-                profiles.require_there(connection, live.row)
-                row = ledger.latest(connection, live.row.id, digest)
-            if row is None or row.label is None:
-                raise
+        if known.evidence is not None:
+            return self._learn(live, known.evidence, label, source)
+        if known.learned:
             # Learned so long ago that its label is all that is kept. The same
             # label is no news; another is refused where the ledger decides.
             return self._say(live, digest, label, source)
-        return self._learn(live, evidence, label, source)
+        msg = (
+            f"nothing is kept of a message {digest.hex()}: it was not scored "
+            "here, or too long ago; send the message itself"
+        )
+        raise UnknownMessage(msg)
 
     def start_forget(self, profile: str, digest: bytes, *, source: str) -> Pending:
-        """Do what `forget` does, and wait for nothing.
+        """Do what `forget` does.
 
         Raises
         ------
@@ -289,6 +184,26 @@ class Feedback:
             If too much is waiting already.
         """
         return self._say(self._live.get(profile), digest, None, source)
+
+    def identify(self, profile: str, raw: bytes) -> bytes:
+        """Return the digest that a message is taught under, to forget it by.
+
+        Raises
+        ------
+        UnknownProfile, EmptyMessage
+            If the request names what does not exist.
+        DatabaseUnavailable
+            If it cannot be looked up.
+        """
+        live = self._live.get(profile)
+        observation = observe(raw, live.snapshot.specification.views)
+        evidence = as_scored(self._marks(profile, raw), observation)
+        return observation.digest if evidence is None else evidence.digest
+
+    def _marks(self, profile: str, raw: bytes) -> list[Known]:
+        """Return what is known of the ids that the headers of a message name."""
+        asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
+        return [answered(answer) for answer in asked]
 
     def _say(
         self, live: LiveProfile, digest: bytes, label: str | None, source: str
@@ -343,67 +258,14 @@ class Feedback:
         answer.add_done_callback(count)
         return answer
 
-    def identify(self, profile: str, raw: bytes) -> bytes:
-        """Return the digest that a message is taught under, to forget it by.
 
-        Raises
-        ------
-        UnknownProfile, EmptyMessage
-            If the request names what does not exist.
-        DatabaseUnavailable
-            If it cannot be looked up.
-        """
-        live = self._live.get(profile)
-        observation = observe(raw, live.snapshot.specification.views)
-        evidence = self._as_scored(live, raw, observation)
-        return observation.digest if evidence is None else evidence.digest
-
-    def _as_scored(
-        self, live: LiveProfile, raw: bytes, arrived: Observation
-    ) -> ScoredRow | None:
-        """Return what was scored of a message, if its headers say which it was."""
-        for digest in marked_ids(raw):
-            scored_then = self._known(live, digest)
-            if scored_then is not None and is_same_message(scored_then, arrived):
-                return scored_then
-        return None
-
-    def _recall(self, live: LiveProfile, digest: bytes) -> ScoredRow:
-        """Return what was seen of a message when it was scored or taught."""
-        until = time.monotonic() + self._write_behind
-        while (known := self._known(live, digest)) is None:
-            if time.monotonic() < until:
-                time.sleep(LOOK_AGAIN)
-                continue
-            msg = (
-                f"nothing is kept of a message {digest.hex()}: it was not scored "
-                "here, or too long ago; send the message itself"
-            )
-            raise UnknownMessage(msg)
-        return known
-
-    def _known(self, live: LiveProfile, digest: bytes) -> ScoredRow | None:
-        """Return what is kept of a message, here or in the database."""
-        if self._recent is not None:
-            observation = self._recent.get(live.row.id, digest)
-            if observation is not None:
-                return ScoredRow.of(observation, time=self._clock())
-        with reading(self._engine) as connection:
-            stored: LedgerRow | ScoredRow | None = ledger.latest(
-                connection, live.row.id, digest
-            )
-            if stored is None or stored.vector is None:
-                stored = scored.get(connection, live.row.id, digest)
-        if stored is None or stored.vector is None:
-            return None
-        return ScoredRow(
-            digest=digest,
-            vector=stored.vector,
-            encoded_names=stored.encoded_names if self._store_words else None,
-            feature_set=stored.feature_set,
-            time=stored.time,
-            decoded=stored.views,
-        )
+def as_scored(marks: Iterable[Known], arrived: Observation) -> ScoredRow | None:
+    """Return what was scored of a message, if one of its marks tells which it was."""
+    for known in marks:
+        scored = known.evidence
+        if scored is not None and is_same_message(scored, arrived):
+            return scored
+    return None
 
 
 def require_label(live: LiveProfile, label: str) -> None:

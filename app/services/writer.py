@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, Inconsistent
+from app.errors import Inconsistent
+from app.services.inbox import Inbox
 from app.storage import ledger
 from app.storage.engine import writing
 
@@ -34,9 +34,6 @@ log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, which is how long
 # whoever comes meanwhile has to wait.
 GROUP: Final = 256
-# More than this many waiting means that the disk cannot keep up; new feedback
-# is then refused with "try again later" instead of growing the queue.
-BACKLOG: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,7 @@ class Writer:
         self._engine = engine
         self._ring = ring
         self._committed_at = -math.inf
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._submitting = threading.Lock()
+        self._inbox: Inbox[_Job] = Inbox()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -84,9 +79,7 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what was submitted, and end the thread."""
-        with self._submitting:
-            self._stopping.set()
-        self._jobs.put(None)
+        self._inbox.close()
         self._thread.join()
 
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Outcome]:
@@ -101,43 +94,17 @@ class Writer:
         # Running, so that nobody can cancel it: what was taken is written, and an
         # answer to a cancelled future would raise in the writer's thread.
         job.answer.set_running_or_notify_cancel()
-        # Locked, so that nothing is put behind the last look of a thread that ends.
-        with self._submitting:
-            if self._stopping.is_set() or not self.alive:
-                msg = "the service is stopping; send the feedback again in a moment"
-                raise DatabaseUnavailable(msg)
-            if self._jobs.qsize() > BACKLOG:
-                msg = (
-                    f"{BACKLOG} feedbacks are waiting for the database; try again later"
-                )
-                raise DatabaseUnavailable(msg)
-            self._jobs.put(job)
+        self._inbox.put(job)
         return job.answer
 
     def _run(self) -> None:
-        while True:
-            jobs = self._take()
-            if jobs:
+        try:
+            while jobs := self._inbox.take(GROUP):
                 self._commit(jobs)
                 self._ring()
                 self._committed_at = time.monotonic()
-            if self._stopping.is_set() and self._jobs.empty():
-                return
-
-    def _take(self) -> list[_Job]:
-        """Wait for work, and return all that there is."""
-        jobs: list[_Job] = []
-        try:
-            job = self._jobs.get()
-            while True:
-                if job is not None:
-                    jobs.append(job)
-                if len(jobs) == GROUP:
-                    break
-                job = self._jobs.get_nowait()
-        except queue.Empty:
-            pass
-        return jobs
+        finally:
+            self._inbox.close()
 
     def _commit(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}

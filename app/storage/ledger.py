@@ -32,6 +32,7 @@ __all__ = [
     "append",
     "epoch_of",
     "latest",
+    "latest_of",
     "lessons_after",
     "lock",
     "many",
@@ -157,7 +158,7 @@ def append(
             )
             raise UnknownLabel(msg)
     revision = lock(connection, profile)
-    latest_rows = _latest(
+    latest_rows = latest_of(
         connection, profile.id, {teaching.digest for teaching in teachings}
     )
     learned = {digest for digest, row in latest_rows.items() if row.label is not None}
@@ -281,7 +282,22 @@ def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow 
 
     The newest row of a message that was learned and forgotten has label None.
     """
-    return _latest(connection, profile_id, {digest}).get(digest)
+    return latest_of(connection, profile_id, {digest}).get(digest)
+
+
+def latest_of(
+    connection: Connection, profile_id: int, digests: Iterable[bytes]
+) -> dict[bytes, LedgerRow]:
+    """Return the newest row of each message that has one, by digest."""
+    asked = list(digests)
+    found = {}
+    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
+        chunk = asked[start : start + _DIGESTS_PER_QUERY]
+        rows = connection.execute(_LATEST, {"profile_id": profile_id, "digests": chunk})
+        for row in rows:
+            read = _read(row)
+            found[read.digest] = read
+    return found
 
 
 def many(
@@ -306,21 +322,6 @@ def _own_of_day(
     found: int = connection.execute(
         _OWN_OF_DAY, {"profile_id": profile_id, "midnight": midnight}
     ).scalar_one()
-    return found
-
-
-def _latest(
-    connection: Connection, profile_id: int, digests: Iterable[bytes]
-) -> dict[bytes, LedgerRow]:
-    """Return the newest row of each message that has one."""
-    asked = list(digests)
-    found = {}
-    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        chunk = asked[start : start + _DIGESTS_PER_QUERY]
-        rows = connection.execute(_LATEST, {"profile_id": profile_id, "digests": chunk})
-        for row in rows:
-            read = _read(row)
-            found[read.digest] = read
     return found
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, UnknownLabel
-from app.services import writer as module
+from app.services import inbox as module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer

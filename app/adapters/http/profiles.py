@@ -16,7 +16,7 @@ from app.adapters.http.body import (
     require_json,
     schema_of,
 )
-from app.adapters.http.routes import LOOK_UP_THREADS, ApplicationDep, problems
+from app.adapters.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.adapters.schemas.policy import PolicyIn
 from app.adapters.schemas.profile import ListedOut, ProfileOut, ProfilesOut
 from app.services.profiles import learned
@@ -90,6 +90,6 @@ async def change_policy(
     changes = parse_document(body, PolicyIn).changes()
     # It waits for the database, as a look-up does.
     await to_thread.run_sync(
-        partial(app.change_policy, name, changes), limiter=LOOK_UP_THREADS
+        partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
     )
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -26,14 +27,15 @@ from app.errors import (
     MissingLabel,
     UnknownMessage,
 )
-from app.services.feedback import PATIENCE, too_late
 from app.services.marked import marked_ids
+from app.services.recall import LOOK_AGAIN, PATIENCE, too_late
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from concurrent.futures import Future
     from typing import Any
 
-    from app.services.feedback import Pending
+    from app.services.pending import Pending
+    from app.services.recall import Known
 
 DIGEST_BYTES: Final = 16
 MAX_EXPLAINED: Final = 1000
@@ -45,8 +47,11 @@ MAX_RECIPIENTS: Final = 100
 INLINE_BYTES: Final = 64 * 1024
 # Each takes some 0.3 ms.
 INLINE_PROFILES: Final = 4
-# More look-ups of ids than this at once wait for a thread.
-LOOK_UP_THREADS: Final = CapacityLimiter(64)
+# Not the framework's threads: while the database is away, forty that ask for it
+# would leave none for a large message.
+DATABASE_THREADS: Final = CapacityLimiter(64)
+
+Answer = TypeVar("Answer")
 
 router = APIRouter()
 
@@ -105,14 +110,39 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-async def looking_up(use_case: Callable[[], Pending]) -> Pending:
-    """Run what waits for the database in a thread of its own kind.
+async def recalled(
+    app: Application, profile: str, digest: bytes, *, within: float = 0.0
+) -> Known:
+    """Return what is known of a message, or will be within some seconds.
 
-    While the database is away, looking up an id waits for it.  In the framework's
-    thread pool forty of them would leave no thread for a large message, nor for
-    `/readyz`.
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
+    DatabaseUnavailable
+        If it cannot be looked up, or not in time.
     """
-    return await to_thread.run_sync(use_case, limiter=LOOK_UP_THREADS)
+    until = time.monotonic() + within
+    while True:
+        known = await in_time(app.recall.look_up(profile, digest))
+        if known or time.monotonic() >= until:
+            return known
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+async def in_time(answer: Future[Answer]) -> Answer:
+    """Wait for what another thread answers, without holding one.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it does not come in time, or the thread answers so.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.wrap_future(answer)
+    except TimeoutError as error:
+        raise too_late() from error
 
 
 async def answered(pending: Pending) -> FeedbackOut:
@@ -125,12 +155,7 @@ async def answered(pending: Pending) -> FeedbackOut:
     UnknownMessage
         If the message cannot be changed, or is not there to be forgotten.
     """
-    try:
-        async with asyncio.timeout(PATIENCE):
-            outcome = await asyncio.wrap_future(pending.answer)
-    except TimeoutError as error:
-        raise too_late() from error
-    return FeedbackOut.of(pending.taught(outcome))
+    return FeedbackOut.of(pending.taught(await in_time(pending.answer)))
 
 
 # A coroutine that scores small messages where it stands: handing 0.6 ms of work
@@ -207,17 +232,17 @@ async def feedback(
     }
     if given.id is None:
         message = required(raw)
-        teach = partial(app.feedback.start_teach, name, message, **said)
-        if marked_ids(message):
-            return await answered(await looking_up(teach))
+        marks = [await recalled(app, name, each) for each in marked_ids(message)]
+        teach = partial(app.feedback.start_teach, name, message, marks, **said)
         if len(message) <= INLINE_BYTES:
             return await answered(teach())
         return await answered(await run_in_threadpool(teach))
     if raw is not None:
         msg = "send either the `id` or the message, not both"
         raise MalformedRequest(msg)
-    by_id = partial(app.feedback.start_teach_by_id, name, parse_id(given.id), **said)
-    return await answered(await looking_up(by_id))
+    digest = parse_id(given.id)
+    known = await recalled(app, name, digest, within=app.recall.write_behind)
+    return await answered(app.feedback.start_teach_by_id(name, digest, known, **said))
 
 
 @router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))
@@ -248,15 +273,15 @@ async def healthz(response: Response) -> dict[str, str]:
 @router.get("/readyz", tags=["operation"], responses=problems(503))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profiles are loaded and the database answers."""
-    if not (app.writer.alive and app.keeper.alive):
-        msg = "the thread that learns or that keeps house has ended; restart"
+    if not (app.writer.alive and app.recall.alive and app.keeper.alive):
+        msg = "a thread that learns, looks up or keeps house has ended; restart"
         raise DatabaseUnavailable(msg)
     # A server that hangs answers nobody; whoever asks is told within this time.
     seconds = app.settings.busy_timeout + 1
     try:
         async with asyncio.timeout(seconds):
             await to_thread.run_sync(
-                app.ping, abandon_on_cancel=True, limiter=LOOK_UP_THREADS
+                app.ping, abandon_on_cancel=True, limiter=DATABASE_THREADS
             )
     except TimeoutError as error:
         msg = f"the database has not answered within {seconds:g} seconds"

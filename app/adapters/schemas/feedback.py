@@ -11,7 +11,7 @@ from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE
 from app.adapters.schemas.verdict import VerdictOut
 
 if TYPE_CHECKING:
-    from app.services.feedback import Taught
+    from app.services.pending import Taught
 
 
 class FeedbackIn(TextIn):

@@ -1,0 +1,239 @@
+"""What was seen of a message that was scored or taught before? Asked for by its id.
+
+Concurrent look-ups share a query, as concurrent feedback shares a commit: one
+thread takes all that is waiting.  While the database is away, they wait for it
+together, and hold no other thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from app.errors import DatabaseUnavailable
+from app.services.inbox import Inbox
+from app.storage import ledger, profiles, scored
+from app.storage.engine import reading
+from app.storage.scored import ScoredRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.services.live import LiveProfiles
+    from app.services.recent import Recent
+    from app.storage.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+Answer = TypeVar("Answer")
+
+# Longer than the database's own time-out, so that its error comes first.
+PATIENCE: Final = 60.0
+# Seconds between two looks for an id that another worker is about to store.
+LOOK_AGAIN: Final = 0.1
+# Ids of one query: some 8 kB are read and decoded for each.
+GROUP: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What there is of a message.
+
+    Parameters
+    ----------
+    evidence : ScoredRow or None
+        What was seen of it; None where that is not kept, or not any more.
+    learned : bool
+        Whether it has a label.
+    """
+
+    evidence: ScoredRow | None = None
+    learned: bool = False
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is known of it."""
+        return self.learned or self.evidence is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    profile: ProfileRow
+    digest: bytes
+    answer: Future[Known] = field(default_factory=Future)
+
+
+class Recall:
+    """The thread that looks up messages by their ids.
+
+    Parameters
+    ----------
+    engine : Engine
+        Where messages are looked up that were scored a while ago.
+    live : LiveProfiles
+        The profiles in memory.
+    recent : Recent or None
+        Messages scored within the last second or so.
+    clock : callable
+        Returns the time now, in UTC.
+    store_words : bool
+        Whether the text of features is kept.
+    write_behind : float
+        How long another worker may take to store what it has scored; an id that
+        is not known yet is waited for as long. Unit: seconds.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        live: LiveProfiles,
+        recent: Recent | None,
+        clock: Callable[[], datetime],
+        *,
+        store_words: bool,
+        write_behind: float = 0.0,
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._recent = recent
+        self._clock = clock
+        self._store_words = store_words
+        self.write_behind = write_behind
+        self._inbox: Inbox[_Job] = Inbox()
+        self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Answer what was asked, and end the thread."""
+        self._inbox.close()
+        self._thread.join()
+
+    def look_up(self, profile: str, digest: bytes) -> Future[Known]:
+        """Ask what is known of a message now.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        DatabaseUnavailable
+            If too much is waiting already, or the service is stopping.
+        """
+        job = _Job(self._live.get(profile).row, digest)
+        # Running, so that nobody can cancel it: an answer to a cancelled future
+        # would raise in the thread.
+        job.answer.set_running_or_notify_cancel()
+        seen = None
+        if self._recent is not None:
+            seen = self._recent.get(job.profile.id, digest)
+        if seen is None:
+            self._inbox.put(job)
+        else:
+            evidence = ScoredRow.of(seen, time=self._clock())
+            job.answer.set_result(Known(evidence=evidence))
+        return job.answer
+
+    def wait(self, profile: str, digest: bytes) -> Known:
+        """Return what is known of a message, or will be within `write_behind`.
+
+        Raises
+        ------
+        UnknownProfile, DatabaseUnavailable
+            As `look_up`; or if the answer does not come in time.
+        """
+        until = time.monotonic() + self.write_behind
+        while True:
+            known = answered(self.look_up(profile, digest))
+            if known or time.monotonic() >= until:
+                return known
+            time.sleep(LOOK_AGAIN)
+
+    def _run(self) -> None:
+        try:
+            while jobs := self._inbox.take(GROUP):
+                by_profile: dict[int, list[_Job]] = {}
+                for job in jobs:
+                    by_profile.setdefault(job.profile.id, []).append(job)
+                for group in by_profile.values():
+                    self._answer(group[0].profile, group)
+        finally:
+            self._inbox.close()
+
+    def _answer(self, profile: ProfileRow, jobs: Sequence[_Job]) -> None:
+        try:
+            found = self._find(profile, [job.digest for job in jobs])
+        # The outermost loop of the thread: whatever went wrong is the answer of
+        # those who wait for it.
+        except Exception as error:  # noqa: BLE001
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        for job in jobs:
+            job.answer.set_result(found[job.digest])
+
+    def _find(
+        self, profile: ProfileRow, digests: Sequence[bytes]
+    ) -> dict[bytes, Known]:
+        with reading(self._engine) as connection:
+            latest = ledger.latest_of(connection, profile.id, set(digests))
+            kept: dict[bytes, LedgerRow | ScoredRow] = {
+                digest: row for digest, row in latest.items() if row.vector is not None
+            }
+            kept |= scored.get_many(connection, profile.id, set(digests) - set(kept))
+            if set(digests) - set(kept):
+                profiles.require_there(connection, profile)
+        return {
+            digest: Known(
+                evidence=self._evidence(digest, kept.get(digest)),
+                learned=digest in latest and latest[digest].label is not None,
+            )
+            for digest in digests
+        }
+
+    def _evidence(
+        self, digest: bytes, row: LedgerRow | ScoredRow | None
+    ) -> ScoredRow | None:
+        if row is None or row.vector is None:
+            return None
+        return ScoredRow(
+            digest=digest,
+            vector=row.vector,
+            encoded_names=row.encoded_names if self._store_words else None,
+            feature_set=row.feature_set,
+            time=row.time,
+            decoded=row.views,
+        )
+
+
+def answered(answer: Future[Answer]) -> Answer:
+    """Wait for an answer of a thread, and return it.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it does not come within `PATIENCE`, or the thread answers so.
+    """
+    try:
+        return answer.result(PATIENCE)
+    except FutureTimeoutError as error:
+        raise too_late() from error
+
+
+def too_late() -> DatabaseUnavailable:
+    """Return the error of an answer that did not come within `PATIENCE`."""
+    return DatabaseUnavailable(
+        f"the database has not answered within {PATIENCE:.0f} s; the "
+        "feedback may still be stored, and sending it again is safe"
+    )
