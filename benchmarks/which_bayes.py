@@ -160,7 +160,7 @@ class Moments:
 
 def frequencies(words: SparseCounts) -> NDArray[np.float64]:
     """Return the share of each word in its message."""
-    return np.asarray(words.counts / max(1, words.counts.sum()))
+    return np.asarray(words.counts / max(1, int(words.counts.sum())))
 
 
 def select(state: FeatureCounts, number: int) -> FeatureCounts:

@@ -186,7 +186,7 @@ class MultinomialLikelihood:
         else:
             own = self.smoothing.probability(counts, self.totals, self.n_values)
             whole = self.smoothing.probability(
-                counts.sum(axis=0), self.totals.sum(), self.n_values
+                counts.sum(axis=0), np.asarray(self.totals.sum()), self.n_values
             )
             terms = log_mixture(own, whole, self.trust)
         if self.counting == "occurrences":

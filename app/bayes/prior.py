@@ -49,7 +49,7 @@ class FittedPrior:
 
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ``log(n_c / n)``, shape (K,)."""
-        total = messages.sum()
+        total = np.asarray(messages.sum())
         if total == 0:
             return UniformPrior().log_prior(messages)
         return NoSmoothing().log_probability(messages, total, messages.size)
@@ -84,7 +84,7 @@ class SmoothedPrior:
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ``log((n_c + alpha) / (n + alpha K))``, shape (K,)."""
         return Lidstone(self.alpha).log_probability(
-            messages, messages.sum(), messages.size
+            messages, np.asarray(messages.sum()), messages.size
         )
 
 
@@ -171,7 +171,7 @@ class FadingPrior:
         """Return the faded logs of the shares, shape (K,)."""
         behind = np.log((messages.max() + self.pseudo) / (messages + self.pseudo))
         fading = self.messages / (self.messages + messages)
-        logs: NDArray[np.float64] = -fading * np.minimum(behind, math.log(self.most))
+        logs = np.asarray(-fading * np.minimum(behind, math.log(self.most)), np.float64)
         normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs)
         return normalised
 
