@@ -48,7 +48,7 @@ def insignificant(
     the message, :math:`\sum_i f_{ic} / (n + 20)`, so without all of them it
     moves by less than *b*, and the verdict by less than *b* times the sum of the
     weights: a bound that no message exceeds.  That the totals of the labels
-    shrink as well is not in it (experiment 0070 has how much that is).
+    shrink as well is not in it (experiment 0071 has how much that is).
 
     Examples
     --------
