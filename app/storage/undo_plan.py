@@ -219,14 +219,14 @@ def transitions(
                     decision=row.decision,
                 )
             )
-        taken = undos.taken_by(
-            connection,
-            profile_id,
-            [step.revision for history in histories.values() for step in history],
-        )
+        revisions = {step.revision for each in histories.values() for step in each}
+        taken = undos.taken_by(connection, profile_id, revisions)
         gone = {revision for revision, by in taken.items() if by & in_force}
+        # Of these messages alone: put together for each message, all that is taken
+        # back made a plan of 40,000 rows take ten times as long as one of 10,000.
+        gone |= revisions & taken_back
         for history in histories.values():
-            yield history, transition(history, gone | taken_back)
+            yield history, transition(history, gone)
 
 
 def _require_known(
