@@ -169,6 +169,8 @@ class Undo:
     def finish(self, profile: str) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.
 
+        The last one holds the undo, in memory as well, whoever carried it out.
+
         Raises
         ------
         UnknownProfile
@@ -180,6 +182,9 @@ class Undo:
         while revision := carry_out(self._engine, live):
             yield revision
             time.sleep(PAUSE)
+        # The upkeep, or another process, may have done a step or all of them.
+        self._live.refresh()
+        yield self._live.get(profile).snapshot.revision
 
 
 def carry_out(engine: Engine, live: LiveProfile) -> int:

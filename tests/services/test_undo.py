@@ -58,6 +58,21 @@ def state(app, *, revision):
     return snapshot(app, revision=revision).tables["words"].flatten()
 
 
+def test_the_last_revision_holds_what_another_process_carried_out(database_url):
+    """Whoever did the work, memory has it when the answer is given."""
+    with stopped(database_url) as app, running(database_url=database_url) as other:
+        for n in range(5):
+            teach(other, spam(n), "spam", source="ben")
+        other.keeper.stop()
+        app.live.refresh()
+        app.undo.begin("default", Selection(source="ben"), source="test")
+        list(other.undo.finish("default"))
+        said = list(app.undo.finish("default"))
+
+        assert [10] == said
+        assert [0, 0] == app.live.get("default").snapshot.messages.tolist()
+
+
 def test_memory_is_as_if_it_had_never_been_taught(app):
     """The state equals that before the bad afternoon, and an audit finds nothing."""
     teach(app, ham(99), "ham", source="ann")
