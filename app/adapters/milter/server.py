@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from app.adapters.listener import Door
 from app.adapters.marks import EXPLAINED, marks, ours, parse_flag
 from app.adapters.milter.codec import Decoder, ProtocolError
+from app.adapters.milter.question import Marks
 from app.adapters.milter.results import NAME, parse_authserv_id, result
-from app.adapters.milter.session import Marks, Session
+from app.adapters.milter.session import Session
 from app.adapters.milter.trace import received
 from app.adapters.work import scoring
 from app.bootstrap import now
@@ -23,7 +24,7 @@ from app.errors import PostbayesError
 
 if TYPE_CHECKING:
     from app.adapters.listener import Connection
-    from app.adapters.milter.session import Question
+    from app.adapters.milter.question import Question
     from app.bootstrap import Application
     from app.classifier.action import Action
     from app.services.classify import Classified

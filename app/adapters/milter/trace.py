@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from app.adapters.milter.session import Envelope
+    from app.adapters.milter.question import Envelope
 
 MAX_NAME_CHARS: Final = 255
 """Of a host name (RFC 1035 section 2.3.4); others are cut."""
@@ -33,7 +33,7 @@ def received(envelope: Envelope, date: str) -> bytes:
 
     Examples
     --------
-    >>> from app.adapters.milter.session import Envelope
+    >>> from app.adapters.milter.question import Envelope
     >>> client = Envelope(client="mx.example.org", address="192.0.2.1", helo="mx")
     >>> received(client, "Fri, 6 Nov 2026 09:00:00 +0000")
     b'Received: from mx (mx.example.org [192.0.2.1]) with SMTP;

@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.milter import codec, session
+from app.adapters.milter import codec
 from app.adapters.milter.codec import ProtocolError
-from app.adapters.milter.session import (
-    MAX_FORGED,
-    MAX_RECIPIENTS,
-    Marks,
-    Question,
-    Session,
-)
+from app.adapters.milter.question import Envelope, Marks, Question
+from app.adapters.milter.session import MAX_FORGED, MAX_RECIPIENTS, Session
 from app.mail.limits import MAX_BYTES
 
 OURS = frozenset({"x-postbayes"})
@@ -123,7 +118,7 @@ def test_the_envelope_has_what_the_server_told():
     )
 
     assert (
-        session.Envelope(
+        Envelope(
             client="client.example.net",
             address="192.0.2.1",
             helo="client",
