@@ -26,20 +26,6 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.fixture
-def index(tmp_path):
-    """A stream of twenty messages, in the order of their arrival."""
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    lines = []
-    for n in range(10):
-        for label, raw in (("ham", ham(n)), ("spam", spam(n))):
-            (folder / f"{label}{n}").write_bytes(raw)
-            lines.append(f"{label} {label}{n}\n")
-    (folder / "index").write_text("".join(lines))
-    return folder / "index"
-
-
 def figures(run, *arguments):
     """Run `evaluate --json` and return what it says."""
     code, out, err = run("evaluate", "--json", "--processes", "1", *arguments)

@@ -13,6 +13,7 @@ import time
 import httpx2
 import pytest
 
+from tests import mail_site
 from tests.messages import ham, spam
 
 # Ends what hangs.  A busy machine does not: five processes that start at once have
@@ -140,3 +141,19 @@ def spamd_site(tmp_path):
     finally:
         service.client.close()
         service.kill()
+
+
+@pytest.fixture(scope="module")
+def marking():
+    """A service with its milter open, that has learned 48 messages."""
+    with mail_site.open_folder() as folder:
+        service = Service(f"sqlite:///{folder}/postbayes.db", folder)
+        service.milter = service.open_door("milter")
+        service.start()
+        for n in range(24):
+            service.teach(ham(n), "ham")
+            service.teach(spam(n), "spam")
+        yield service
+        service.client.close()
+        if service.process.poll() is None:
+            service.kill()

@@ -12,7 +12,7 @@ import pytest
 
 from app.adapters.cli import main as cli
 from tests import mail_site
-from tests.end_to_end.conftest import PATIENCE, Service
+from tests.end_to_end.conftest import PATIENCE
 from tests.end_to_end.test_mail_site import learned, more, required, until
 from tests.messages import ham, spam
 
@@ -20,25 +20,9 @@ ANN = f"ann@{mail_site.DOMAIN}"
 
 
 @pytest.fixture(scope="module")
-def folder():
-    """A folder of this module."""
-    with mail_site.open_folder() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def service(folder):
-    """A service with its milter open."""
-    service = Service(f"sqlite:///{folder}/postbayes.db", folder)
-    service.milter = service.open_door("milter")
-    service.start()
-    for n in range(24):
-        service.teach(ham(n), "ham")
-        service.teach(spam(n), "spam")
-    yield service
-    service.client.close()
-    if service.process.poll() is None:
-        service.kill()
+def service(marking):
+    """A service that has learned more than the tests change."""
+    return marking
 
 
 @pytest.fixture(scope="module")

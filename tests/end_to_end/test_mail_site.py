@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tests import mail_site
-from tests.end_to_end.conftest import PATIENCE, Service
+from tests.end_to_end.conftest import PATIENCE
 from tests.messages import ham, spam
 
 ANN = f"ann@{mail_site.DOMAIN}"
@@ -27,25 +27,9 @@ def required():
 
 
 @pytest.fixture(scope="module")
-def folder():
-    """A folder of this module; the service's database is in it."""
-    with mail_site.open_folder() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def service(folder):
-    """A service with its milter open, that has learned more than the tests change."""
-    service = Service(f"sqlite:///{folder}/postbayes.db", folder)
-    service.milter = service.open_door("milter")
-    service.start()
-    for n in range(24):
-        service.teach(ham(n), "ham")
-        service.teach(spam(n), "spam")
-    yield service
-    service.client.close()
-    if service.process.poll() is None:
-        service.kill()
+def service(marking):
+    """A service that has learned more than the tests change."""
+    return marking
 
 
 @pytest.fixture(scope="module")
