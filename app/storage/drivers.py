@@ -7,6 +7,7 @@ that its connection's `BEGIN` option says.
 from __future__ import annotations
 
 import math
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,10 @@ _CACHE_KIB: Final = 16_384
 # the commits; this is for processes that do not call it.  SQLite's default is 1,000.
 _LOG_PAGES: Final = 16_384
 
+# What is noted of a connection to a file that could not be written: SQLite asks
+# once, when it opens the file, and such a connection never writes.
+_READ_ONLY: Final = "postbayes_read_only"
+
 
 def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> Engine:
     """Return an engine for an SQLite file, whose folder is created.
@@ -58,9 +63,13 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         **options,
     )
 
-    def _connect(connection: Any, _record: Any) -> None:
+    def _open(_dialect: Any, record: Any, arguments: Any, named: Any) -> None:
+        _note_read_only(Path(str(url.database)), record, arguments, named)
+
+    def _connect(connection: Any, record: Any) -> None:
         cursor = connection.cursor()
-        _use_wal(cursor, patience=busy_timeout)
+        if _READ_ONLY not in record.info:
+            _use_wal(cursor, patience=busy_timeout)
         # FULL: a commit that was acknowledged survives a power cut.  WAL with
         # NORMAL may lose the last ones (https://sqlite.org/pragma.html).
         cursor.execute("PRAGMA synchronous = FULL")
@@ -73,7 +82,9 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         begin = connection.get_execution_options().get(BEGIN, "BEGIN DEFERRED")
         connection.exec_driver_sql(begin)
 
+    event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)
+    event.listen(engine, "checkin", _let_go)
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -136,6 +147,33 @@ def postgresql_engine(
     event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)
     return engine
+
+
+def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None:
+    """See to it that a file is read that cannot be written."""
+    # Before it is opened: the file may become writable at any time.
+    if path.is_file() and not os.access(path, os.W_OK):
+        record.info[_READ_ONLY] = True
+        if _nobody_writes(path):
+            arguments[0] = f"{path.absolute().as_uri()}?immutable=1"
+            named["uri"] = True
+
+
+def _let_go(_connection: Any, record: Any) -> None:
+    """Close a connection that never writes, so that the next one may."""
+    if _READ_ONLY in record.info:
+        record.invalidate()
+
+
+def _nobody_writes(path: Path) -> bool:
+    """Tell whether a file may be read as if it never changed.
+
+    After a clean stop it has no write-ahead log, and on a read-only file system
+    SQLite cannot make one: it reads nothing then, unless it is told so.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    return bool(read_only) and not log.exists()
 
 
 def _use_wal(cursor: Any, *, patience: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 
 import pytest
 
@@ -58,6 +59,18 @@ def teach_until_refused(service, first):
             return learned, answer
         learned.append(number)
     pytest.fail(f"{ATTEMPTS} messages were learned without an error")
+
+
+def teach_until_learned(service, number):
+    """Teach a message until it is learned, and return the answer."""
+    for _ in range(ATTEMPTS):
+        answer = post(service, number)
+        if answer.is_success:
+            return answer
+        # A connection of house-keeping, which found the disk as it was, is given
+        # back within milliseconds.
+        time.sleep(0.01)
+    pytest.fail(f"not learned after {ATTEMPTS} attempts: {answer.text}")
 
 
 def outcomes(service, numbers):
@@ -135,23 +148,27 @@ def test_a_disk_that_fails_while_it_is_written_loses_nothing(tmp_path, started):
     assert (0, 0) == (code, audit["difference"])
 
 
-def test_a_read_only_disk_is_scored_from(disk, tmp_path, started):
-    """What a service reads at its start answers; the next start learns again."""
+@pytest.mark.parametrize("end", [Service.kill, Service.stop])
+def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
+    disk, tmp_path, started, end
+):
+    """It is scored from, and learned to as soon as it can be, without a restart."""
     service = serving(disk.path, tmp_path, started)
     learned = [n for n in range(20) if post(service, n).is_success]
-    service.kill()
+    end(service)
     disk.remount("ro")
     service.start()
     refusal = post(service, 100)
     scored = service.classify(spam(3))
-    service.kill()
     disk.remount("rw")
-    service.start()
-    after = post(service, 100)
-    kept = outcomes(service, learned)
+    after = teach_until_learned(service, 100)
+    kept = outcomes(service, [*learned, 100])
+    service.stop()
+    code, audit = service.audit()
 
     assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
     assert "Nothing of this was stored" in refusal.json()["detail"]
     assert ("spam", 20) == (scored["decision"], scored["revision"])
-    assert (200, "learned") == (after.status_code, after.json()["outcome"])
+    assert "learned" == after.json()["outcome"]
     assert {"unchanged"} == kept
+    assert (0, 0) == (code, audit["difference"])
