@@ -89,6 +89,9 @@ def create_app(
     )
     app.state.application = application
     errors.install(app)
+    # In the application's own list: a route of an included router is looked for
+    # twice, which takes 9 us of the 74 for `/classify`.
+    app.router.routes.extend(routes.messages.routes)
     app.include_router(routes.router)
     app.include_router(batch.router)
     app.include_router(profiles.router)

@@ -25,12 +25,14 @@ from app.adapters.http.body import (
     schema_of,
 )
 from app.adapters.http.errors import DEFECT, described
+from app.adapters.http.query import (  # noqa: TC001  read at run time
+    ProfileName,
+    Recipient,
+)
 from app.adapters.http.routes import (
     INLINE_BYTES,
     INLINE_PROFILES,
     ApplicationDep,
-    ProfileName,
-    Recipient,
     problems,
     required,
 )

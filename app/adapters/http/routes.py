@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
+from app.adapters.http.direct import Direct, document
+from app.adapters.http.query import (  # noqa: TC001  read at run time
+    ClassifyQuery,
+    FeedbackQuery,
+    ProfileName,
+    Recipient,
+    Source,
+)
+from app.adapters.http.waiting import answered, recalled
 from app.adapters.schemas.answer import ClassifyOut
 from app.adapters.schemas.feedback import FeedbackIn, FeedbackOut
 from app.adapters.schemas.message import TextIn
 from app.adapters.schemas.problem import ProblemOut
-from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE, check_source
+from app.adapters.schemas.source import check_source
 from app.bootstrap import Application
 from app.errors import (
     DatabaseUnavailable,
@@ -28,20 +36,11 @@ from app.errors import (
     UnknownMessage,
 )
 from app.services.marked import marked_ids
-from app.services.recall import LOOK_AGAIN, PATIENCE, too_late
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from typing import Any
 
-    from app.services.pending import Pending
-    from app.services.recall import Known
-
 DIGEST_BYTES: Final = 16
-MAX_EXPLAINED: Final = 1000
-# RFC 5321 section 4.5.3.1.8 has a server take 100; Postfix sends 50 at once
-# (default_destination_recipient_limit).
-MAX_RECIPIENTS: Final = 100
 # Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
 # to parse and extract, 16 at most.
 INLINE_BYTES: Final = 64 * 1024
@@ -51,8 +50,7 @@ INLINE_PROFILES: Final = 4
 # would leave none for a large message.
 DATABASE_THREADS: Final = CapacityLimiter(64)
 
-Answer = TypeVar("Answer")
-
+messages = APIRouter(route_class=Direct)
 router = APIRouter()
 
 
@@ -64,38 +62,6 @@ async def application(request: Request) -> Application:
 
 ApplicationDep = Annotated[Application, Depends(application)]
 """The use cases."""
-
-ProfileName = Annotated[
-    str | None,
-    Query(
-        description="Name of the profile. Where it is not given, the recipients' "
-        "answers, and without recipients that of POSTBAYES_PROFILE."
-    ),
-]
-Recipient = Annotated[
-    list[str],
-    Query(
-        max_length=MAX_RECIPIENTS,
-        description="Who receives the message, an address or a user's name; may be "
-        "repeated.",
-    ),
-]
-Explain = Annotated[
-    int,
-    Query(
-        ge=0,
-        le=MAX_EXPLAINED,
-        description="How many features to explain with, of each side.",
-    ),
-]
-Source = Annotated[
-    str | None,
-    Query(
-        max_length=MAX_SOURCE,
-        pattern=PRINTABLE,
-        description="Who says so; kept in the ledger.",
-    ),
-]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -110,61 +76,14 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-async def recalled(
-    app: Application, profile: str, digest: bytes, *, within: float = 0.0
-) -> Known:
-    """Return what is known of a message, or will be within some seconds.
-
-    Raises
-    ------
-    UnknownProfile
-        If there is no such profile.
-    DatabaseUnavailable
-        If it cannot be looked up, or not in time.
-    """
-    until = time.monotonic() + within
-    while True:
-        known = await in_time(app.recall.look_up(profile, digest))
-        if known or time.monotonic() >= until:
-            return known
-        await asyncio.sleep(LOOK_AGAIN)
-
-
-async def in_time(answer: Future[Answer]) -> Answer:
-    """Wait for what another thread answers, without holding one.
-
-    Raises
-    ------
-    DatabaseUnavailable
-        If it does not come in time, or the thread answers so.
-    """
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await asyncio.wrap_future(answer)
-    except TimeoutError as error:
-        raise too_late() from error
-
-
-async def answered(pending: Pending) -> FeedbackOut:
-    """Return the answer to a feedback once it is on disk, without a thread.
-
-    Raises
-    ------
-    DatabaseUnavailable
-        If it could not be stored, or does not come in time.
-    UnknownMessage
-        If the message cannot be changed, or is not there to be forgotten.
-    """
-    return FeedbackOut.of(pending.taught(await in_time(pending.answer)))
-
-
 # A coroutine that scores small messages where it stands: handing 0.6 ms of work
 # to a thread cost 0.13 ms more at the median, and under the interpreter's lock
 # no thread leaves the event loop freer.  Large ones, which may take a second,
 # go to a thread, and so does whatever waits for the disk.
-@router.post(
+@messages.post(
     "/classify",
     tags=["mail"],
+    response_model=ClassifyOut,
     responses=problems(400, 404, 408, 413, 415, 422),
     openapi_extra=openapi_body(TextIn),
 )
@@ -172,10 +91,8 @@ async def classify(
     request: Request,
     body: Body,
     app: ApplicationDep,
-    profile: ProfileName = None,
-    recipient: Recipient = [],  # noqa: B006  the framework copies it
-    explain: Explain = 10,
-) -> ClassifyOut:
+    query: Annotated[ClassifyQuery, Query()],
+) -> Response:
     """Score one message, without learning from it.
 
     Send the message itself as `message/rfc822`, or JSON: `{"message": "…"}`
@@ -189,20 +106,23 @@ async def classify(
     raw = body
     if is_json(request):
         raw = required(parse_json(body, TextIn).raw())
-    name = profile or app.recipients.shared(recipient)
-    theirs = {each: app.recipients.profile(each) for each in recipient}
+    name = query.profile or app.recipients.shared(query.recipient)
+    theirs = {each: app.recipients.profile(each) for each in query.recipient}
     profiles = {name, *theirs.values()}
-    score = partial(app.classify.each, profiles, raw, strongest=explain)
+    score = partial(app.classify.each, profiles, raw, strongest=query.explain)
     inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
     answers = score() if inline else await run_in_threadpool(score)
-    return ClassifyOut.of_classified(
-        answers[name], {each: answers[theirs[each]] for each in theirs}
+    return document(
+        ClassifyOut.of_classified(
+            answers[name], {each: answers[theirs[each]] for each in theirs}
+        )
     )
 
 
-@router.post(
+@messages.post(
     "/feedback",
     tags=["mail"],
+    response_model=FeedbackOut,
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=openapi_body(FeedbackIn),
 )
@@ -210,39 +130,38 @@ async def feedback(
     request: Request,
     body: Body,
     app: ApplicationDep,
-    label: Annotated[
-        str | None, Query(description="What the message was: a label of the profile.")
-    ] = None,
-    profile: ProfileName = None,
-    recipient: Recipient = [],  # noqa: B006  the framework copies it
-    source: Source = None,
-) -> FeedbackOut:
+    query: Annotated[FeedbackQuery, Query()],
+) -> Response:
     """Teach one message; the answer comes after it is on disk.
 
     Send the message with `?label=`, or JSON with a `label` and either the
     `id` that `/classify` returned or the message.  The same message with the
     same label changes nothing; with another label it is moved.
     """
-    name = profile or app.recipients.shared(recipient)
-    given = parse_json(body, FeedbackIn) if is_json(request) else FeedbackIn()
-    raw = given.raw() if is_json(request) else body
+    name = query.profile or app.recipients.shared(query.recipient)
+    given = FeedbackIn()
+    raw: bytes | None = body
+    if is_json(request):
+        given = parse_json(body, FeedbackIn)
+        raw = given.raw()
     said = {
-        "label": _label(given.label or label),
-        "source": _source(given.source or source),
+        "label": _label(given.label or query.label),
+        "source": _source(given.source or query.source),
     }
     if given.id is None:
         message = required(raw)
         marks = [await recalled(app, name, each) for each in marked_ids(message)]
         teach = partial(app.feedback.start_teach, name, message, marks, **said)
-        if len(message) <= INLINE_BYTES:
-            return await answered(teach())
-        return await answered(await run_in_threadpool(teach))
+        inline = len(message) <= INLINE_BYTES
+        pending = teach() if inline else await run_in_threadpool(teach)
+        return document(await answered(pending))
     if raw is not None:
         msg = "send either the `id` or the message, not both"
         raise MalformedRequest(msg)
     digest = parse_id(given.id)
     known = await recalled(app, name, digest, within=app.recall.write_behind)
-    return await answered(app.feedback.start_teach_by_id(name, digest, known, **said))
+    pending = app.feedback.start_teach_by_id(name, digest, known, **said)
+    return document(await answered(pending))
 
 
 @router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))

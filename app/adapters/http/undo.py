@@ -10,7 +10,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 
 from app.adapters.http.body import JSON_TYPE, Body, parse_document, require_json
-from app.adapters.http.routes import ApplicationDep, ProfileName, parse_id, problems
+from app.adapters.http.query import ProfileName  # noqa: TC001  read at run time
+from app.adapters.http.routes import ApplicationDep, parse_id, problems
 from app.adapters.undo import UndoIn, UndoOut
 from app.storage.undos import Selection
 
