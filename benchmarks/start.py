@@ -5,15 +5,20 @@
 Fills the count tables of an empty database with features at random: of the views
 of text, of two labels, over twelve months, as many rows per feature as real mail has
 (1.8, of 501,000 features of the SpamAssassin public corpus).  Prints how long each
-of three loads takes, and how much of it is CPU: on a busy machine, go by that.
+of three loads takes, and how much of it is CPU: on a busy machine, go by that.  Then
+the same of three starts of `postbayes serve`, until it answers, and the memory that
+it took at most (on Linux).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +29,7 @@ from app.services.live import LiveProfiles
 from app.settings import Settings
 from app.storage import counts, profiles
 from app.storage.engine import reading, writing
+from benchmarks.http_latency import serving
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -69,6 +75,28 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
     return rows
 
 
+def start(url: str) -> str:
+    """Start `postbayes serve`, and return what that took."""
+    environment = os.environ | {"POSTBAYES_DATABASE_URL": url}
+    begun = time.perf_counter()
+    with serving(environment) as port:
+        wall = time.perf_counter() - begun
+        connection = HTTPConnection("127.0.0.1", port)
+        connection.request("GET", "/healthz")
+        process = Path("/proc", connection.getresponse().headers["Postbayes-Worker"])
+        connection.close()
+        # proc(5): times in clock ticks are the 14th and 15th field, and the 2nd may
+        # have spaces.
+        times = process.joinpath("stat").read_text().rpartition(")")[2].split()[11:13]
+        cpu = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        status = process.joinpath("status").read_text().splitlines()
+        (peak,) = (row.split()[1] for row in status if row.startswith("VmHWM:"))
+    return (
+        f"the service answers after {wall:.2f} s, {cpu:.2f} s of CPU, "
+        f"and takes {int(peak) // 1024} MB"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -92,6 +120,8 @@ def main() -> None:
                 f"loaded in {wall:.2f} s, {cpu:.2f} s of CPU"
             )
         engine.dispose()
+        for _ in range(3):
+            print(start(url))
 
 
 if __name__ == "__main__":

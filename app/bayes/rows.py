@@ -75,6 +75,35 @@ def collected(parts: Sequence[Rows]) -> Rows:
     )
 
 
+def beside(classes: Sequence[Rows]) -> Rows:
+    """Return the counts of classes that were summed one by one.
+
+    Parameters
+    ----------
+    classes : sequence of Rows
+        Those of each class alone: K times counts of shape (n, 1).
+    """
+    ids = np.concatenate([alone.ids for alone in classes])
+    order = np.argsort(ids, kind="stable")
+    ids = ids.take(order)
+    first = np.ones(ids.size, np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    row = np.empty(ids.size, np.int64)
+    row[order] = np.cumsum(first) - 1
+    ids = ids[first]
+    found = Rows(
+        ids,
+        np.zeros((ids.size, len(classes)), np.int64),
+        np.zeros((ids.size, len(classes)), np.int64),
+    )
+    ends = np.cumsum([alone.ids.size for alone in classes])
+    for c, (alone, end) in enumerate(zip(classes, ends, strict=True)):
+        here = row[end - alone.ids.size : end]
+        found.occurrences[here, c] = alone.occurrences[:, 0]
+        found.documents[here, c] = alone.documents[:, 0]
+    return found
+
+
 def merged(large: Rows, small: Rows) -> Rows:
     """Return the sum of two parts, moving the rows of the large one once."""
     if not small.ids.size:

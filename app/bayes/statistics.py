@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 import numpy as np
 
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import Rows, collected, merged
+from app.bayes.rows import Rows, beside, collected, merged
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -148,6 +148,22 @@ class FeatureCounts:
         )
         return cls(messages, *collected([part.rows for part in kept]))
 
+    @classmethod
+    def beside(cls, classes: Sequence[FeatureCounts]) -> FeatureCounts:
+        """Return the statistics of classes that were summed one by one.
+
+        Parameters
+        ----------
+        classes : sequence of FeatureCounts
+            Those of each class, as if there were no other: K times of one class.
+        """
+        # Half of the time and of the memory of a sum of parts which are zero in
+        # all classes but their own.
+        return cls(
+            np.concatenate([alone.messages for alone in classes]),
+            *beside([alone.rows for alone in classes]),
+        )
+
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
         """Return the statistics of both sets of messages together."""
         small, large = sorted((self.rows, other.rows), key=lambda rows: rows.ids.size)
@@ -173,6 +189,8 @@ class FeatureCounts:
         """
         if times == 0:
             return FeatureCounts.zero(self.n_classes)
+        if times == 1:
+            return self
         largest = max(
             int(np.abs(part).max(initial=0))
             for part in (self.messages, self.occurrences, self.documents)

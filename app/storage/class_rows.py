@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    ClassRow = Row[tuple[int, int, str, str, int, str]]
+
 FEATURES: Final = "features"
 """The kind of a view whose counts are in `feature_count`."""
 
@@ -76,7 +78,7 @@ def messages_of(connection: Connection, key: Key) -> int:
 
 def read(
     connection: Connection, profile_id: int, labels: Sequence[str]
-) -> Sequence[Row[tuple[int, int, str, str, int, str]]]:
+) -> Sequence[ClassRow]:
     """Return all rows of a profile, as the table has them.
 
     Raises

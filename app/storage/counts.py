@@ -21,12 +21,14 @@ from app.storage.deltas import total
 from app.storage.feature_rows import Columns, Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
+    from app.classifier.decay import Decay
     from app.classifier.snapshot import Statistics
+    from app.storage.class_rows import ClassRow
 
 
 def add(
@@ -79,23 +81,43 @@ def add(
 
 
 def load(
-    connection: Connection, profile_id: int, labels: Sequence[str]
+    connection: Connection,
+    profile_id: int,
+    labels: Sequence[str],
+    decay: Decay | None = None,
 ) -> dict[str, Statistics]:
     """Return the sum of all epochs, view by view.
 
     A view that was learned has an entry even if none of its messages had any
     of its features or fields: their number counts.
 
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.reading`.
+    profile_id : int
+        Whose counts.
+    labels : sequence of str
+        Name of each class index.
+    decay : Decay or None
+        What the counts of each epoch weigh in the sum; None: all alike.
+
     Raises
     ------
     InconsistentCounts
         If the tables hold a label that is not one of `labels`, or a kind of
         view that is unknown or not the same everywhere.
+    InvalidObservation
+        If a count is too large to be weighted.
     """
-    parts: dict[str, list[Statistics]] = {}
-    for key, part in _parts(connection, profile_id, labels):
-        parts.setdefault(key.view, []).append(part)
-    return {view: total(found, n_classes=len(labels)) for view, found in parts.items()}
+    rows: dict[str, list[ClassRow]] = {}
+    for row in class_rows.read(connection, profile_id, labels):
+        rows.setdefault(row.view, []).append(row)
+    # View by view, so that the parts of one are let go before the next.
+    return {
+        view: _sum(connection, profile_id, labels, found, decay)
+        for view, found in rows.items()
+    }
 
 
 def load_by_epoch(
@@ -108,14 +130,15 @@ def load_by_epoch(
     InconsistentCounts
         As `load`.
     """
-    parts: dict[int, dict[str, list[Statistics]]] = {}
-    for key, part in _parts(connection, profile_id, labels):
-        parts.setdefault(key.epoch, {}).setdefault(key.view, []).append(part)
+    rows: dict[int, dict[str, list[ClassRow]]] = {}
+    for row in class_rows.read(connection, profile_id, labels):
+        rows.setdefault(row.epoch, {}).setdefault(row.view, []).append(row)
     return {
         epoch: {
-            view: total(found, n_classes=len(labels)) for view, found in views.items()
+            view: _sum(connection, profile_id, labels, found)
+            for view, found in views.items()
         }
-        for epoch, views in parts.items()
+        for epoch, views in rows.items()
     }
 
 
@@ -182,29 +205,38 @@ def _column(part: MomentSums, index: int) -> MomentSums:
     return MomentSums.sum([column], n_classes=1)
 
 
-def _parts(
-    connection: Connection, profile_id: int, labels: Sequence[str]
-) -> Iterator[tuple[Key, Statistics]]:
-    """Give the counts of each epoch, view and label, as one group element."""
+def _sum(
+    connection: Connection,
+    profile_id: int,
+    labels: Sequence[str],
+    rows: Iterable[ClassRow],
+    decay: Decay | None = None,
+) -> Statistics:
+    """Return the sum of some epochs and labels of one view."""
     # From the class counts, not by DISTINCT over millions of features: every
     # feature was counted with its message.  `app.storage.audit` looks for others.
-    for row in class_rows.read(connection, profile_id, labels):
+    alone: dict[str, list[FeatureCounts]] = {label: [] for label in labels}
+    moments: list[Statistics] = []
+    for row in rows:
         key = Key(profile_id, row.epoch, row.view, row.label)
-        index = labels.index(row.label)
-        one_hot = np.zeros(len(labels), np.int64)
-        one_hot[index] = 1
-        messages = one_hot * row.messages
+        weight = 1 if decay is None else decay.weight(row.epoch)
         if row.kind == class_rows.MOMENTS:
+            index = labels.index(row.label)
             stored = moment_rows.read(connection, key, label=index)
-            yield key, from_rows(stored, messages)
+            messages = np.zeros(len(labels), np.int64)
+            messages[index] = row.messages
+            moments.append(from_rows(stored, messages) * weight)
             continue
         read = feature_rows.read(connection, key)
-        yield (
-            key,
-            FeatureCounts(
-                messages,
-                read[:, 0].copy(),
-                np.outer(read[:, 1], one_hot),
-                np.outer(read[:, 2], one_hot),
-            ),
+        counted = FeatureCounts(
+            np.array([row.messages], np.int64),
+            read.features,
+            read.occurrences[:, np.newaxis],
+            read.messages[:, np.newaxis],
         )
+        alone[row.label].append(counted * weight)
+    counts: list[Statistics] = []
+    if any(alone.values()):
+        sums = (FeatureCounts.sum(parts, n_classes=1) for parts in alone.values())
+        counts.append(FeatureCounts.beside(list(sums)))
+    return total([*counts, *moments], n_classes=len(labels))

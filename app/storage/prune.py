@@ -230,12 +230,12 @@ def _negative(
 ) -> FeatureCounts:
     """Return what takes some features away from one epoch and label."""
     stored = feature_rows.read(connection, key)
-    found = stored[np.isin(stored[:, 0], rare, assume_unique=True)]
+    found = np.isin(stored.features, rare, assume_unique=True)
     one_hot = np.zeros(len(labels), np.int64)
     one_hot[labels.index(key.label)] = -1
     return FeatureCounts(
         np.zeros(len(labels), np.int64),
-        found[:, 0].copy(),
-        np.outer(found[:, 1], one_hot),
-        np.outer(found[:, 2], one_hot),
+        stored.features[found],
+        np.outer(stored.occurrences[found], one_hot),
+        np.outer(stored.messages[found], one_hot),
     )

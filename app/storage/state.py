@@ -77,12 +77,9 @@ def load(
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
     folded = folded_revision(connection, profile.id)
-    parts: list[Mapping[str, Statistics]]
-    if decay is None:
-        parts = [counts.load(connection, profile.id, profile.labels)]
-    else:
-        held = counts.load_by_epoch(connection, profile.id, profile.labels)
-        parts = weighted(held, decay)
+    parts: list[Mapping[str, Statistics]] = [
+        counts.load(connection, profile.id, profile.labels, decay)
+    ]
     for rows in batches_after(connection, profile.id, revision=folded):
         parts += weighted(sum_by_epoch(rows, profile.labels), decay)
     return StoredState(

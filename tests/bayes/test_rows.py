@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.rows import Rows, collected, merged, occupied
+from app.bayes.rows import Rows, beside, collected, merged, occupied
 
 K = 3
 columns = st.tuples(*[st.integers(-2, 2)] * K)
@@ -77,3 +77,35 @@ def test_a_row_is_occupied_if_any_of_its_counts_is_not_zero(part, random):
     found.occurrences[blank] = found.documents[blank] = 0
 
     assert (~blank).tolist() == occupied(found.occurrences, found.documents).tolist()
+
+
+alone = st.dictionaries(
+    st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    max_size=12,
+)
+
+
+@given(st.tuples(*[alone] * K))
+def test_classes_that_were_summed_alone_are_put_side_by_side(classes):
+    """The same as the sum of parts that are zero in every class but their own."""
+    apart = [
+        {
+            i: tuple(
+                tuple(n if c == own else 0 for c in range(K)) for n in (first, second)
+            )
+            for i, (first, second) in part.items()
+        }
+        for own, part in enumerate(classes)
+    ]
+    found = beside([rows_of_one(part) for part in classes])
+
+    assert added(*apart) == listed(found)
+    assert sorted(found.ids.tolist()) == found.ids.tolist()
+
+
+def rows_of_one(part):
+    """Return a mapping of id to both counts as the rows of one class."""
+    ids = sorted(part)
+    counts = np.array([part[i] for i in ids], np.int64).reshape(len(ids), 2)
+    return Rows(np.array(ids, np.int64), counts[:, :1].copy(), counts[:, 1:].copy())

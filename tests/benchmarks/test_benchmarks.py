@@ -165,8 +165,9 @@ def test_sizes_are_told_three_times(tmp_path):
 
 
 def test_a_start_is_measured_three_times():
-    """With as many features as were asked for."""
+    """With as many features as were asked for, the counts alone and the service."""
     rows = run("start.py", "--features", "600").splitlines()
 
-    assert 3 == len(rows)
-    assert all(row.startswith("600 features in ") for row in rows)
+    assert 6 == len(rows)
+    assert all(row.startswith("600 features in ") for row in rows[:3])
+    assert all(row.startswith("the service answers after ") for row in rows[3:])

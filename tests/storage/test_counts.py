@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
 from app.errors import InconsistentCounts
-from app.storage import counts, tables
+from app.storage import counts, feature_rows, tables
 from app.storage.engine import reading, writing
 from tests.storage.builders import feature, new_profile, on_sqlite, rows_of, sparse
 
@@ -43,6 +43,21 @@ def loaded(engine, profile):
     """Return the sum of all epochs."""
     with reading(engine) as connection:
         return counts.load(connection, profile.id, LABELS)
+
+
+@pytest.mark.parametrize("features", [feature_rows.AT_ONCE, feature_rows.AT_ONCE + 9])
+def test_more_features_are_read_than_fit_into_one_value(engine, features):
+    """Up to the last page, whether it is full or not, and the largest id."""
+    ids = np.linspace(LEAST, 0, features, dtype=np.int64)
+    ids[-1] = MOST
+    occurrences = np.arange(1, features + 1)[:, np.newaxis] * [1, 0]
+    whole = FeatureCounts(
+        np.array([2, 0]), ids, occurrences, np.minimum(occurrences, 2)
+    )
+    profile = new_profile(engine)
+    add(engine, profile, whole)
+
+    assert {"words": whole} == loaded(engine, profile)
 
 
 @on_sqlite
