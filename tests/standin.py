@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 
 from app.classifier.action import ActionRule
+from app.classifier.attribution import Attribution
 from app.classifier.explain import Entry
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
-from app.classifier.score import Verdict
+from app.classifier.score import Said, Verdict
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
@@ -59,14 +60,17 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
             log_odds=log_odds,
             log_posterior=np.zeros(2),
             views={},
+            evidence=np.zeros((0, 2)),
+            log_prior=np.zeros(2),
+            said=Said({}, 0),
+        ),
+        attribution=Attribution(
             prior=0.0,
             contributions={
                 "words": np.array(list(found.values())),
                 "headers": np.array([0.0]),
             },
             seen={},
-            evidence=np.zeros((0, 2)),
-            log_prior=np.zeros(2),
         ),
         explanation=named,
         profile=profile,

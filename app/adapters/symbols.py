@@ -79,7 +79,7 @@ def symbols(classified: Classified, scale: Scale, score: float) -> tuple[Symbol,
         if entry.kind == "feature":
             named.setdefault(entry.view, []).append(printable(entry.feature))
     left = score
-    for view, contributions in verdict.contributions.items():
+    for view, contributions in classified.attribution.contributions.items():
         # No minus before a zero.
         points = round(float(contributions.sum()) * slope, scale.digits) + 0.0
         left -= points

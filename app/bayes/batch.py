@@ -34,16 +34,6 @@ class Joined:
     values: NDArray[np.int64]
     bounds: list[int]
 
-    def sums(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of `terms` (K, N) over each message, shape (M, K)."""
-        sums = np.empty((len(self.bounds) - 1, terms.shape[0]))
-        # Not np.add.reduceat: it adds from left to right, and its error grows
-        # with the number of terms; that of the pairwise sum along a contiguous
-        # axis grows with the logarithm of it.
-        for m, row in enumerate(sums):
-            terms[:, self.bounds[m] : self.bounds[m + 1]].sum(axis=1, out=row)
-        return sums
-
 
 def join(
     ids: Sequence[NDArray[np.int64]], values: Sequence[NDArray[np.int64]]
@@ -61,8 +51,6 @@ def join(
     >>> joined = join([a, b], [a, b])
     >>> joined.ids.tolist(), joined.bounds
     ([1, 2, 2], [0, 2, 3])
-    >>> joined.sums(np.array([[1.0, 2.0, 4.0], [0.5, 0.5, 0.5]])).tolist()
-    [[3.0, 1.0], [4.0, 0.5]]
     """
     if len(ids) == 1:
         return Joined(ids[0], values[0], [0, int(ids[0].size)])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.batch import Joined, join
-from app.bayes.likelihood import Contributions
+from app.bayes.likelihood import Breakdown, Likelihood, sums
 from app.bayes.smoothing import Lidstone, Smoothing
+from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import CountSource, FeatureCounts
 from app.bayes.vocabulary import vocabulary_size
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.sparse import SparseCounts
 
 LAPLACE = Lidstone(1.0)
 """One imagined message with the feature and one without."""
@@ -131,7 +131,7 @@ class Bernoulli:
 
 
 @dataclass(frozen=True, slots=True)
-class BernoulliLikelihood:
+class BernoulliLikelihood(Likelihood[SparseCounts]):
     """A fitted Bernoulli event model; see `Bernoulli.estimate`.
 
     Parameters
@@ -155,40 +155,25 @@ class BernoulliLikelihood:
     absent: NDArray[np.float64]
     impossible: NDArray[np.int64]
 
-    def __call__(self, x: SparseCounts, /) -> NDArray[np.float64]:
-        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        likelihood: NDArray[np.float64] = self.batch((x,))[0]
-        return likelihood
-
-    def batch(self, xs: Sequence[SparseCounts], /) -> NDArray[np.float64]:
-        """Return the log-likelihoods of M messages, shape (M, K).
-
-        One look-up for all of them; each row is what a call with that message
-        alone returns, bit for bit.
-        """
-        joined = join([x.ids for x in xs], [x.counts for x in xs])
-        terms, needed, _ = self._terms(joined)
-        return self._constant(joined, needed) + joined.sums(terms)
-
-    def contributions(self, x: SparseCounts, /) -> Contributions:
-        """Return the log-likelihood taken apart by feature.
+    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by feature.
 
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        joined = join([x.ids], [x.counts])
+        joined = join([x.ids for x in xs], [x.counts for x in xs])
         terms, needed, seen = self._terms(joined)
-        return Contributions(self._constant(joined, needed)[0], terms.T, seen)
+        return Breakdown(
+            self._constants(joined.bounds, needed), terms, seen, joined.bounds
+        )
 
-    def _constant(
-        self, joined: Joined, needed: NDArray[np.bool_]
+    def _constants(
+        self, bounds: Sequence[int], needed: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """Return the log-probability of the absences, shape (M, K)."""
         if not self.impossible.any():
-            return np.broadcast_to(
-                self.absent, (len(joined.bounds) - 1, self.absent.size)
-            )
-        left = self.impossible - joined.sums(needed.astype(np.float64))
+            return np.broadcast_to(self.absent, (len(bounds) - 1, self.absent.size))
+        left = self.impossible - sums(needed.astype(np.float64), bounds)
         return np.where(left > 0, -np.inf, self.absent)
 
     def _terms(

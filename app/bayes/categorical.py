@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.batch import Joined, join
-from app.bayes.likelihood import Contributions
+from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
+from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts, RowSource
 from app.errors import InvalidObservation
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.sparse import SparseCounts
 
 VALUE_BITS: Final = 48
 """Low bits of an id that hold the value; the field has the other 16.
@@ -146,7 +146,7 @@ class Categorical:
 
 
 @dataclass(frozen=True, slots=True)
-class CategoricalLikelihood:
+class CategoricalLikelihood(Likelihood[SparseCounts]):
     """A fitted categorical event model; see `Categorical.estimate`.
 
     Parameters
@@ -169,24 +169,13 @@ class CategoricalLikelihood:
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
 
-    def __call__(self, x: SparseCounts, /) -> NDArray[np.float64]:
-        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        likelihood: NDArray[np.float64] = self.batch((x,))[0]
-        return likelihood
-
-    def batch(self, xs: Sequence[SparseCounts], /) -> NDArray[np.float64]:
-        """Return the log-likelihoods of M messages, shape (M, K).
-
-        One look-up for all of them; each row is what a call with that message
-        alone returns, bit for bit.
-        """
+    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by value."""
         joined = join([x.ids for x in xs], [x.counts for x in xs])
-        return joined.sums(self._terms(joined)[0])
-
-    def contributions(self, x: SparseCounts, /) -> Contributions:
-        """Return the log-likelihood taken apart by value."""
-        terms, seen = self._terms(join([x.ids], [x.counts]))
-        return Contributions(np.zeros(terms.shape[0]), terms.T, seen)
+        terms, seen = self._terms(joined)
+        return Breakdown(
+            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+        )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which values are seen (N,)."""

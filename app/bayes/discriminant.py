@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_solve
 
-from app.bayes.likelihood import Contributions
+from app.bayes.likelihood import Breakdown, Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.shrinkage import LedoitWolf, Shrinkage, shrunk_factor
@@ -149,7 +150,7 @@ class Discriminant:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscriminantLikelihood:
+class DiscriminantLikelihood(Likelihood[Measurements]):
     """A fitted Gaussian discriminant; see `Discriminant.estimate`.
 
     Parameters
@@ -175,29 +176,32 @@ class DiscriminantLikelihood:
         covariance: NDArray[np.float64] = self.factor @ self.factor.T
         return covariance
 
-    def __call__(self, x: Measurements, /) -> NDArray[np.float64]:
-        """Return ``log p(x | c)`` for each class, shape (K,).  Unit: nats."""
-        parts = self.contributions(x)
-        likelihood: NDArray[np.float64] = parts.constant + parts.features.sum(axis=0)
-        return likelihood
-
-    def batch(self, xs: Sequence[Measurements], /) -> NDArray[np.float64]:
-        """Return the log-likelihoods of M messages, shape (M, K).
-
-        Message by message, so that each row is what a call returns, bit for
-        bit: a matrix product rounds differently in another shape.
-        """
-        rows = np.empty((len(xs), self.means.shape[1]))
-        for m, x in enumerate(xs):
-            rows[m] = self(x)
-        return rows
-
-    def contributions(self, x: Measurements, /) -> Contributions:
-        """Return the log-likelihood taken apart by field.
+    def breakdown(self, xs: Sequence[Measurements], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by field.
 
         The quadratic form is a sum over the fields of
         ``-d_i (covariance^-1 d)_i / 2`` with ``d = x - mean``.
+
+        Message by message, so that each gets what it gets alone, bit for bit: a
+        matrix product rounds differently in another shape.
         """
+        n_classes = self.means.shape[1]
+        bounds = [0, *accumulate(x.size for x in xs)]
+        constants = np.empty((len(xs), n_classes))
+        terms = np.zeros((n_classes, bounds[-1]))
+        seen = np.zeros(bounds[-1], np.bool_)
+        for m, x in enumerate(xs):
+            parts = self._apart(x)
+            its = slice(bounds[m], bounds[m + 1])
+            constants[m], terms[:, its], seen[its] = (
+                parts.constant,
+                parts.features.T,
+                parts.seen,
+            )
+        return Breakdown(constants, terms, seen, bounds)
+
+    def _apart(self, x: Measurements) -> Contributions:
+        """Return the log-likelihood of one message, taken apart by field."""
         n_classes = self.means.shape[1]
         features = np.zeros((x.size, n_classes))
         if not self.ids.size:

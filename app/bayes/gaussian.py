@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from app.bayes.batch import Joined, join
-from app.bayes.likelihood import Contributions
+from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.spread import Constant, Floor, mean, population_variance
@@ -142,7 +142,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianLikelihood:
+class GaussianLikelihood(Likelihood[Measurements]):
     """A fitted Gaussian event model; see `Gaussian.estimate`.
 
     Parameters
@@ -160,23 +160,13 @@ class GaussianLikelihood:
     variances: NDArray[np.float64]
     step: float
 
-    def __call__(self, x: Measurements, /) -> NDArray[np.float64]:
-        """Return ``log p(x | c)`` for each class, shape (K,).  Unit: nats."""
-        likelihood: NDArray[np.float64] = self.batch((x,))[0]
-        return likelihood
-
-    def batch(self, xs: Sequence[Measurements], /) -> NDArray[np.float64]:
-        """Return the log-likelihoods of M messages, shape (M, K).
-
-        Each row is what a call with that message alone returns, bit for bit.
-        """
+    def breakdown(self, xs: Sequence[Measurements], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by field."""
         joined = join([x.ids for x in xs], [x.values for x in xs])
-        return joined.sums(self._terms(joined)[0])
-
-    def contributions(self, x: Measurements, /) -> Contributions:
-        """Return the log-likelihood taken apart by field."""
-        terms, seen = self._terms(join([x.ids], [x.values]))
-        return Contributions(np.zeros(terms.shape[0]), terms.T, seen)
+        terms, seen = self._terms(joined)
+        return Breakdown(
+            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+        )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which fields take part (N,)."""

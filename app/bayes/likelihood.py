@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-X_contra = TypeVar("X_contra", contravariant=True)
+X = TypeVar("X")
 """What a message is to an event model: sparse counts, measurements, ..."""
 
 
@@ -39,20 +41,98 @@ class Contributions:
     seen: NDArray[np.bool_]
 
 
-class Likelihood(Protocol[X_contra]):
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The log-likelihoods of M messages, taken apart; their features in one row.
+
+    Parameters
+    ----------
+    constants : ndarray of float64, shape (M, K)
+        What each message gets, whatever its features add.  Unit: nats.
+    terms : ndarray of float64, shape (K, N)
+        What each feature adds; 0 where it was never seen.  Unit: nats.
+    seen : ndarray of bool, shape (N,)
+        Whether training saw the feature, in any class.
+    bounds : list of int, length M + 1
+        Message *m* has the features ``bounds[m]:bounds[m + 1]``.
+    """
+
+    constants: NDArray[np.float64]
+    terms: NDArray[np.float64]
+    seen: NDArray[np.bool_]
+    bounds: list[int]
+
+    def log_likelihoods(self) -> NDArray[np.float64]:
+        """Return ``log P(x | c)`` of each message, shape (M, K).  Unit: nats."""
+        return self.constants + sums(self.terms, self.bounds)
+
+    def features(self) -> NDArray[np.int64]:
+        """Return how many features each message has, shape (M,)."""
+        bounds = np.array(self.bounds, np.int64)
+        return bounds[1:] - bounds[:-1]
+
+    def known(self) -> NDArray[np.int64]:
+        """Return how many of them training has seen, shape (M,)."""
+        so_far = np.zeros(self.seen.size + 1, np.int64)
+        np.cumsum(self.seen, out=so_far[1:])
+        at_bounds = so_far[self.bounds]
+        return at_bounds[1:] - at_bounds[:-1]
+
+    def of(self, m: int) -> Contributions:
+        """Return what is said of message `m`."""
+        its = slice(self.bounds[m], self.bounds[m + 1])
+        return Contributions(self.constants[m], self.terms[:, its].T, self.seen[its])
+
+
+class Likelihood(ABC, Generic[X]):
     """A fitted event model: the log-likelihood of a message in each class."""
 
-    def __call__(self, x: X_contra, /) -> NDArray[np.float64]:
-        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        ...
+    __slots__ = ()
 
-    def batch(self, xs: Sequence[X_contra], /) -> NDArray[np.float64]:
+    @abstractmethod
+    def breakdown(self, xs: Sequence[X], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by feature.
+
+        One look-up for all of them; each message gets what it would get alone,
+        bit for bit.
+        """
+
+    def __call__(self, x: X, /) -> NDArray[np.float64]:
+        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
+        likelihood: NDArray[np.float64] = self.batch((x,))[0]
+        return likelihood
+
+    def batch(self, xs: Sequence[X], /) -> NDArray[np.float64]:
         """Return the log-likelihoods of M messages, shape (M, K).
 
         Each row is what a call with that message alone returns, bit for bit.
         """
-        ...
+        return self.breakdown(xs).log_likelihoods()
 
-    def contributions(self, x: X_contra, /) -> Contributions:
-        """Return the log-likelihood taken apart by feature."""
-        ...
+    def contributions(self, x: X, /) -> Contributions:
+        """Return the log-likelihood of one message, taken apart by feature."""
+        return self.breakdown((x,)).of(0)
+
+
+def sums(terms: NDArray[np.float64], bounds: Sequence[int]) -> NDArray[np.float64]:
+    """Return the sum of some terms over each message, shape (M, K).
+
+    Parameters
+    ----------
+    terms : ndarray of float64, shape (K, N)
+        What each feature adds.
+    bounds : sequence of int, length M + 1
+        Message *m* has the features ``bounds[m]:bounds[m + 1]``.
+
+    Examples
+    --------
+    >>> sums(np.array([[1.0, 2.0, 4.0], [0.5, 0.5, 0.5]]), [0, 2, 3]).tolist()
+    [[3.0, 1.0], [4.0, 0.5]]
+    """
+    found = np.empty((len(bounds) - 1, terms.shape[0]))
+    # Not np.add.reduceat: it adds from left to right, and its error grows with
+    # the number of terms; that of the pairwise sum along a contiguous axis grows
+    # with the logarithm of it.
+    for m, row in enumerate(found):
+        terms[:, bounds[m] : bounds[m + 1]].sum(axis=1, out=row)
+    return found

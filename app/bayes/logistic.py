@@ -157,10 +157,11 @@ def fit(
     now = logs(weights)
     for _ in range(STEPS):
         p = np.exp(now)
-        mean = np.einsum("ic,icp->ip", p, design)
+        weighted = p[:, :, np.newaxis] * design
+        mean = weighted.sum(axis=1)
         gradient = (picked - mean).sum(axis=0) - precision * (weights - centre)
         curvature = (
-            np.einsum("ic,icp,icq->pq", p, design, design, optimize=True)
+            np.tensordot(weighted, design, axes=((0, 1), (0, 1)))
             - mean.T @ mean
             + np.diag(precision)
         )

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from app.errors import InconsistentCounts, InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from app.bayes.measurements import Measurements
+
+HALF_BITS: Final = 24
+"""Where a value of up to 47 bits is cut, so that products of halves can be summed."""
+
+AT_ONCE: Final = 2**13
+"""Messages whose products of halves fit into 63 bits when they are summed."""
 
 Integers = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""
@@ -91,6 +97,72 @@ class MomentSums:
         state.pairs[:, :, label] = 1
         state.products[:, :, label] = np.multiply.outer(values, values)
         return state
+
+    @classmethod
+    def of_messages(
+        cls, xs: Sequence[Measurements], signs: NDArray[np.int64]
+    ) -> MomentSums:
+        """Return what M messages add, at least one, each so many times.
+
+        Parameters
+        ----------
+        xs : sequence of M Measurements
+            The messages.
+        signs : ndarray of int64, shape (M, K)
+            How often each is added to each class: 1 to learn it, -1 to take it back.
+        """
+        if len(xs) == 1:
+            return cls._of_one(xs[0], signs[0])
+        if len(xs) > AT_ONCE:
+            return cls.of_messages(xs[:AT_ONCE], signs[:AT_ONCE]) + cls.of_messages(
+                xs[AT_ONCE:], signs[AT_ONCE:]
+            )
+        ids = xs[0].ids
+        # Messages of one feature set have the same fields, nearly always.
+        if not all(np.array_equal(x.ids, ids) for x in xs[1:]):
+            ids = np.unique(np.concatenate([x.ids for x in xs]))
+        values = np.zeros((len(xs), ids.size), np.int64)
+        present = np.zeros((len(xs), ids.size), np.int64)
+        for m, x in enumerate(xs):
+            where = ids.searchsorted(x.ids)
+            values[m, where] = x.values
+            present[m, where] = 1
+        # The product of two values has up to 94 bits: it is summed in halves, whose
+        # sums stay below 2**62, and put together in Python's integers.
+        high, low = values >> HALF_BITS, values & (2**HALF_BITS - 1)
+        cross = _products(high, low, signs)
+        state = cls(
+            signs.sum(axis=0),
+            ids,
+            _joined((high.T @ signs).astype(object), low.T @ signs),
+            _products(present, present, signs),
+            _joined(
+                _joined(
+                    _products(high, high, signs).astype(object),
+                    cross + cross.transpose(1, 0, 2),
+                ),
+                _products(low, low, signs),
+            ),
+        )
+        return _without_empty_fields(state)
+
+    @classmethod
+    def _of_one(cls, x: Measurements, signs: NDArray[np.int64]) -> MomentSums:
+        """Return what one message adds; alone it takes a third of the time so."""
+        if not signs.any():
+            return cls.zero(signs.size)
+        values = x.values.astype(object)
+        # Python integers on both sides, or a product beyond 63 bits would wrap.
+        exact = signs.astype(object)
+        pairs = np.zeros((x.size, x.size, signs.size), np.int64)
+        pairs[:] = signs
+        return cls(
+            signs.copy(),
+            x.ids,
+            np.multiply.outer(values, exact),
+            pairs,
+            np.multiply.outer(np.multiply.outer(values, values), exact),
+        )
 
     @classmethod
     def sum(cls, parts: Iterable[MomentSums], *, n_classes: int) -> MomentSums:
@@ -213,6 +285,23 @@ class MomentSums:
             raise InconsistentCounts(msg)
 
 
+def _products(
+    left: NDArray[np.int64], right: NDArray[np.int64], signs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the sum over messages of left (M, D) times right (M, D), per class."""
+    (m, d), k = left.shape, signs.shape[1]
+    signed = (left[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(m, d * k)
+    # Matrices of integers are multiplied without BLAS, exactly.
+    found: NDArray[np.int64] = (signed.T @ right).reshape(d, k, d).transpose(0, 2, 1)
+    return found
+
+
+def _joined(high: Integers, low: NDArray[np.int64]) -> Integers:
+    """Return sums of values from the sums of their halves."""
+    joined: Integers = high * 2**HALF_BITS + low
+    return joined
+
+
 def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
     """Return the sum of two statistics of the same fields."""
     return MomentSums(
@@ -226,11 +315,12 @@ def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    kept = (
-        (state.sums != 0).any(axis=1)
-        | (state.pairs != 0).any(axis=(1, 2))
-        | (state.products != 0).any(axis=(1, 2))
-    )
+    kept = (state.pairs != 0).any(axis=(1, 2))
+    if kept.all():
+        return state
+    # Only where the counts cancel out: comparing Python's integers takes longer
+    # than adding them.
+    kept |= (state.sums != 0).any(axis=1) | (state.products != 0).any(axis=(1, 2))
     if kept.all():
         return state
     both = np.ix_(kept, kept)

@@ -9,8 +9,9 @@ import numpy as np
 
 from app.bayes.backoff import Backoff, log_mixture
 from app.bayes.batch import Joined, join
-from app.bayes.likelihood import Contributions
+from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
+from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import Counting, CountSource, FeatureCounts
 from app.bayes.vocabulary import vocabulary_size
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.bayes.sparse import SparseCounts
 
 # 1-ROCA of words, pairs and grams together, presence: 0.159 % on the
 # SpamAssassin public corpus and 0.109 % on the mean of the Enron corpora, where
@@ -131,7 +131,7 @@ class Multinomial:
 
 
 @dataclass(frozen=True, slots=True)
-class MultinomialLikelihood:
+class MultinomialLikelihood(Likelihood[SparseCounts]):
     """A fitted multinomial event model; see `Multinomial.estimate`.
 
     Parameters
@@ -157,24 +157,13 @@ class MultinomialLikelihood:
     n_values: int
     trust: NDArray[np.float64] | None = None
 
-    def __call__(self, x: SparseCounts, /) -> NDArray[np.float64]:
-        """Return ``log P(x | c)`` for each class, shape (K,).  Unit: nats."""
-        likelihood: NDArray[np.float64] = self.batch((x,))[0]
-        return likelihood
-
-    def batch(self, xs: Sequence[SparseCounts], /) -> NDArray[np.float64]:
-        """Return the log-likelihoods of M messages, shape (M, K).
-
-        One look-up for all of them; each row is what a call with that message
-        alone returns, bit for bit.
-        """
+    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by feature."""
         joined = join([x.ids for x in xs], [x.counts for x in xs])
-        return joined.sums(self._terms(joined)[0])
-
-    def contributions(self, x: SparseCounts, /) -> Contributions:
-        """Return the log-likelihood taken apart by feature."""
-        terms, seen = self._terms(join([x.ids], [x.counts]))
-        return Contributions(np.zeros(terms.shape[0]), terms.T, seen)
+        terms, seen = self._terms(joined)
+        return Breakdown(
+            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+        )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which features are seen (N,)."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
 import numpy as np
 
+from app.bayes.batch import join
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import Rows, beside, collected, merged
+from app.bayes.rows import Rows, beside, collected, merged, summed, without_empty
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
@@ -136,6 +137,28 @@ class FeatureCounts:
         documents = np.zeros((x.size, n_classes), np.int64)
         documents[:, label] = 1
         return cls(messages, x.ids, occurrences, documents)
+
+    @classmethod
+    def of_messages(
+        cls, xs: Sequence[SparseCounts], signs: NDArray[np.int64]
+    ) -> FeatureCounts:
+        """Return what M messages add, at least one, each so many times.
+
+        Parameters
+        ----------
+        xs : sequence of M SparseCounts
+            The messages.
+        signs : ndarray of int64, shape (M, K)
+            How often each is added to each class: 1 to learn it, -1 to take it back.
+        """
+        joined = join([x.ids for x in xs], [x.counts for x in xs])
+        documents = np.repeat(signs, [x.size for x in xs], axis=0)
+        rows = Rows(joined.ids, joined.values[:, np.newaxis] * documents, documents)
+        # The rows of one message are in order.
+        of_one = len(xs) == 1
+        return cls(
+            signs.sum(axis=0), *(without_empty(rows) if of_one else summed(rows))
+        )
 
     @classmethod
     def sum(cls, parts: Iterable[FeatureCounts], *, n_classes: int) -> FeatureCounts:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.classifier.score import Verdict
+    from app.classifier.attribution import Attribution
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.features.observation import Observation
@@ -53,7 +53,7 @@ class Entry:
 
 
 def explain(
-    verdict: Verdict,
+    attribution: Attribution,
     snapshot: Snapshot,
     observation: Observation,
     *,
@@ -63,10 +63,10 @@ def explain(
 
     Parameters
     ----------
-    verdict : Verdict
-        The verdict to explain.
+    attribution : Attribution
+        What each feature adds to the verdict.
     snapshot : Snapshot
-        The snapshot that gave it.
+        The snapshot that gave the verdict.
     observation : Observation
         What was seen of the message.
     strongest : int
@@ -80,13 +80,16 @@ def explain(
         The prior, the strongest features of both sides in falling order of
         strength, and the rest.
     """
-    views = list(verdict.contributions)
-    known = [np.flatnonzero(verdict.seen[view]) for view in views]
+    views = list(attribution.contributions)
+    known = [np.flatnonzero(attribution.seen[view]) for view in views]
     # Feature k of all views together is the one at `position[k]` of its view.
     position = np.concatenate(known)
     owner = np.repeat(np.arange(len(views)), [at.size for at in known])
     value = np.concatenate(
-        [verdict.contributions[view][at] for view, at in zip(views, known, strict=True)]
+        [
+            attribution.contributions[view][at]
+            for view, at in zip(views, known, strict=True)
+        ]
     )
     order = np.argsort(-np.abs(value), kind="stable")
     # Of each side: a list of those that outvoted the others would not say what
@@ -102,7 +105,7 @@ def explain(
             kind="prior",
             feature="(prior)",
             view=None,
-            log_odds=verdict.prior,
+            log_odds=attribution.prior,
             features=0,
             messages=_by_label(snapshot.specification, snapshot.messages),
         )

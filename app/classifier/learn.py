@@ -1,22 +1,42 @@
-"""What does one labelled message add to the training state?"""
+"""What do labelled messages add to the training state?"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
-from app.errors import InvalidObservation
+from app.errors import InconsistentCounts, InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from app.bayes.sparse import SparseCounts
     from app.classifier.snapshot import Statistics
     from app.features.observation import Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A message that goes from one class to another.
+
+    Parameters
+    ----------
+    views : mapping of str to SparseCounts or Measurements
+        The message, view by view.
+    before : int or None
+        Index of the class that it was learned as; None if it was not learned.
+    after : int or None
+        Index of the class that it is now learned as; None to forget it.
+    """
+
+    views: Mapping[str, Payload]
+    before: int | None
+    after: int | None
 
 
 def delta(
@@ -32,10 +52,8 @@ def delta(
     ----------
     views : mapping of str to SparseCounts or Measurements
         The message, view by view.
-    before : int or None
-        Index of the class that it was learned as; None if it was not learned.
-    after : int or None
-        Index of the class that it is now learned as; None to forget it.
+    before, after : int or None
+        As in `Move`.
     n_classes : int
         Number of classes K.
 
@@ -61,42 +79,53 @@ def delta(
     >>> (learned["sizes"] + moved["sizes"]).sums.tolist()
     [[0, 32768]]
     """
-    signs = np.zeros(n_classes, np.int64)
-    for label, sign in ((before, -1), (after, 1)):
-        if label is None:
-            continue
-        if not 0 <= label < n_classes:
-            msg = f"label {label} is not in range({n_classes})"
-            raise InvalidObservation(msg)
-        signs[label] += sign
-    return {
-        view: _moments(x, signs) if isinstance(x, Measurements) else _counts(x, signs)
-        for view, x in views.items()
-    }
+    move = Move(views=views, before=before, after=after)
+    return sum_of_moves([move], n_classes=n_classes)
 
 
-def _counts(x: SparseCounts, signs: np.ndarray) -> FeatureCounts:
-    """Return the message times +1, -1 or 0 for each class, in one pass."""
-    if not signs.any():
-        return FeatureCounts.zero(signs.size)
-    documents = np.zeros((x.size, signs.size), np.int64)
-    documents[:] = signs
-    return FeatureCounts(signs.copy(), x.ids, np.outer(x.counts, signs), documents)
+def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statistics]:
+    """Return what many moves add together, view by view, in one pass.
 
+    Parameters
+    ----------
+    moves : sequence of Move
+        The messages.
+    n_classes : int
+        Number of classes K.
 
-def _moments(x: Measurements, signs: np.ndarray) -> MomentSums:
-    """Return the message times +1, -1 or 0 for each class, in one pass."""
-    if not signs.any():
-        return MomentSums.zero(signs.size)
-    values = x.values.astype(object)
-    # Python integers on both sides, or a product beyond 63 bits would wrap.
-    exact = signs.astype(object)
-    pairs = np.zeros((x.size, x.size, signs.size), np.int64)
-    pairs[:] = signs
-    return MomentSums(
-        signs.copy(),
-        x.ids,
-        np.multiply.outer(values, exact),
-        pairs,
-        np.multiply.outer(np.multiply.outer(values, values), exact),
-    )
+    Raises
+    ------
+    InvalidObservation
+        If a class index is not in ``range(n_classes)``.
+    InconsistentCounts
+        If a view holds features in one message and measurements in another.
+    """
+    signs = np.zeros((len(moves), n_classes), np.int64)
+    holders: dict[str, list[int]] = {}
+    for m, move in enumerate(moves):
+        for label, sign in ((move.before, -1), (move.after, 1)):
+            if label is None:
+                continue
+            if not 0 <= label < n_classes:
+                msg = f"label {label} is not in range({n_classes})"
+                raise InvalidObservation(msg)
+            signs[m, label] += sign
+        for view in move.views:
+            holders.setdefault(view, []).append(m)
+    found: dict[str, Statistics] = {}
+    for view, having in holders.items():
+        xs = [moves[m].views[view] for m in having]
+        counted = [x for x in xs if isinstance(x, SparseCounts)]
+        measured = [x for x in xs if isinstance(x, Measurements)]
+        if counted and measured:
+            msg = (
+                f"A view holds features in {len(counted)} messages and measurements "
+                f"in {len(measured)}, and they have no sum."
+            )
+            raise InconsistentCounts(msg)
+        found[view] = (
+            FeatureCounts.of_messages(counted, signs[having])
+            if counted
+            else MomentSums.of_messages(measured, signs[having])
+        )
+    return found

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from app.bayes.measurements import Measurements
-from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Contributions
+    from app.bayes.likelihood import Breakdown, Contributions
     from app.classifier.snapshot import Snapshot
 
 Decision = Literal["spam", "ham", "unsure"]
@@ -48,6 +48,26 @@ class ViewScore:
     features: int
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the classifiers say of the features of one message.
+
+    Parameters
+    ----------
+    breakdowns : mapping of str to Breakdown
+        By classifier, of all the messages that were scored together.
+    message : int
+        Which of them.
+    """
+
+    breakdowns: Mapping[str, Breakdown]
+    message: int
+
+    def __getitem__(self, classifier: str) -> Contributions:
+        """Return what a classifier says of each feature of its view."""
+        return self.breakdowns[classifier].of(self.message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The decision on one message, with its numbers.
@@ -66,21 +86,13 @@ class Verdict:
         Log-posterior of each class, under the verdict's rule. Unit: nats.
     views : mapping of str to ViewScore
         What each classifier says by itself.
-    prior : float
-        What the class prior and the bias of the fusion add to `log_odds`, and
-        with them what the event models add for every message alike.
-        Unit: nats.
-    contributions : mapping of str to ndarray of float64, shape (n,)
-        View by view, what each feature adds to `log_odds`, in the order of the
-        view's features; all of them and `prior` sum to `log_odds`.
-        Unit: nats.
-    seen : mapping of str to ndarray of bool, shape (n,)
-        View by view, which of the features have been seen before.
     evidence : ndarray of float64, shape (T, K)
         What each term of the rule says of each class, normalised and before its
         weight. Unit: nats.
     log_prior : ndarray of float64, shape (K,)
         The class prior. Unit: nats.
+    said : Said
+        What each classifier says of each feature (`app.classifier.attribution`).
     """
 
     decision: Decision
@@ -89,17 +101,33 @@ class Verdict:
     log_odds: float
     log_posterior: NDArray[np.float64]
     views: Mapping[str, ViewScore]
-    prior: float
-    contributions: Mapping[str, NDArray[np.float64]]
-    seen: Mapping[str, NDArray[np.bool_]]
     evidence: NDArray[np.float64]
     log_prior: NDArray[np.float64]
+    said: Said = field(repr=False)
 
 
 def score(
     snapshot: Snapshot, views: Mapping[str, SparseCounts | Measurements]
 ) -> Verdict:
-    r"""Return the verdict of a snapshot on the features of a message.
+    """Return the verdict of a snapshot on the features of a message."""
+    return score_many(snapshot, [views])[0]
+
+
+def score_many(
+    snapshot: Snapshot,
+    messages: Sequence[Mapping[str, SparseCounts | Measurements]],
+) -> list[Verdict]:
+    r"""Return the verdicts of a snapshot on M messages, each as if it were alone.
+
+    Most steps cost a few µs, however many rows they have: all are done for all
+    messages at once.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        What the profile knows.
+    messages : sequence of mapping of str to SparseCounts or Measurements
+        The features of each message, view by view.
 
     Notes
     -----
@@ -112,80 +140,79 @@ def score(
     .. math:: J_c = \log \pi_c + b_c
         + r \sum_t w_t \, g_t(n) \sum_i f_{tic}
 
-    (`app.classifier.rule.VerdictRule` says why).  The log-odds of a
-    set of classes against the rest is a difference of two log-sum-exps, which
-    is linear in :math:`J` once the weights of the classes within each side
-    are known: so it is a sum of one contribution per feature for every K
-    (`app.bayes.posterior.odds_weights`).
+    (`app.classifier.rule.VerdictRule` says why).
     """
     specification = snapshot.specification
-    spam = specification.spam_mask
-    rule = specification.verdict
-    said: dict[str, Contributions] = {}
-    for name, model in specification.classifiers.items():
-        x = views.get(model.view, _NOTHING[model.measures])
-        parts = snapshot.likelihoods[name].contributions(x)
-        said[name] = parts
-
-    log_prior = snapshot.verdict_log_prior
-    joint = log_prior + snapshot.fusion.bias
-    constant = joint.copy()
-    evidence = np.empty((len(rule.terms), joint.size))
-    added_to: dict[str, NDArray[np.float64]] = {}
-    seen: dict[str, NDArray[np.bool_]] = {}
-    for number, term in enumerate(rule.terms):
-        parts = said[term.classifier]
-        view = specification.classifiers[term.classifier].view
-        factor = snapshot.raised * term.normaliser.factor(parts.seen.size)
-        weight = float(snapshot.fusion.weights[number]) * factor
-        added = parts.features * weight
-        whole = parts.constant + parts.features.sum(axis=0)
-        evidence[number] = whole * factor
-        constant += parts.constant * weight
-        joint = joint + whole * weight
-        # Two terms may take one view in two ways: one entry for each feature.
-        added_to[view] = added_to[view] + added if view in added_to else added
-        seen[view] = seen[view] | parts.seen if view in seen else parts.seen
-    weights, offset = odds_weights(joint, spam)
-    contributions = {view: added @ weights for view, added in added_to.items()}
-    prior = float(constant @ weights + offset)
-    total = prior + sum(float(of_view.sum()) for of_view in contributions.values())
-    return Verdict(
-        decision=_decide(snapshot, total, known=any(s.any() for s in seen.values())),
-        label=int(np.argmax(joint)),
-        probability=float(expit(total)),
-        log_odds=total,
-        log_posterior=log_posterior(joint),
-        views=_by_themselves(snapshot, said),
-        prior=prior,
-        contributions=contributions,
-        seen=seen,
-        evidence=evidence,
-        log_prior=log_prior,
-    )
+    breakdowns = {
+        name: snapshot.likelihoods[name].breakdown(
+            [views.get(model.view, _NOTHING[model.measures]) for views in messages]
+        )
+        for name, model in specification.classifiers.items()
+    }
+    said = {name: each.log_likelihoods() for name, each in breakdowns.items()}
+    known = {name: each.known() for name, each in breakdowns.items()}
+    terms = specification.verdict.terms
+    evidence = np.empty((len(messages), len(terms), specification.n_classes))
+    for t, term in enumerate(terms):
+        sizes = breakdowns[term.classifier].features().tolist()
+        factors = np.array([term.normaliser.factor(n) for n in sizes])
+        factors *= snapshot.raised
+        np.multiply(said[term.classifier], factors[:, np.newaxis], out=evidence[:, t])
+    joints = snapshot.fusion.weights @ evidence
+    joints += snapshot.verdict_log_prior + snapshot.fusion.bias
+    odds = log_odds(joints, specification.spam_mask)
+    posteriors = log_posterior(joints)
+    something = np.any([known[term.classifier] > 0 for term in terms], axis=0)
+    by_themselves = _by_themselves(snapshot, said, known)
+    return [
+        Verdict(
+            decision=_decide(snapshot, total, known=some),
+            label=label,
+            probability=probability,
+            log_odds=total,
+            log_posterior=posteriors[m],
+            views=by_themselves[m],
+            evidence=evidence[m],
+            log_prior=snapshot.verdict_log_prior,
+            said=Said(breakdowns, m),
+        )
+        for m, (label, total, probability, some) in enumerate(
+            zip(
+                joints.argmax(axis=1).tolist(),
+                odds.tolist(),
+                expit(odds).tolist(),
+                something.tolist(),
+                strict=True,
+            )
+        )
+    ]
 
 
 def _by_themselves(
-    snapshot: Snapshot, said: Mapping[str, Contributions]
-) -> dict[str, ViewScore]:
+    snapshot: Snapshot,
+    said: Mapping[str, NDArray[np.float64]],
+    known: Mapping[str, NDArray[np.int64]],
+) -> list[dict[str, ViewScore]]:
     """Return what each classifier says by itself: prior and likelihood."""
-    # All classifiers at once: each of these steps costs a few µs however many
-    # rows it has.
-    joints = np.array(
-        [parts.constant + parts.features.sum(axis=0) for parts in said.values()]
-    )
+    classifiers = snapshot.specification.classifiers
+    names = [(name, classifiers[name].event_model_name) for name in said]
+    joints = np.stack([*said.values()], axis=1)
     joints += snapshot.log_prior
     posteriors = log_posterior(joints)
     odds = log_odds(joints, snapshot.specification.spam_mask).tolist()
-    return {
-        name: ViewScore(
-            event_model=snapshot.specification.classifiers[name].event_model_name,
-            log_posterior=posteriors[row],
-            log_odds=odds[row],
-            features=int(np.count_nonzero(parts.seen)),
-        )
-        for row, (name, parts) in enumerate(said.items())
-    }
+    features = np.stack([*known.values()], axis=1).tolist()
+    return [
+        {
+            name: ViewScore(
+                event_model=event_model,
+                log_posterior=posteriors[m, v],
+                log_odds=odds[m][v],
+                features=features[m][v],
+            )
+            for v, (name, event_model) in enumerate(names)
+        }
+        for m in range(len(posteriors))
+    ]
 
 
 def _decide(snapshot: Snapshot, log_odds: float, *, known: bool) -> Decision:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Likelihood
-    from app.classifier.fusion import Lesson
+    from app.classifier.lesson import Lesson
     from app.classifier.specification import EventModel, Specification
 
 Statistics = FeatureCounts | MomentSums

@@ -13,7 +13,7 @@ from app.classifier.snapshot import Snapshot, lessons_after
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.classifier.fusion import Lesson
+    from app.classifier.lesson import Lesson
     from app.classifier.snapshot import Statistics
     from app.classifier.specification import Specification
 

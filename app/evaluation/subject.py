@@ -5,11 +5,12 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from app.classifier.attribution import attribute
 from app.classifier.confidence import confident
 from app.classifier.decay import weighted
 from app.classifier.explain import explain
-from app.classifier.fusion import Lesson
 from app.classifier.learn import delta
+from app.classifier.lesson import Lesson
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
@@ -153,7 +154,8 @@ class Subject:
     ) -> tuple[Entry, ...]:
         """Return the reasons of a verdict that was just given."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
-        return explain(verdict, self._snapshot, seen, strongest=strongest)
+        attribution = attribute(verdict, self._snapshot)
+        return explain(attribution, self._snapshot, seen, strongest=strongest)
 
 
 def identity(views: Mapping[str, Payload]) -> bytes:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from app.classifier.score import Verdict
     from app.features.observation import Observation
     from app.services.live import LiveProfile
-    from app.services.writer import Writer
-    from app.storage.teaching import Outcome
+    from app.services.writer import Writer, Written
 
 log: Final = logging.getLogger(__name__)
 
@@ -107,13 +106,13 @@ class AutoLearn:
             self._learned[profile] = learned + 1
             return True
 
-    def _done(self, profile: int, day: date, answer: Future[Outcome]) -> None:
+    def _done(self, profile: int, day: date, answer: Future[Written]) -> None:
         error = answer.exception()
         if error is not None:
             log.info("a confident verdict is not learned: %s", error)
             self._settle(profile, day, 0)
             return
-        kind = answer.result().kind
+        kind = answer.result().outcome.kind
         if kind != "learned":
             self._settle(profile, day, self._per_day if kind == "full" else 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from app.classifier.attribution import Attribution, attribute
 from app.classifier.explain import Entry, explain
 from app.classifier.score import Verdict, score
 from app.errors import EmptyMessage
@@ -34,6 +35,8 @@ class Classified:
         What was seen of the message; its `id` teaches it later.
     verdict : Verdict
         The decision with its numbers.
+    attribution : Attribution
+        What each of its features adds to the log-odds.
     explanation : tuple of Entry
         Why; the entries sum to the log-odds of the verdict.
     profile : str
@@ -48,6 +51,7 @@ class Classified:
 
     observation: Observation
     verdict: Verdict
+    attribution: Attribution
     explanation: tuple[Entry, ...]
     profile: str
     labels: tuple[str, ...]
@@ -171,15 +175,12 @@ def classify_observation(
     """Score what was seen of a message against the snapshot of now."""
     snapshot = live.snapshot
     verdict = score(snapshot, observation.views)
+    attribution = attribute(verdict, snapshot)
     return Classified(
         observation=observation,
         verdict=verdict,
-        explanation=explain(
-            verdict,
-            snapshot,
-            observation,
-            strongest=strongest,
-        ),
+        attribution=attribution,
+        explanation=explain(attribution, snapshot, observation, strongest=strongest),
         profile=live.row.name,
         labels=live.row.labels,
         revision=snapshot.revision,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.classifier.record import record
-from app.classifier.score import score
 from app.errors import UnknownLabel, UnknownMessage
 from app.services.classify import observe
 from app.services.marked import is_same_message, marked_ids
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
     from app.services.pending import Taught
     from app.services.recall import Known, Recall
     from app.services.tally import Tally
-    from app.services.writer import Writer
-    from app.storage.teaching import Outcome
+    from app.services.writer import Writer, Written
 
 
 class Feedback:
@@ -215,44 +212,37 @@ class Feedback:
             evidence=None,
             source=source,
             time=self._clock(),
-            scores=None,
         )
         return Pending(
             live=live,
             digest=digest,
-            before=None,
             answer=self._submit(live, teaching),
         )
 
     def _learn(
         self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
     ) -> Pending:
-        # Scored before it is learned, always: that makes the error rates on
-        # the site's own mail live figures.
-        before = score(live.snapshot, evidence.views)
         teaching = Teaching(
             digest=evidence.digest,
             label=label,
             evidence=evidence,
             source=source,
             time=self._clock(),
-            scores=record(before, live.snapshot.specification),
         )
         return Pending(
             live=live,
             digest=evidence.digest,
-            before=before,
             answer=self._submit(live, teaching),
         )
 
-    def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Outcome]:
+    def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Hand a teaching to the writer, and count what becomes of it."""
         begun = time.perf_counter()
         answer = self._writer.submit(live, teaching)
 
-        def count(done: Future[Outcome]) -> None:
+        def count(done: Future[Written]) -> None:
             failed = done.exception() is not None
-            kind = "failed" if failed else done.result().kind
+            kind = "failed" if failed else done.result().outcome.kind
             self._tally.taught(kind, seconds=time.perf_counter() - begun)
 
         answer.add_done_callback(count)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from app.classifier.record import record
-from app.classifier.score import score
+from app.services.before import scored
 from app.services.classify import observe
 from app.services.feedback import require_label
 from app.services.folding import Folding
@@ -89,6 +88,7 @@ class Learn:
         teachings = [
             self._teaching(label, raw) for label, raw in messages if raw.strip()
         ]
+        teachings, _ = scored(teachings, self._profile.snapshot)
         with writing(self._engine) as connection:
             outcomes = ledger.append(connection, self._profile.row, teachings)
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
@@ -103,8 +103,7 @@ class Learn:
         yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
-        snapshot = self._profile.snapshot
-        observation = observe(raw, snapshot.specification.views)
+        observation = observe(raw, self._profile.snapshot.specification.views)
         time = self._clock()
         return Teaching(
             digest=observation.digest,
@@ -117,5 +116,4 @@ class Learn:
             ),
             source=self._source,
             time=time,
-            scores=record(score(snapshot, observation.views), snapshot.specification),
         )

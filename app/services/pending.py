@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from app.classifier.score import Verdict
     from app.services.live import LiveProfile
+    from app.services.writer import Written
     from app.storage.teaching import Outcome
 
 
@@ -26,19 +27,15 @@ class Pending:
         Whose ledger.
     digest : bytes
         Identity of the message.
-    before : Verdict or None
-        The verdict on the message before it is learned; None where it is
-        forgotten.
-    answer : Future of Outcome
+    answer : Future of Written
         Comes once the row is on disk.  It cannot be cancelled.
     """
 
     live: LiveProfile
     digest: bytes
-    before: Verdict | None
-    answer: Future[Outcome]
+    answer: Future[Written]
 
-    def taught(self, outcome: Outcome) -> Taught:
+    def taught(self, written: Written) -> Taught:
         """Return the answer as the sender wants it.
 
         Raises
@@ -48,6 +45,7 @@ class Pending:
         UnknownMessage
             If it is not there to be forgotten.
         """
+        outcome = written.outcome
         if outcome.kind == "expired":
             msg = (
                 f"message {self.digest.hex()} was learned so long ago that its "
@@ -55,7 +53,7 @@ class Pending:
                 "what it was learned as; teach newer mail like it instead"
             )
             raise Expired(msg)
-        if outcome.kind == "unknown" and self.before is None:
+        if outcome.kind == "unknown" and written.before is None:
             msg = (
                 f"the profile {self.live.row.name!r} has not learned a message "
                 f"{self.digest.hex()}; there is nothing to forget"
@@ -65,7 +63,7 @@ class Pending:
         return Taught(
             outcome=outcome,
             revision=self.live.snapshot.revision if row is None else row.revision,
-            before=self.before,
+            before=written.before,
             labels=self.live.row.labels,
         )
 

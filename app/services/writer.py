@@ -1,8 +1,8 @@
 """Who appends to the ledger? One thread per process, for everybody.
 
-Concurrent feedback shares a commit: the thread takes all that is waiting,
-appends it in one transaction, and answers.  A single feedback waits for
-nobody.
+Concurrent feedback shares the work: the thread takes all that is waiting, scores
+it, appends it in one transaction, learns it, and answers.  A single feedback
+waits for nobody.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent
+from app.services.before import scored
 from app.services.inbox import Inbox
 from app.storage import ledger
 from app.storage.engine import writing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.classifier.score import Verdict
     from app.services.live import LiveProfile
     from app.storage.entry import LedgerRow
     from app.storage.teaching import Outcome, Teaching
@@ -37,10 +39,27 @@ GROUP: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a teaching.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the ledger says.
+    before : Verdict or None
+        The verdict on the message before it was learned; None where it was not
+        scored here.
+    """
+
+    outcome: Outcome
+    before: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Job:
     profile: LiveProfile
     teaching: Teaching
-    answer: Future[Outcome] = field(default_factory=Future)
+    answer: Future[Written] = field(default_factory=Future)
 
 
 class Writer:
@@ -82,8 +101,10 @@ class Writer:
         self._inbox.close()
         self._thread.join()
 
-    def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Outcome]:
+    def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Have one message taught; the result comes after its commit.
+
+        What is taught with its features and without a score is scored first.
 
         Raises
         ------
@@ -131,12 +152,11 @@ class Writer:
             profile.reload(self._engine, str(error))
 
     def _commit_group(self, profile: LiveProfile, jobs: list[_Job]) -> None:
-        known = profile.snapshot.revision
+        snapshot = profile.snapshot
         try:
+            teachings, before = scored([job.teaching for job in jobs], snapshot)
             with writing(self._engine) as connection:
-                outcomes = ledger.append(
-                    connection, profile.row, [job.teaching for job in jobs]
-                )
+                outcomes = ledger.append(connection, profile.row, teachings)
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it, and the next ones are served.
         except Exception as error:  # noqa: BLE001
@@ -147,8 +167,8 @@ class Writer:
         # answer is that they were learned.
         try:
             rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-            self._remember(profile, rows, known=known)
+            self._remember(profile, rows, known=snapshot.revision)
         except Exception:  # they are learned all the same
             log.exception("memory is behind the ledger; it will be loaded anew")
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            job.answer.set_result(outcome)
+        for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
+            job.answer.set_result(Written(outcome, verdict))

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
+from app.classifier.learn import sum_of_moves
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from app.classifier.learn import Move
     from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
 
@@ -33,18 +35,21 @@ def sum_by_epoch(
         If a row has a label that is not one of `labels`, or a view holds
         features in one row and measurements in another.
     """
-    parts: dict[int, dict[str, list[Statistics]]] = {}
+    moves: dict[int, list[Move]] = {}
+    sums: dict[int, list[Mapping[str, Statistics]]] = {}
     for row in rows:
         if row.vector is None:
             continue
-        epoch = parts.setdefault(row.epoch, {})
-        for view, delta in row.delta(labels).items():
-            epoch.setdefault(view, []).append(delta)
+        if row.kind == "sum":
+            sums.setdefault(row.epoch, []).append(row.delta(labels))
+        else:
+            moves.setdefault(row.epoch, []).append(row.move(labels))
+    n_classes = len(labels)
+    for epoch, of_epoch in moves.items():
+        moved = sum_of_moves(of_epoch, n_classes=n_classes)
+        sums.setdefault(epoch, []).append(moved)
     return {
-        epoch: {
-            view: total(deltas, n_classes=len(labels)) for view, deltas in views.items()
-        }
-        for epoch, views in parts.items()
+        epoch: sum_by_view(parts, n_classes=n_classes) for epoch, parts in sums.items()
     }
 
 

@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.classifier import learn
-from app.classifier.fusion import Lesson
+from app.classifier.lesson import Lesson
 from app.errors import CorruptVector, InconsistentCounts
 from app.storage.sums import decode_sum
 from app.storage.vector import decode, decode_names
@@ -126,6 +126,18 @@ class LedgerRow:
         """
         if self.kind == "sum":
             return decode_sum(self._vector(), labels)
+        return learn.sum_of_moves([self.move(labels)], n_classes=len(labels))
+
+    def move(self, labels: Sequence[str]) -> learn.Move:
+        """Return what this row does with its one message.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, was dropped or is a sum.
+        InconsistentCounts
+            If the row has a label that is not one of `labels`.
+        """
         try:
             before, after = (
                 None if label is None else labels.index(label)
@@ -138,9 +150,7 @@ class LedgerRow:
                 f"profile are {', '.join(labels)}."
             )
             raise InconsistentCounts(msg) from error
-        return learn.delta(
-            self.views, before=before, after=after, n_classes=len(labels)
-        )
+        return learn.Move(views=self.views, before=before, after=after)
 
     def _vector(self) -> bytes:
         """Return the stored vector, or raise if it was dropped."""

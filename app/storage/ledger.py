@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
 
-from app.classifier.fusion import Lesson
+from app.classifier.lesson import Lesson
 from app.errors import UnknownLabel
 from app.storage import profiles, scored, tables
 from app.storage.entry import OWN, LedgerRow, epoch_of

@@ -7,6 +7,7 @@ import pytest
 
 from app.bayes.batch import join
 from app.bayes.bernoulli import Bernoulli
+from app.bayes.likelihood import sums
 from app.bayes.multinomial import Multinomial
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
@@ -17,7 +18,7 @@ def test_no_message_has_no_sum():
     """An empty batch is a batch."""
     joined = join([], [])
 
-    assert (0, 3) == joined.sums(np.empty((3, 0))).shape
+    assert (0, 3) == sums(np.empty((3, 0)), joined.bounds).shape
 
 
 def test_a_message_without_features_sums_to_zero():
@@ -26,7 +27,7 @@ def test_a_message_without_features_sums_to_zero():
     joined = join([one, none, one], [one, none, one])
 
     assert [0, 1, 1, 2] == joined.bounds
-    assert [[3.0], [0.0], [4.0]] == joined.sums(np.array([[3.0, 4.0]])).tolist()
+    assert [[3.0], [0.0], [4.0]] == sums(np.array([[3.0, 4.0]]), joined.bounds).tolist()
 
 
 @pytest.mark.parametrize(

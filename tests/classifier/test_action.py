@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.classifier.action import ActionRule
-from app.classifier.score import Verdict
+from app.classifier.score import Said, Verdict
 from app.errors import InvalidSetting
 
 VERDICT = Verdict(
@@ -19,11 +19,9 @@ VERDICT = Verdict(
     log_odds=0.0,
     log_posterior=np.zeros(2),
     views={},
-    prior=0.0,
-    contributions={},
-    seen={},
     evidence=np.zeros((0, 2)),
     log_prior=np.zeros(2),
+    said=Said({}, 0),
 )
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 

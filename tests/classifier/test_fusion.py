@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bayes.multinomial import Multinomial
-from app.classifier.fusion import Fusion, FusionRule, Lesson
+from app.classifier.fusion import Fusion, FusionRule
+from app.classifier.lesson import Lesson
 from app.classifier.rule import Root, Term, VerdictRule
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.classifier.specification import Specification, ViewModel

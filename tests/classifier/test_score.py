@@ -12,6 +12,7 @@ from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.product import Product
 from app.bayes.sparse import SparseCounts
+from app.classifier.attribution import attribute
 from app.classifier.explain import explain
 from app.classifier.learn import delta
 from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule, Whole
@@ -90,12 +91,13 @@ def test_the_explanation_adds_up_to_the_log_odds(specification, history, x, stro
     snapshot = taught(specification, history)
     verdict = score(snapshot, viewed(x))
 
-    entries = explain(verdict, snapshot, observation(x), strongest=strongest)
+    attribution = attribute(verdict, snapshot)
+    entries = explain(attribution, snapshot, observation(x), strongest=strongest)
 
     assert math.isclose(
         verdict.log_odds, math.fsum(e.log_odds for e in entries), abs_tol=1e-9
     )
-    assert sum(int(seen.sum()) for seen in verdict.seen.values()) == sum(
+    assert sum(int(seen.sum()) for seen in attribution.seen.values()) == sum(
         e.features for e in entries
     )
 
@@ -162,7 +164,10 @@ def test_the_strongest_features_come_first_with_their_counts():
     verdict = score(snapshot, {"words": x})
 
     prior, first, second, rest = explain(
-        verdict, snapshot, observation(x, ("one", "three", "new")), strongest=5
+        attribute(verdict, snapshot),
+        snapshot,
+        observation(x, ("one", "three", "new")),
+        strongest=5,
     )
 
     assert {"ham": 1, "spam": 2} == prior.messages
@@ -180,7 +185,10 @@ def test_the_strongest_of_each_side_are_listed():
     x = SparseCounts.of(dict.fromkeys(range(1, 12), 1))
 
     _, *listed, rest = explain(
-        score(snapshot, {"words": x}), snapshot, observation(x), strongest=2
+        attribute(score(snapshot, {"words": x}), snapshot),
+        snapshot,
+        observation(x),
+        strongest=2,
     )
 
     assert [False, False, True, True] == sorted(entry.log_odds > 0 for entry in listed)
@@ -200,7 +208,7 @@ def test_features_are_listed_with_their_view():
     x = SparseCounts.of({0: 1, 1: 1})
 
     _, *listed, rest = explain(
-        score(snapshot, viewed(x)),
+        attribute(score(snapshot, viewed(x)), snapshot),
         snapshot,
         observation(x, ("zero", "one")),
         strongest=9,
@@ -240,7 +248,10 @@ def test_a_feature_without_text_is_shown_by_its_id():
     snapshot = taught(TWO, [(x, 1), (SparseCounts.of({2: 1}), 0)])
 
     entries = explain(
-        score(snapshot, {"words": x}), snapshot, observation(x), strongest=1
+        attribute(score(snapshot, {"words": x}), snapshot),
+        snapshot,
+        observation(x),
+        strongest=1,
     )
 
     assert entries[1].feature == "#ffffffffffffffff"
@@ -291,7 +302,7 @@ def test_a_profile_can_be_the_plain_product_of_any_views():
         sum(
             entry.log_odds
             for entry in explain(
-                verdict,
+                attribute(verdict, snapshot),
                 snapshot,
                 Observation(bytes(16), 1, views),
                 strongest=5,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
+from app.classifier.attribution import attribute
 from app.classifier.explain import explain
 from app.classifier.learn import delta
 from app.classifier.score import score
@@ -86,7 +87,7 @@ def test_what_was_raised_still_adds_up():
     message = views_of(spam(99))
     verdict = score(snapshot, message)
     seen = Observation(digest=b"", feature_set=1, views=message)
-    entries = explain(verdict, snapshot, seen, strongest=5)
+    entries = explain(attribute(verdict, snapshot), snapshot, seen, strongest=5)
     said = verdict.evidence.T @ snapshot.fusion.weights + verdict.log_prior
 
     assert verdict.log_odds == pytest.approx(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
+from app.classifier.attribution import attribute
 from app.classifier.score import score
 from app.classifier.significance import insignificant
 from app.classifier.snapshot import Snapshot
@@ -59,7 +60,11 @@ def test_without_weak_words_no_verdict_moves_by_more_than_the_bound(taught, aske
     weak = set(insignificant(snapshot, {"words"}, max_log_odds=b)["words"].tolist())
     verdict = score(snapshot, {"words": SparseCounts.of(dict.fromkeys(asked[0], 1))})
     ids = np.array(sorted(asked[0]))
-    taken = verdict.contributions["words"][np.isin(ids, sorted(weak))].sum()
+    taken = (
+        attribute(verdict, snapshot)
+        .contributions["words"][np.isin(ids, sorted(weak))]
+        .sum()
+    )
     weights = sum(
         weight
         for weight, term in zip(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.classifier.rule import VerdictRule, terms_of
-from app.classifier.score import Verdict
+from app.classifier.score import Said, Verdict
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import UnknownLabel
 from app.evaluation.outcome import DECISIONS, WORST, Outcome, run
@@ -36,11 +36,9 @@ class Oracle:
             log_odds=odds,
             log_posterior=np.zeros(2),
             views={},
-            prior=0.0,
-            contributions={},
-            seen={},
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
+            said=Said({}, 0),
         )
 
     def learn(self, views, label):

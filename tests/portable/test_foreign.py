@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.classifier.attribution import attribute
 from app.classifier.explain import explain
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
@@ -98,10 +99,11 @@ def test_views_that_a_dump_has_not_have_no_say(engine):
             parse((DUMPS / f"{name}.eml").read_bytes()), specification.views
         )
         verdict = score(snapshot, observation.views)
-        entries = explain(verdict, snapshot, observation, strongest=5)
+        attribution = attribute(verdict, snapshot)
+        entries = explain(attribution, snapshot, observation, strongest=5)
 
         assert np.sign(verdict.log_odds) == wanted
-        assert not verdict.contributions["pairs"].any()
+        assert not attribution.contributions["pairs"].any()
         assert sum(e.log_odds for e in entries) == pytest.approx(verdict.log_odds)
         for view in ("pairs", "structure", "measurements"):
             assert verdict.views[view].log_odds == pytest.approx(0)

@@ -9,6 +9,8 @@ from functools import partial
 import pytest
 from sqlalchemy import select
 
+from app.classifier.record import record
+from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, UnknownLabel
@@ -68,11 +70,32 @@ def test_feedback_that_waits_shares_a_commit(engine, live):
     with busy(engine):
         jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
 
-    outcomes = [job.result(PATIENCE) for job in jobs]
+    outcomes = [job.result(PATIENCE).outcome for job in jobs]
     writer.stop()
 
     assert list(range(1, 21)) == [outcome.row.revision for outcome in outcomes]
     assert 20 == live.snapshot.revision
+
+
+def test_what_shares_a_commit_is_scored_as_if_it_came_alone(engine, live):
+    """Each by what was known before any of them was learned, bit for bit."""
+    writer = Writer(engine)
+    writer.start()
+    for n in range(3):
+        for raw, label in ((ham(n), "ham"), (spam(n), "spam")):
+            writer.submit(live, teaching(raw, label)).result(PATIENCE)
+    known = live.snapshot
+    fresh = [teaching(spam(n), "spam") for n in range(10, 15)]
+    alone = [score(known, each.evidence.views) for each in fresh]
+    with busy(engine):
+        jobs = [writer.submit(live, each) for each in fresh]
+    written = [job.result(PATIENCE) for job in jobs]
+    writer.stop()
+
+    assert [v.log_odds for v in alone] == [w.before.log_odds for w in written]
+    assert [record(v, known.specification) for v in alone] == [
+        w.outcome.row.scores for w in written
+    ]
 
 
 def test_what_was_submitted_cannot_be_cancelled(engine, live):
@@ -82,10 +105,10 @@ def test_what_was_submitted_cannot_be_cancelled(engine, live):
     with busy(engine):
         given_up = writer.submit(live, teaching(ham(1), "ham"))
         cancelled = given_up.cancel()
-    after = writer.submit(live, teaching(ham(2), "ham")).result(PATIENCE)
+    after = writer.submit(live, teaching(ham(2), "ham")).result(PATIENCE).outcome
     writer.stop()
 
-    assert (False, "learned") == (cancelled, given_up.result(0).kind)
+    assert (False, "learned") == (cancelled, given_up.result(0).outcome.kind)
     assert 2 == after.row.revision
 
 
@@ -95,7 +118,7 @@ def test_an_error_is_the_answer_of_those_who_wait(engine, live):
     writer.start()
     with pytest.raises(UnknownLabel):
         writer.submit(live, teaching(ham(1), "junk")).result(PATIENCE)
-    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE)
+    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE).outcome
     writer.stop()
 
     assert "learned" == outcome.kind
@@ -108,7 +131,7 @@ def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
     jobs = [writer.submit(live, teaching(ham(n), "ham")) for n in range(5)]
     writer.stop()
 
-    assert ["learned"] * 5 == [job.result(0).kind for job in jobs]
+    assert ["learned"] * 5 == [job.result(0).outcome.kind for job in jobs]
     with pytest.raises(DatabaseUnavailable, match="stopping"):
         writer.submit(live, teaching(ham(9), "ham"))
 
