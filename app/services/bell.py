@@ -104,8 +104,13 @@ class Bell:
         with DefaultSelector() as selector:
             selector.register(connection.fileno(), EVENT_READ)
             selector.register(self._hand, EVENT_READ)
-            while not self._stopping.is_set():
-                if self._pulled():
+            while True:
+                pulled = self._pulled()
+                # Looked at after the rope: whoever stops it says so first and pulls
+                # then, so that it is not waited for with a rope that was pulled.
+                if self._stopping.is_set():
+                    return
+                if pulled:
                     connection.execute(_NOTIFY)
                 connection.pgconn.consume_input()
                 while note := connection.pgconn.notifies():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,6 +68,34 @@ def test_what_one_learns_the_others_are_told(database_url, deaf):
             seen += [wait_for(other, n + 1) for other in apps]
 
     assert [1, 1, 1, 2, 2, 2, 3, 3, 3] == seen
+
+
+@on_postgresql
+def test_it_ends_however_late_it_is_told(engine, monkeypatch):
+    """Told while it looks whether somebody rang, it does not wait for the next."""
+    followed, pulled = threading.Event(), threading.Event()
+    it = Bell(engine, follow=followed.set)
+    stopping = threading.Thread(target=it.stop)
+
+    def late(descriptor, size):
+        if followed.is_set() and stopping.ident is None:
+            stopping.start()
+            pulled.wait(PATIENCE)
+        return os.read(descriptor, size)
+
+    def pull(descriptor, data):
+        written = os.write(descriptor, data)
+        pulled.set()
+        return written
+
+    rope = SimpleNamespace(read=late, write=pull, close=os.close)
+    monkeypatch.setattr(bell, "os", rope)
+    monkeypatch.setattr(bell, "RETRY", 0.05)
+    it.start()
+    wait_until(lambda: stopping.ident is not None)
+    stopping.join(PATIENCE)
+
+    assert not stopping.is_alive()
 
 
 @on_postgresql
