@@ -175,8 +175,11 @@ class Application:
         self.recipients = Recipients(
             self.live, site=settings.profile, aliases=self.aliases
         )
-        keeps = settings.scored_days > 0 and settings.scored_rows > 0
-        self.recent = Recent(store_words=settings.store_words) if keeps else None
+        self.recent = None
+        if settings.scored_days > 0 and settings.scored_rows > 0:
+            self.recent = Recent(
+                rows=settings.scored_rows, store_words=settings.store_words
+            )
         self.upkeep = Upkeep(
             self.engine,
             self.live,
@@ -206,7 +209,6 @@ class Application:
             self.engine,
             self.live,
             self.recent,
-            now,
             store_words=settings.store_words,
             write_behind=2 * INTERVAL if self._has_company else 0.0,
         )

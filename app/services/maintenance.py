@@ -49,7 +49,7 @@ class Upkeep:
     live : LiveProfiles
         The profiles in memory.
     recent : Recent or None
-        Scored messages on their way to the database.
+        The messages that were scored last.
     scored_days : float
         How long scored messages are kept.
     scored_rows : int
@@ -136,8 +136,11 @@ class Upkeep:
                 scored.expire(
                     connection, live.row.id, before=oldest, keep=self._scored_rows
                 )
+        there = {live.row.id for live in self._live}
+        if self._recent is not None:
+            self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
-            self._dropping = {live.row.id for live in self._live}
+            self._dropping = there
 
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""

@@ -21,8 +21,7 @@ from app.storage.engine import reading
 from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from sqlalchemy import Engine
 
@@ -78,9 +77,7 @@ class Recall:
     live : LiveProfiles
         The profiles in memory.
     recent : Recent or None
-        Messages scored within the last second or so.
-    clock : callable
-        Returns the time now, in UTC.
+        The messages that were scored last.
     store_words : bool
         Whether the text of features is kept.
     write_behind : float
@@ -93,7 +90,6 @@ class Recall:
         engine: Engine,
         live: LiveProfiles,
         recent: Recent | None,
-        clock: Callable[[], datetime],
         *,
         store_words: bool,
         write_behind: float = 0.0,
@@ -101,7 +97,6 @@ class Recall:
         self._engine = engine
         self._live = live
         self._recent = recent
-        self._clock = clock
         self._store_words = store_words
         self.write_behind = write_behind
         self._inbox: Inbox[_Job] = Inbox()
@@ -141,8 +136,7 @@ class Recall:
         if seen is None:
             self._inbox.put(job)
         else:
-            evidence = ScoredRow.of(seen, time=self._clock())
-            job.answer.set_result(Known(evidence=evidence))
+            job.answer.set_result(Known(evidence=seen))
         return job.answer
 
     def wait(self, profile: str, digest: bytes) -> Known:

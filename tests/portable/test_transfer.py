@@ -830,7 +830,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     data = exported(engine, profile)
     live = LiveProfiles(engine, lambda _: Specification())
     live.refresh()
-    recent = Recent(store_words=True)
+    recent = Recent(rows=9, store_words=True)
     upkeep = Upkeep(
         engine,
         live,
