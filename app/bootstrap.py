@@ -35,7 +35,7 @@ from app.services.undo import Undo
 from app.services.words import Words
 from app.services.writer import Writer
 from app.storage import profiles
-from app.storage.engine import open_engine, reading, writing
+from app.storage.engine import hasty, open_engine, reading, writing
 from app.storage.migrate import migrate
 
 if TYPE_CHECKING:
@@ -291,5 +291,5 @@ class Application:
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""
-        with reading(self.engine) as connection:
+        with reading(hasty(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)

@@ -248,7 +248,8 @@ class Settings(BaseSettings):
         gt=0,
         le=3600,
         description="Seconds to wait for a database that another process has "
-        "locked or that does not answer.",
+        "locked. A PostgreSQL that says nothing for twice as long is taken to hang: "
+        "until it answers again, feedback is refused at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="What `serve` writes to standard error."

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -95,7 +95,9 @@ class Cluster:
             yield
         finally:
             for process in processes:
-                os.kill(process, signal.SIGCONT)
+                # One that was ending is gone as soon as the first goes on.
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     @contextmanager
     def copied(self) -> Iterator[Cluster]:

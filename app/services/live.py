@@ -18,7 +18,7 @@ from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
 from app.storage import ledger, profiles, state
 from app.storage.deltas import sum_by_epoch, sum_by_view
-from app.storage.engine import reading
+from app.storage.engine import hasty, reading
 from app.storage.entry import epoch_of
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class LiveProfiles:
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
         known = {name: live.snapshot.revision for name, live in self._profiles.items()}
-        with reading(self._engine) as connection:
+        with reading(hasty(self._engine)) as connection:
             rows = profiles.list_all(connection)
         followed = 0
         for row in rows:

@@ -11,7 +11,7 @@ from app.errors import Inconsistent
 from app.services.folding import Folding
 from app.services.undo import carry_out
 from app.storage import fold, retention, scored, sealed, undo_work
-from app.storage.engine import checkpoint, reading, writing
+from app.storage.engine import checkpoint, hasty, probe, reading, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,13 +95,15 @@ class Upkeep:
         DatabaseUnavailable
             If the database did not take it; nothing of the step is stored.
         """
+        # Nobody else asks a server that hangs.
+        probe(self._engine)
         now = time.monotonic()
         if now >= self._follow_at:
             self._live.refresh()
             if self._recent is not None:
-                self._recent.flush(self._engine)
+                self._recent.flush(hasty(self._engine))
             # An undo whose process ended before it was carried out.
-            with reading(self._engine) as connection:
+            with reading(hasty(self._engine)) as connection:
                 self._undoing = undo_work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from app.errors import DatabaseUnavailable
 from app.services.inbox import Inbox
 from app.storage import ledger, profiles, scored
-from app.storage.engine import reading
+from app.storage.engine import hasty, reading
 from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Recall:
     def _find(
         self, profile: ProfileRow, digests: Sequence[bytes]
     ) -> dict[bytes, Known]:
-        with reading(self._engine) as connection:
+        with reading(hasty(self._engine)) as connection:
             latest = ledger.latest_of(connection, profile.id, set(digests))
             kept: dict[bytes, LedgerRow | ScoredRow] = {
                 digest: row for digest, row in latest.items() if row.vector is not None

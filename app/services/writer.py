@@ -19,7 +19,7 @@ from app.errors import Inconsistent
 from app.services.before import scored
 from app.services.inbox import Inbox
 from app.storage import ledger
-from app.storage.engine import writing
+from app.storage.engine import hasty, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ class Writer:
         snapshot = profile.snapshot
         try:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
-            with writing(self._engine) as connection:
+            with writing(hasty(self._engine)) as connection:
                 outcomes = ledger.append(connection, profile.row, teachings)
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it, and the next ones are served.

@@ -20,9 +20,23 @@ from app.errors import DatabaseUnavailable, InvalidSetting
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
 
+    from app.storage.outage import Outage
+
 # Execution option of a connection: the statement that begins its transactions
 # on SQLite.
 BEGIN: Final = "postbayes_begin"
+
+SILENCE: Final = "postbayes_silence"
+"""Execution option: how long PostgreSQL may be silent beyond its patience.
+
+Unit: seconds.
+"""
+
+LONG_SILENCE: Final = 30.0
+"""What it is where nobody waits, such as in a fold or an undo.
+
+Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
+"""
 
 # Kibibytes of SQLite's page cache per connection, of which there may be ten.  A
 # fold upserts features in no order that disk pages know: 1,680 upserts into 0.9
@@ -90,9 +104,20 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
 
 
 def postgresql_engine(
-    url: URL, *, busy_timeout: float, options: dict[str, Any]
+    url: URL, *, busy_timeout: float, outage: Outage, options: dict[str, Any]
 ) -> Engine:
     """Return an engine for a PostgreSQL database.
+
+    Parameters
+    ----------
+    url : URL
+        Where it is.
+    busy_timeout : float
+        How long a lock is waited for. Unit: seconds.
+    outage : Outage
+        Begins where the server does not answer.
+    options : dict
+        Further arguments of SQLAlchemy's engine.
 
     Raises
     ------
@@ -130,22 +155,40 @@ def postgresql_engine(
         )
         raise InvalidSetting(msg) from error
 
+    # As long for its answer as for a lock, which is silence too.
+    patience = 2 * busy_timeout
+
     def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
         # Here, because SQLite alone works without the driver.
         from app.storage.patient import PatientConnection  # noqa: PLC0415
 
-        connection = PatientConnection.connect(*arguments, **named)
-        # Waiting for a lock is silence too.
-        connection.silence += busy_timeout
-        return connection
+        def connect() -> Any:
+            return PatientConnection.open(outage, patience, *arguments, **named)
+
+        # The one before may have been found silent a moment ago.
+        outage.require_over()
+        outage.connect = connect
+        return connect()
 
     def _connect(connection: Any, _record: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(busy_timeout * 1000)}")
         connection.commit()
 
+    def _begin(connection: Connection) -> None:
+        driver: Any = connection.connection.dbapi_connection
+        more = connection.get_execution_options().get(SILENCE, LONG_SILENCE)
+        driver.silence = patience + more
+
+    def _end(connection: Any, _record: Any) -> None:
+        # Whether it is alive is asked before the next transaction begins.
+        if connection is not None:
+            connection.silence = patience
+
     event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "checkin", _end)
     return engine
 
 

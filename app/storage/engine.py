@@ -25,7 +25,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
-from app.storage.drivers import BEGIN, postgresql_engine, sqlite_engine
+from app.storage.drivers import BEGIN, SILENCE, postgresql_engine, sqlite_engine
+from app.storage.outage import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +45,11 @@ POOL_SIZE: Final = 5
 # How long a process waits for another that migrates.  Unit: milliseconds.
 _MIGRATION_PATIENCE: Final = 300_000
 
-# Execution options of an engine: the lock that its writers take on SQLite, and
-# how long they wait for it.
+# Execution options of an engine: the lock that its writers take on SQLite, how
+# long they wait for it, and what is known of a server that hangs.
 _WRITER: Final = "postbayes_writer"
 _PATIENCE: Final = "postbayes_patience"
+_OUTAGE: Final = "postbayes_outage"
 
 _NOTHING_STORED: Final = "Nothing of this was stored; try again later."
 # Whoever loses the connection between COMMIT and its answer cannot know.
@@ -92,6 +94,7 @@ def open_engine(
     is refused: every thread would see one of its own.
     """
     parsed = _parse(url)
+    outage = Outage()
     options: dict[str, Any] = {
         "pool_size": pool_size,
         # A burst may open as many again; they are closed after it.
@@ -99,11 +102,40 @@ def open_engine(
         "pool_timeout": busy_timeout,
         # The connection that was used last has the warmest page cache.
         "pool_use_lifo": True,
-        "execution_options": {_WRITER: Lock(), _PATIENCE: busy_timeout},
+        "execution_options": {
+            _WRITER: Lock(),
+            _PATIENCE: busy_timeout,
+            _OUTAGE: outage,
+        },
     }
     if parsed.get_backend_name() == "sqlite":
         return sqlite_engine(parsed, busy_timeout=busy_timeout, options=options)
-    return postgresql_engine(parsed, busy_timeout=busy_timeout, options=options)
+    return postgresql_engine(
+        parsed, busy_timeout=busy_timeout, outage=outage, options=options
+    )
+
+
+def hasty(engine: Engine) -> Engine:
+    """Return the same engine for short transactions that somebody waits for.
+
+    A PostgreSQL that says nothing for twice the busy time-out is then taken to
+    hang.
+    """
+    return engine.execution_options(**{SILENCE: 0.0})
+
+
+def probe(engine: Engine) -> None:
+    """Ask a server that is known to hang whether it answers; any other, nothing.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it hangs still, or is gone.
+    """
+    outage = _outage(engine)
+    if outage.lasts:
+        with _translated(engine):
+            outage.probe()
 
 
 @contextmanager
@@ -115,6 +147,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database cannot be reached or does not answer.
     """
+    _outage(engine).require_over()
     options: dict[str, Any] = {BEGIN: "BEGIN DEFERRED"}
     if engine.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -143,6 +176,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
     """
     transaction = _Transaction()
     if engine.dialect.name != "sqlite":
+        _outage(engine).require_over()
         with _translated(engine, transaction), engine.begin() as connection:
             yield connection
             transaction.committing = True
@@ -197,6 +231,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database cannot be reached or written.
     """
+    _outage(engine).require_over()
     with _translated(engine), engine.connect() as connection:
         # Not given back to the pool: it is set up for this purpose only.
         connection.detach()
@@ -234,11 +269,24 @@ def listening(engine: Engine) -> Iterator[Any]:
     DatabaseUnavailable
         If the database cannot be reached, or no longer.
     """
+    _outage(engine).require_over()
     with _translated(engine), engine.connect() as connection:
         connection.detach()
         driver: Any = connection.connection.dbapi_connection
         driver.autocommit = True
-        yield driver
+        try:
+            yield driver
+        finally:
+            # Of a connection that is lost nothing can be rolled back, and SQLAlchemy
+            # would try and log a traceback.
+            if driver.closed:
+                connection.invalidate()
+
+
+def _outage(engine: Engine) -> Outage:
+    """Return what is known of a server that hangs."""
+    outage: Outage = engine.get_execution_options()[_OUTAGE]
+    return outage
 
 
 def _parse(url: str) -> URL:

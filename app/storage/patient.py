@@ -8,27 +8,48 @@ No time-out of the server or of TCP helps there, so the client counts.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-SILENCE: Final = 30.0
-"""Seconds without an answer after which a connection is given up.
-
-Precedent: as long as Postfix waits for a milter (`milter_command_timeout`).
-"""
+    from app.storage.outage import Outage
 
 
 class PatientConnection(psycopg.Connection[Any]):
     """A connection that is closed when the server does not answer.
 
-    `silence` is how long it may take, and may be changed. Unit: seconds.
+    `open` sets what it needs.
     """
 
-    silence: float = SILENCE
+    outage: Outage
+    """Begins when the server does not answer."""
+    patience: float
+    """How long it may take at least, and while an outage lasts. Unit: seconds."""
+    silence: float
+    """How long it may take now; whoever expects more may set it. Unit: seconds."""
+
+    @classmethod
+    def open(
+        cls, outage: Outage, patience: float, *arguments: Any, **named: Any
+    ) -> PatientConnection:
+        """Return a connection.
+
+        Raises
+        ------
+        psycopg.OperationalError
+            If the server cannot be reached.
+        """
+        try:
+            connection = cls.connect(*arguments, **named)
+        except psycopg.errors.ConnectionTimeout:
+            outage.begin()
+            raise
+        connection.outage = outage
+        connection.patience = connection.silence = patience
+        return connection
 
     def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
         """Wait for the server, but not for ever.
@@ -39,32 +60,35 @@ class PatientConnection(psycopg.Connection[Any]):
             If it says nothing for too long; the connection is closed.
         """
         try:
-            return super().wait(_heard(gen, self.silence), *arguments, **named)
+            return super().wait(self._heard(gen), *arguments, **named)
         except _SilentError:
+            self.outage.begin()
             # Its answer, if it ever comes, is to no question of ours any more.
             self.pgconn.finish()
             raise
 
+    def _heard(self, gen: Any) -> Generator[Any, Any, Any]:
+        """Give what a generator of psycopg gives, and raise if nothing comes.
+
+        psycopg tells it ten times a second that nothing has come yet.
+        """
+        heard_at = time.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                silent = time.monotonic() - heard_at
+                if ready:
+                    heard_at = time.monotonic()
+                # Others know already that the server hangs: it need not be found
+                # out a second time.
+                elif silent > (self.patience if self.outage.lasts else self.silence):
+                    msg = f"PostgreSQL has not answered for {silent:.1f} seconds"
+                    raise _SilentError(msg)
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
+
 
 class _SilentError(psycopg.OperationalError):
     """The server said nothing for too long."""
-
-
-def _heard(gen: Any, silence: float) -> Generator[Any, Any, Any]:
-    """Give what a generator of psycopg gives, and raise if nothing comes.
-
-    psycopg tells it ten times a second that nothing has come yet.
-    """
-    until = time.monotonic() + silence
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if ready:
-                until = time.monotonic() + silence
-            elif time.monotonic() > until:
-                msg = f"PostgreSQL has not answered for {silence:g} seconds"
-                raise _SilentError(msg)
-            wanted = gen.send(ready)
-    except StopIteration as done:
-        return done.value

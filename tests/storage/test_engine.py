@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -13,9 +14,9 @@ from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
 from app.storage import feature_rows, tables
-from app.storage.engine import checkpoint, open_engine, reading, writing
+from app.storage.drivers import LONG_SILENCE
+from app.storage.engine import checkpoint, hasty, open_engine, probe, reading, writing
 from app.storage.migrate import migrate
-from app.storage.patient import PatientConnection
 from tests.storage.builders import (
     new_profile,
     on_postgresql,
@@ -440,20 +441,60 @@ def test_a_checkpoint_changes_nothing_that_is_read(engine):
     assert before == rows_of(engine, tables.ledger, profile)
 
 
+def sleep(engine):
+    """Ask PostgreSQL for something that takes a minute."""
+    with reading(engine) as connection:
+        connection.exec_driver_sql("SELECT pg_sleep(60)")
+
+
 @on_postgresql
-def test_a_server_that_says_nothing_is_given_up(database_url, monkeypatch):
+def test_a_server_that_says_nothing_is_given_up(database_url):
     """A stopped server keeps its connections; the client counts the seconds."""
-    monkeypatch.setattr(PatientConnection, "silence", 0.2)
-    engine = open_engine(database_url, busy_timeout=0.2)
+    engine = open_engine(database_url, busy_timeout=0.1)
 
-    def ask():
-        with reading(engine) as connection:
-            connection.exec_driver_sql("SELECT pg_sleep(60)")
-
-    with pytest.raises(DatabaseUnavailable, match=r"not answered for 0\.4 seconds"):
-        ask()
+    with pytest.raises(DatabaseUnavailable, match=r"not answered for 0\.\d seconds"):
+        sleep(hasty(engine))
+    with pytest.raises(DatabaseUnavailable, match=r"The database hangs"):
+        sleep(engine)
+    with pytest.raises(DatabaseUnavailable, match=r"The database hangs"):
+        teach(engine, None)
+    probe(engine)
     with reading(engine) as connection:
         assert 1 == connection.exec_driver_sql("SELECT 1").scalar()
+    engine.dispose()
+
+
+@on_postgresql
+def test_whoever_waits_for_a_silent_server_gives_up_with_the_first(database_url):
+    """However long it would have waited by itself."""
+    engine = open_engine(database_url, busy_timeout=0.1)
+    said = []
+
+    def wait():
+        try:
+            sleep(engine)
+        except DatabaseUnavailable as error:
+            said.append(str(error))
+
+    patient = Thread(target=wait)
+    patient.start()
+    with pytest.raises(DatabaseUnavailable):
+        sleep(hasty(engine))
+    patient.join()
+    (silent,) = re.findall(r"not answered for (.*) seconds", said[0])
+
+    assert float(silent) < LONG_SILENCE
+    engine.dispose()
+
+
+@on_postgresql
+def test_what_is_slow_is_waited_for(database_url):
+    """Longer than whoever is in a hurry would."""
+    engine = open_engine(database_url, busy_timeout=0.1)
+    with reading(engine) as connection:
+        slept = connection.exec_driver_sql("SELECT 1 FROM pg_sleep(0.5)").scalar()
+
+    assert 1 == slept
     engine.dispose()
 
 
