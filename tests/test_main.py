@@ -1,0 +1,30 @@
+"""The application that is served, as a server makes it."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.main import create
+from tests.messages import ham
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    """A client of the application of an environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/p.db")
+    with TestClient(create()) as client:
+        yield client
+    gc.unfreeze()
+
+
+def test_what_is_there_at_the_start_is_not_walked_again(client):
+    """The collector looks at what came since, and that is little."""
+    for n in range(9):
+        client.post("/feedback?label=ham", content=ham(n))
+    gc.collect()
+
+    assert len(gc.get_objects()) < gc.get_freeze_count() / 4
