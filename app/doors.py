@@ -16,12 +16,13 @@ from app.adapters.marks import parse_flag
 from app.adapters.milter.results import parse_authserv_id
 from app.adapters.milter.server import milter
 from app.adapters.rspamd.server import rspamd
+from app.adapters.signals import heard
 from app.adapters.spamd.server import spamd
 from app.adapters.web import WebDoor, WebListener
 from app.address import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from app.adapters.sockets import Listening
     from app.bootstrap import Application
@@ -80,7 +81,10 @@ def listen(settings: Settings) -> dict[str, Listening]:
 async def opened(
     application: Application, listening: Mapping[str, Listening]
 ) -> AsyncIterator[None]:
-    """Open the doors on their sockets; close them on the way out."""
+    """Open the doors on their sockets; close them on the way out.
+
+    Or before, with the main door, as soon as a signal asks the process to end.
+    """
     listeners = {
         name: _listener(DOORS[name](application), each)
         for name, each in listening.items()
@@ -88,11 +92,22 @@ async def opened(
     for name, listener in listeners.items():
         listener.start()
         log.info("the door %s is open", name)
+    told = asyncio.Event()
+    closed = asyncio.create_task(_close(told, listeners.values()))
     try:
-        yield
+        with heard(told.set):
+            yield
     finally:
-        # All at once: each may wait for what was begun.
-        await asyncio.gather(*(listener.stop() for listener in listeners.values()))
+        told.set()
+        await closed
+
+
+async def _close(
+    told: asyncio.Event, listeners: Collection[Listener | WebListener]
+) -> None:
+    """Close the doors once somebody says so, all at once: each may have begun much."""
+    await told.wait()
+    await asyncio.gather(*(listener.stop() for listener in listeners))
 
 
 def _listener(door: Door | WebDoor, listening: Listening) -> Listener | WebListener:
