@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.portable.learn import Learned
+from app.portable.source import Learned
 from app.storage import bulk, ledger
 from app.storage.entry import epoch_of
 from app.storage.known import sums_stand

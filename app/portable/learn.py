@@ -1,110 +1,74 @@
 """How does a profile learn what a file holds?
 
-Contract of this file: the file was surveyed, and everything happens in the
-transaction of the caller, so that an import is there whole or not at all.
+Contract of this file: the file was surveyed.  What it holds is written step by step
+into a hidden profile (`app.storage.hidden`), proven there, and shown in one short
+transaction: an import is there whole or not at all, and feedback goes on meanwhile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from sqlalchemy import update
-
-from app.errors import OtherProfile
-from app.portable.adding import Adding, require_sound
-from app.portable.fit import policy_of, same_labels
-from app.storage import ledger, tables
+from app.errors import (
+    InconsistentCounts,
+    MalformedExport,
+    OtherProfile,
+    Unavailable,
+    UnknownProfile,
+)
+from app.features.extract import FEATURE_SET
+from app.portable.filling import fault_of, fill, replayed
+from app.portable.fit import (
+    policy_of,
+    require_feature_set,
+    require_labels,
+    same_labels,
+)
+from app.portable.place import take_place
+from app.portable.source import Learned
+from app.portable.staging import PAUSE, Staging
+from app.storage import bulk, hidden, ledger, merge, profiles, state
+from app.storage.engine import reading, writing
 from app.storage.known import sums_stand
-from app.storage.supersede import supersede
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
-    from typing import BinaryIO
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
 
+    from app.portable.filling import Epochs
+    from app.portable.header import Header
+    from app.portable.source import Source
     from app.portable.survey import Survey
     from app.storage.profiles import ProfileRow
 
-Outcome = Literal["added", "replaced", "unchanged"]
-"""What became of an import."""
-
-_DIGITS: Final = 16
-_NAME_CHARS: Final = 32
+    Clock = Callable[[], datetime]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
-    """What became of an import.
-
-    Parameters
-    ----------
-    outcome : str
-        See `Outcome`; ``unchanged`` where all of it was there already.
-    profile : ProfileRow
-        As it was before, or as it begins anew.
-    source : str
-        What the ledger calls it; undo takes it back by this name.
-    rows : int
-        Ledger rows that were added.
-    known : int
-        Ledger rows that were not, because the profile knows their messages.
-    """
-
-    outcome: Outcome
-    profile: ProfileRow
-    source: str
-    rows: int
-    known: int
-
-
-def source_of(survey: Survey) -> str:
-    """Return what the ledger calls the counts of an export.
-
-    Not longer than a source of the doors may be, so that it can be named there.
-    """
-    name = survey.header.profile[:_NAME_CHARS]
-    return f"import:{name}:{survey.content[:_DIGITS]}"
-
-
-def add(
-    connection: Connection,
-    profile: ProfileRow,
-    file: BinaryIO,
-    survey: Survey,
-    *,
-    now: datetime,
-    words: bool,
-    progress: Callable[[int], object] = lambda _: None,
-) -> Learned:
+def add(engine: Engine, name: str, source: Source) -> Learned:
     """Add what an export holds to what a profile has learned.
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.engine.writing`.
-    profile : ProfileRow
-        Who learns; it fits (`require_feature_set`, `require_labels`).
-    file : binary file
-        The export, at its beginning.
-    survey : Survey
-        What is in it.
-    now : datetime
-        With a time zone.
-    words : bool
-        Whether the text of features is kept, if it is there.
-    progress : callable, optional
-        Told where in the file the reading is, in bytes.
+    engine : Engine
+        The database.
+    name : str
+        Of the profile, which is made if there is none.
+    source : Source
+        The export.
 
     Raises
     ------
     OtherProfile
-        If the export is of this very profile, so that adding it would count
-        every message twice.
-    InconsistentCounts
-        If the ledger of the export contradicts itself.
+        If the profile does not fit, or the export is of this very profile, so that
+        adding it would count every message twice.
+    MalformedExport
+        If the ledger of the export contradicts itself, or the file was changed.
+    DatabaseUnavailable, ProfileReplaced
+        If it could not be stored; then nothing is learned.
 
     Notes
     -----
@@ -112,14 +76,199 @@ def add(
     source.  Of a ledger, each message that the profile does not know is added,
     with its whole history; what the profile says of the others stays.
     """
-    revision = ledger.lock(connection, profile)
-    header = survey.header
-    source = source_of(survey)
-    if header.contents == "counts" and sums_stand(connection, profile.id, source):
-        return Learned(
-            outcome="unchanged", profile=profile, source=source, rows=0, known=0
+    header = source.header
+    require_feature_set(header, FEATURE_SET)
+    with reading(engine) as connection:
+        try:
+            profile = profiles.find(connection, name)
+        except UnknownProfile:
+            profile = None
+        if profile is not None:
+            require_feature_set(header, profile.feature_set)
+            require_labels(header, profile)
+            if _stands(connection, profile, source):
+                return _unchanged(profile, source)
+    if profile is not None and profile.revision:
+        return _join(engine, profile, source)
+    with _hidden(engine, name, profile or header, source.clock) as new:
+        staging = _staged(engine, new, source)
+        # One that has learned nothing was made for this, so it is what the export
+        # is of.
+        shown = take_place(
+            engine,
+            new,
+            name=name,
+            instead_of=profile,
+            created_at=header.created
+            if profile is None or same_labels(header, profile)
+            else profile.created_at,
+            policy=lambda old: old.policy or policy_of(header, old),
+            clock=source.clock,
         )
-    if survey.dropped and (revision or not same_labels(header, profile)):
+    return Learned(
+        outcome="added" if staging.rows else "unchanged",
+        profile=shown,
+        source=source.name,
+        rows=staging.rows,
+        known=0,
+    )
+
+
+def replace(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
+    """Make a profile what an export holds; what it had learned is gone.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    profile : ProfileRow
+        As it was when somebody decided to replace it: what is taught to it after
+        that revision, until the export is in its place, is taught to the new one.
+    source : Source
+        The export.
+
+    Raises
+    ------
+    OtherProfile
+        If the export is of another feature set, or if what came meanwhile cannot be
+        taught to the new profile.
+    MalformedExport, DatabaseUnavailable, ProfileReplaced
+        As `add`; then all is as it was.
+    """
+    header = source.header
+    require_feature_set(header, FEATURE_SET)
+    with _hidden(engine, profile.name, header, source.clock) as new:
+        staging = _staged(engine, new, source)
+        shown = take_place(
+            engine,
+            new,
+            name=profile.name,
+            instead_of=profile,
+            created_at=header.created,
+            policy=lambda old: policy_of(header, old),
+            clock=source.clock,
+        )
+    return Learned(
+        outcome="replaced",
+        profile=shown,
+        source=source.name,
+        rows=staging.rows,
+        known=0,
+    )
+
+
+def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
+    """Add what an export holds to a profile that has learned something."""
+    _require_joinable(source.survey, profile)
+    with _hidden(engine, profile.name, profile, source.clock) as new:
+        staging = Staging(engine, new, source, joins=profile)
+        staging.read()
+        epochs, fault = _proven(engine, new)
+        with writing(engine) as connection:
+            ledger.lock(connection, profile)
+            hidden.keep(connection, new, now=source.clock())
+            if _stands(connection, profile, source):
+                return _unchanged(profile, source)
+            bulk.require_kinds(connection, profile, epochs)
+            left_out = merge.leave_out(connection, new, profile, after=profile.revision)
+            rows = merge.move(connection, new, profile)
+            # What was proven is proven beside anything else, unless it was not by
+            # itself: a pruning may be of counts that only the profile has.
+            if fault or left_out:
+                both = state.load_by_epoch(connection, profile)
+                fault = fault_of(connection, profile, both)
+            if fault:
+                raise MalformedExport(fault)
+    return Learned(
+        outcome="added" if rows else "unchanged",
+        profile=profile,
+        source=source.name,
+        rows=rows,
+        known=staging.known + left_out,
+    )
+
+
+def _staged(engine: Engine, new: ProfileRow, source: Source) -> Staging:
+    """Write all of an export into a hidden profile of its own.
+
+    Raises
+    ------
+    MalformedExport
+        If it contradicts itself.
+    """
+    staging = Staging(engine, new, source, joins=None)
+    staging.read()
+    epochs, fault = _proven(engine, new)
+    if fault:
+        raise MalformedExport(fault)
+    fill(engine, new, epochs, source.clock)
+    return staging
+
+
+def _proven(engine: Engine, new: ProfileRow) -> tuple[Epochs, str | None]:
+    """Return what a hidden profile has learned, and what is wrong with it if so."""
+    with reading(engine) as connection:
+        try:
+            epochs = replayed(connection, new)
+        except InconsistentCounts as error:
+            return {}, f"the ledger of this export contradicts itself: {error}"
+        return epochs, fault_of(connection, new, epochs)
+
+
+@contextmanager
+def _hidden(
+    engine: Engine, name: str, like: Header | ProfileRow, clock: Clock
+) -> Iterator[ProfileRow]:
+    """Give a hidden profile with the labels of another; what is left is removed."""
+    _clear(engine, now=clock())
+    with writing(engine) as connection:
+        new = hidden.begin(
+            connection,
+            name=name,
+            labels=like.labels,
+            spam_labels=like.spam_labels,
+            feature_set=FEATURE_SET,
+            now=clock(),
+        )
+    try:
+        yield new
+    finally:
+        # If not now, then by the next import or the upkeep of a service.
+        with suppress(Unavailable):
+            with writing(engine) as connection:
+                hidden.leave(connection, new)
+            _clear(engine, now=clock())
+
+
+def _clear(engine: Engine, *, now: datetime) -> None:
+    """Remove what nobody works on any more."""
+    with reading(engine) as connection:
+        abandoned = hidden.abandoned(connection, now=now)
+    for each in abandoned:
+        more = True
+        while more:
+            with writing(engine) as connection:
+                more = hidden.remove_step(connection, each)
+            time.sleep(PAUSE)
+
+
+def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:
+    """Return whether the counts of an export are learned already."""
+    return source.header.contents == "counts" and sums_stand(
+        connection, profile.id, source.name
+    )
+
+
+def _unchanged(profile: ProfileRow, source: Source) -> Learned:
+    return Learned(
+        outcome="unchanged", profile=profile, source=source.name, rows=0, known=0
+    )
+
+
+def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
+    """Raise if what an export holds cannot be told from what a profile knows."""
+    header = survey.header
+    if survey.dropped:
         msg = (
             f"the features of {survey.dropped:,} ledger rows of this export were "
             "dropped for their age, so that their messages cannot be told from those "
@@ -127,85 +276,10 @@ def add(
             "--profile NEWNAME, or into this one with --replace; or export the counts"
         )
         raise OtherProfile(msg)
-    if survey.dropped:
-        # A new key, so that a service that has loaded the profile loads it anew:
-        # following the rows alone it would miss what is sealed.
-        profile = supersede(
-            connection,
-            profile,
-            labels=header.labels,
-            spam_labels=header.spam_labels,
-            created_at=header.created,
-            policy=profile.policy or policy_of(header, profile),
-        )
-    elif revision == 0 and same_labels(header, profile):
-        # It was made for this, so it is what the export is of.
-        connection.execute(
-            update(tables.profile)
-            .where(tables.profile.c.id == profile.id)
-            .values(
-                created_at=header.created,
-                policy=profile.policy or policy_of(header, profile) or None,
-            )
-        )
-    elif header.contents == "counts" and header.created == profile.created_at:
+    if header.contents == "counts" and header.created == profile.created_at:
         msg = (
             f"this export is of the profile {profile.name!r} itself, or of one that "
             "began as a copy of it: their messages would count twice. Export it "
             "--with-ledger to add what is new, or use --replace to go back to it"
         )
         raise OtherProfile(msg)
-    added = Adding(
-        connection,
-        profile,
-        header,
-        source=source,
-        now=now,
-        words=words,
-        revision=revision,
-    )
-    added.read(file, survey, progress)
-    if added.messages:
-        require_sound(connection, profile)
-    return Learned(
-        outcome="added" if added.rows else "unchanged",
-        profile=profile,
-        source=source,
-        rows=added.rows,
-        known=added.known,
-    )
-
-
-def replace(
-    connection: Connection,
-    profile: ProfileRow,
-    file: BinaryIO,
-    survey: Survey,
-    *,
-    now: datetime,
-    words: bool,
-    progress: Callable[[int], object] = lambda _: None,
-) -> Learned:
-    """Make a profile that of an export; what it has learned is gone.
-
-    Parameters and errors are those of `add`.
-    """
-    header = survey.header
-    new = supersede(
-        connection,
-        profile,
-        labels=header.labels,
-        spam_labels=header.spam_labels,
-        created_at=header.created,
-        policy=policy_of(header, profile),
-    )
-    learned = add(
-        connection, new, file, survey, now=now, words=words, progress=progress
-    )
-    return Learned(
-        outcome="replaced",
-        profile=learned.profile,
-        source=learned.source,
-        rows=learned.rows,
-        known=0,
-    )

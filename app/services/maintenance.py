@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Inconsistent
 from app.services.folding import Folding
 from app.services.undo import carry_out
-from app.storage import fold, retention, scored, sealed, undo_work
+from app.storage import fold, hidden, retention, scored, sealed, undo_work
 from app.storage.engine import checkpoint, hasty, probe, reading, writing
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Upkeep:
         self._folding = Folding(engine)
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
+        self._abandoned: list[int] = []
         self._broken: dict[int, str] = {}
 
     def __call__(self) -> bool:
@@ -128,10 +129,10 @@ class Upkeep:
                         "the profile %r cannot be folded: %s", live.row.name, error
                     )
                 self._broken[live.row.id] = str(error)
-        return more
+        return more or self._remove()
 
     def _expire(self) -> None:
-        """Drop old scored messages, and see to it that old vectors are dropped."""
+        """Drop old scored messages, and see to it that the rest is dropped later."""
         oldest = self._clock() - self._keep
         for live in self._live:
             with writing(self._engine) as connection:
@@ -143,6 +144,16 @@ class Upkeep:
             self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
             self._dropping = there
+        with reading(self._engine) as connection:
+            self._abandoned = hidden.abandoned(connection, now=self._clock())
+
+    def _remove(self) -> bool:
+        """Remove a little of an import that was cut; return True if there is more."""
+        if self._abandoned:
+            with writing(self._engine) as connection:
+                if not hidden.remove_step(connection, self._abandoned[-1]):
+                    self._abandoned.pop()
+        return bool(self._abandoned)
 
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""

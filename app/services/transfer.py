@@ -6,11 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from app.errors import UnknownProfile
-from app.features.extract import FEATURE_SET
 from app.portable import learn
 from app.portable.export import export, size
-from app.portable.fit import require_feature_set, require_labels
 from app.portable.foreign import add_counts
+from app.portable.source import Source
 from app.services.feedback import require_known
 from app.services.folding import Folding
 from app.storage import profiles, undo_work
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from app.foreign.tally import Tally
     from app.portable.export import Exported
     from app.portable.header import Contents
-    from app.portable.learn import Learned
+    from app.portable.source import Learned
     from app.portable.survey import Survey
     from app.storage.profiles import ProfileRow
 
@@ -102,30 +101,7 @@ class Transfer:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        require_feature_set(survey.header, FEATURE_SET)
-        with writing(self._engine) as connection:
-            try:
-                profile = profiles.find(connection, name)
-            except UnknownProfile:
-                profile = profiles.create(
-                    connection,
-                    name=name,
-                    labels=survey.header.labels,
-                    spam_labels=survey.header.spam_labels,
-                    feature_set=FEATURE_SET,
-                    created_at=survey.header.created,
-                )
-            require_feature_set(survey.header, profile.feature_set)
-            require_labels(survey.header, profile)
-            return learn.add(
-                connection,
-                profile,
-                file,
-                survey,
-                now=self._clock(),
-                words=self._store_words,
-                progress=progress,
-            )
+        return learn.add(self._engine, name, self._source(file, survey, progress))
 
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
@@ -135,21 +111,16 @@ class Transfer:
         Raises
         ------
         OtherProfile
-            If the export is of another feature set.
+            If the export is of another feature set, or if what was taught meanwhile
+            cannot be taught to the new profile.
+        ProfileReplaced
+            If another import was here first.
         DatabaseUnavailable
             If it could not be stored; then all is as it was.
         """
-        require_feature_set(survey.header, FEATURE_SET)
-        with writing(self._engine) as connection:
-            return learn.replace(
-                connection,
-                profile,
-                file,
-                survey,
-                now=self._clock(),
-                words=self._store_words,
-                progress=progress,
-            )
+        return learn.replace(
+            self._engine, profile, self._source(file, survey, progress)
+        )
 
     def add_dump(
         self, name: str, tally: Tally, *, digest: str, ham: str, spam: str
@@ -192,6 +163,15 @@ class Transfer:
                 now=self._clock(),
                 words=self._store_words,
             )
+
+    def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
+        return Source(
+            file=file,
+            survey=survey,
+            clock=self._clock,
+            words=self._store_words,
+            progress=progress,
+        )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
         """Finish what is begun on a profile, and fold its ledger.

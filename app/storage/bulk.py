@@ -85,7 +85,7 @@ def append_sums(
         If the profile is gone.
     """
     revision = ledger.lock(connection, profile)
-    _require_kinds(connection, profile, sums)
+    require_kinds(connection, profile, sums)
     rows = []
     for epoch in sorted(sums):
         for part in pieces(sums[epoch], at_most=FEATURES_PER_ROW):
@@ -183,8 +183,14 @@ def digest_of_sum(profile_id: int, revision: int, vector: bytes) -> bytes:
     return blake2b(vector, digest_size=_DIGEST_BYTES, key=place).digest()
 
 
-def _require_kinds(connection: Connection, profile: ProfileRow, sums: Epochs) -> None:
-    """Raise if a view is of another kind than what it has learned."""
+def require_kinds(connection: Connection, profile: ProfileRow, sums: Epochs) -> None:
+    """Raise if a view is of another kind than what it has learned.
+
+    Raises
+    ------
+    InvalidObservation
+        With both kinds.
+    """
     table = tables.class_count
     found = connection.execute(
         select(table.c.view, table.c.kind)

@@ -135,8 +135,8 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         upto=rows[-1].revision,
         epochs=epochs,
         texts={
-            view: _unnoted(connection, profile.id, view, texts, gained[view])
-            for view, texts in _texts(rows, profile).items()
+            view: unnoted(connection, profile.id, view, texts, gained[view])
+            for view, texts in texts_of(rows, profile).items()
         },
         lost=lost,
     )
@@ -229,7 +229,9 @@ def _moved(
     return gained, {view: sorted(ids) for view, ids in lost.items() if ids}
 
 
-def _texts(rows: Iterable[LedgerRow], profile: ProfileRow) -> dict[str, dict[int, str]]:
+def texts_of(
+    rows: Iterable[LedgerRow], profile: ProfileRow
+) -> dict[str, dict[int, str]]:
     """Return the text that the rows have of their features, view by view."""
     texts: dict[str, dict[int, str]] = {}
     for row in rows:
@@ -244,7 +246,7 @@ def _texts(rows: Iterable[LedgerRow], profile: ProfileRow) -> dict[str, dict[int
     return texts
 
 
-def _unnoted(
+def unnoted(
     connection: Connection,
     profile_id: int,
     view: str,

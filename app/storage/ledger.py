@@ -56,7 +56,11 @@ _DIGESTS_PER_QUERY: Final = 500
 # done at each call, a third of it for the statements, and takes 0.44 ms so.
 _LOCK: Final = (
     select(tables.profile.c.revision)
-    .where(tables.profile.c.id == bindparam("profile_id"))
+    .where(
+        tables.profile.c.id == bindparam("profile_id"),
+        # One that was replaced has its key and another name, until it is removed.
+        tables.profile.c.name == bindparam("name"),
+    )
     # FOR NO KEY UPDATE.  A plain FOR UPDATE would also wait for a fold, whose
     # foreign keys hold a KEY SHARE lock on this row.
     .with_for_update(key_share=True)
@@ -201,7 +205,7 @@ def lock(connection: Connection, profile: ProfileRow) -> int:
         If the profile is gone.
     """
     revision: int | None = connection.execute(
-        _LOCK, {"profile_id": profile.id}
+        _LOCK, {"profile_id": profile.id, "name": profile.name}
     ).scalar_one_or_none()
     if revision is None:
         raise profiles.replaced(profile)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import insert, select, update
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sqlalchemy import Connection, Row
+
+
+HIDDEN: Final = profile.c.name.like("% %")
+"""Nobody sees a profile of such a name (`app.storage.hidden`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +177,9 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
     ProfileReplaced
         If an import has put another one in its place.
     """
-    there = connection.execute(select(profile.c.id).where(profile.c.id == row.id))
+    there = connection.execute(
+        select(profile.c.id).where(profile.c.id == row.id, profile.c.name == row.name)
+    )
     if there.first() is None:
         raise replaced(row)
 
@@ -190,8 +196,8 @@ def replaced(row: ProfileRow) -> ProfileReplaced:
 
 
 def list_all(connection: Connection) -> list[ProfileRow]:
-    """Return all profiles, sorted by name."""
-    rows = connection.execute(select(profile).order_by(profile.c.name))
+    """Return all profiles that are not hidden, sorted by name."""
+    rows = connection.execute(select(profile).where(~HIDDEN).order_by(profile.c.name))
     return [_read(row) for row in rows]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, delete, or_, select
+from sqlalchemy import and_, bindparam, delete, literal, or_, select, tuple_
 
 from app.errors import InvalidObservation
 from app.storage import tables
@@ -134,6 +134,52 @@ def get_many(
         for row in rows:
             found[row.digest] = _read(row)
     return found
+
+
+def copy(
+    connection: Connection,
+    profile_id: int,
+    *,
+    to: int,
+    after: tuple[datetime, bytes] | None,
+    limit: int,
+) -> tuple[datetime, bytes] | None:
+    """Remember for another profile too what was scored, oldest first.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile_id, to : int
+        Whose rows, and who shall have them as well.
+    after : (datetime, bytes) or None
+        What the call before returned; None for the first.
+    limit : int
+        Rows at most.
+
+    Returns
+    -------
+    (datetime, bytes) or None
+        Where to go on; `after` where there is nothing more.
+    """
+    table = tables.scored
+    asked = (
+        select(table)
+        .where(table.c.profile_id == profile_id)
+        .order_by(table.c.time, table.c.digest)
+        .limit(limit)
+    )
+    if after is not None:
+        time, digest = after
+        asked = asked.where(
+            tuple_(table.c.time, table.c.digest)
+            > tuple_(
+                literal(time, table.c.time.type), literal(digest, table.c.digest.type)
+            )
+        )
+    rows = [_read(row) for row in connection.execute(asked)]
+    put_many(connection, to, rows)
+    return (rows[-1].time, rows[-1].digest) if rows else after
 
 
 def expire(

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from app.storage import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -78,15 +78,18 @@ def write(connection: Connection, profile_id: int, record: UndoRecord) -> None:
             takes=list(record.takes),
         )
     )
-    if record.revisions:
+    write_revisions(connection, profile_id, record.number, record.revisions)
+
+
+def write_revisions(
+    connection: Connection, profile_id: int, number: int, revisions: Sequence[int]
+) -> None:
+    """Add rows that an undo takes back."""
+    if revisions:
         connection.execute(
             insert(tables.undone),
             [
-                {
-                    "profile_id": profile_id,
-                    "number": record.number,
-                    "revision": revision,
-                }
-                for revision in record.revisions
+                {"profile_id": profile_id, "number": number, "revision": revision}
+                for revision in revisions
             ],
         )

@@ -236,10 +236,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.ProfileReplaced: Advice(
         f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
-        "`Retry-After`. A service notices within half a second that `postbayes import "
-        "--replace` has put another profile in the place of one.",
+        "`Retry-After`. A service notices within half a second that `postbayes import` "
+        "has put another profile in the place of one.",
         operations=(FEEDBACK, FORGET, UNDO),
-        commands=("learn", "feedback", "undo"),
+        commands=("learn", "feedback", "undo", "import"),
     ),
     errors.MailboxUnavailable: Advice(
         "Look at POSTBAYES_IMAP_HOST and at the server. `postbayes imap` tries again "

@@ -21,11 +21,10 @@ from app.errors import (
 )
 from app.services.classify import observe
 from app.services.writer import Writer
-from app.storage import audit, ledger
+from app.storage import audit, hidden, ledger
 from app.storage import fold as folding
 from app.storage.engine import reading, writing
 from app.storage.scored import ScoredRow
-from app.storage.supersede import supersede
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
@@ -79,11 +78,18 @@ def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
     app.keeper.stop()
     old = app.live.get("default").row
     with writing(app.engine) as connection:
-        supersede(
+        new = hidden.begin(
             connection,
-            old,
+            name=old.name,
             labels=old.labels,
             spam_labels=old.spam_labels,
+            feature_set=old.feature_set,
+            now=old.created_at,
+        )
+        hidden.show(
+            connection,
+            new,
+            instead_of=old,
             created_at=old.created_at,
             policy=old.policy,
         )

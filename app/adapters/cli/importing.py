@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from app.foreign.tally import Tally
-    from app.portable.learn import Learned
+    from app.portable.source import Learned
     from app.portable.survey import Survey
 
 _CHUNK: Final = 1024 * 1024
@@ -174,11 +174,15 @@ def _learn(
             err=True,
         )
         bar.start()
-    task = bar.add_task("importing", total=source.seek(0, 2), rate="")
+    size = source.seek(0, 2)
+    task = bar.add_task("importing", total=size, rate="")
     source.seek(0)
 
     def show(at: int) -> None:
-        bar.update(task, completed=at)
+        if at < size:
+            bar.update(task, completed=at)
+        else:
+            bar.reset(task, description="counting", total=None)
 
     if row is not None:
         learned = transfer.replace(row, source, found, progress=show)

@@ -1,0 +1,188 @@
+"""What is stored that nobody sees: an import on its way, and what it replaced.
+
+Contract of this file: a profile is hidden while its name has a blank, which no name
+that people can ask for has (`app.classifier.specification.check_name`).  So it is
+shown and hidden by one update of its name, and who holds a profile that was hidden
+meanwhile is told so by `app.storage.ledger.lock`.  The `created_at` of a hidden
+profile is when somebody last worked on it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import delete, literal, select, tuple_, update
+
+from app.errors import DatabaseUnavailable
+from app.storage import profiles, tables
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from app.storage.profiles import ProfileRow
+
+PATIENCE: Final = timedelta(hours=1)
+"""For how long an import may stand still before what it wrote is removed.
+
+Its longest pause is the proof that the ledger adds up, which reads all of it.
+"""
+
+_GONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Rows that are deleted in one transaction.  Most are of some 40 bytes, but those of
+# the ledger of some 8 kB, and a sealed sum has a megabyte at most.
+_ROWS: Final = 4096
+_LARGE_ROWS: Final = {"ledger": 512, "scored": 512, "sealed": 16}
+
+
+def begin(
+    connection: Connection,
+    *,
+    name: str,
+    labels: tuple[str, ...],
+    spam_labels: tuple[str, ...],
+    feature_set: int,
+    now: datetime,
+) -> ProfileRow:
+    """Return a new profile that nobody sees; `name` is what it may be shown as."""
+    return profiles.create(
+        connection,
+        name=f"{name} (import {token_hex(8)})",
+        labels=labels,
+        spam_labels=spam_labels,
+        feature_set=feature_set,
+        created_at=now,
+    )
+
+
+def keep(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
+    """Say that a hidden profile is still worked on, and lock it.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it was removed, because nobody had said so for longer than `PATIENCE`.
+    """
+    profile = tables.profile
+    kept = connection.execute(
+        update(profile)
+        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
+        .values(created_at=now)
+    )
+    if not kept.rowcount:
+        msg = (
+            "this import stood still for so long that what it had written was "
+            "removed; nothing of it is learned. Import it again"
+        )
+        raise DatabaseUnavailable(msg)
+
+
+def show(
+    connection: Connection,
+    hidden: ProfileRow,
+    *,
+    instead_of: ProfileRow,
+    created_at: datetime,
+    policy: object,
+) -> ProfileRow:
+    """Return a hidden profile in the place and under the name of another.
+
+    That one is hidden, for `remove_step`; the caller holds its lock.
+    """
+    profile = tables.profile
+    connection.execute(
+        delete(tables.fold).where(tables.fold.c.profile_id == instead_of.id)
+    )
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == instead_of.id)
+        .values(
+            name=f"{instead_of.name} (replaced {instead_of.id})",
+            created_at=_GONE,
+            # A Postbayes before this one would append to what it holds by the key
+            # alone.  So it fails, since there is a row 1, and loses nothing.
+            revision=0,
+        )
+    )
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == hidden.id)
+        .values(name=instead_of.name, created_at=created_at, policy=policy or None)
+    )
+    return profiles.find(connection, instead_of.name)
+
+
+def leave(connection: Connection, hidden: ProfileRow) -> None:
+    """Give a hidden profile up; one that was shown stays."""
+    profile = tables.profile
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
+        .values(created_at=_GONE)
+    )
+
+
+def abandoned(connection: Connection, *, now: datetime) -> list[int]:
+    """Return the keys of the hidden profiles that nobody works on any more."""
+    profile = tables.profile
+    rows = connection.execute(
+        select(profile.c.id)
+        .where(profiles.HIDDEN, profile.c.created_at < now - PATIENCE)
+        .order_by(profile.c.id)
+    )
+    return list(rows.scalars())
+
+
+def remove_step(connection: Connection, profile_id: int) -> bool:
+    """Delete some rows of a hidden profile, and at last itself.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile_id : int
+        From `abandoned`.
+
+    Returns
+    -------
+    bool
+        Whether there is more to delete.
+    """
+    profile = tables.profile
+    # Two that delete the same rows take turns.
+    there = connection.execute(
+        select(profile.c.id)
+        .where(profile.c.id == profile_id, profiles.HIDDEN)
+        .with_for_update()
+    ).first()
+    if there is None:
+        return False
+    for table in reversed(tables.metadata.sorted_tables):
+        if table is not profile and _delete(connection, table, profile_id):
+            return True
+    connection.execute(delete(profile).where(profile.c.id == profile_id))
+    return False
+
+
+def _delete(connection: Connection, table: Table, profile_id: int) -> int:
+    """Delete rows of a table, the first ones by its key."""
+    mine = table.c.profile_id == profile_id
+    key = [column for column in table.primary_key if column.name != "profile_id"]
+    gone = delete(table).where(mine)
+    if key:
+        first_left: Any = connection.execute(
+            select(*key)
+            .where(mine)
+            .order_by(*key)
+            .offset(_LARGE_ROWS.get(table.name, _ROWS))
+            .limit(1)
+        ).first()
+        if first_left is not None:
+            bound = [
+                literal(value, column.type)
+                for value, column in zip(first_left, key, strict=True)
+            ]
+            gone = gone.where(tuple_(*key) < tuple_(*bound))
+    return connection.execute(gone).rowcount

@@ -1,0 +1,219 @@
+"""Hidden profiles: what is on its way and what was replaced, and how it goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.storage import hidden, ledger, profiles, scored, tables
+from app.storage.audit import audit
+from app.storage.engine import reading, writing
+from app.storage.retention import drop_vectors
+from app.storage.scored import ScoredRow
+from app.storage.undo_work import begin as begin_undo
+from app.storage.undos import Selection
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    fold_all,
+    new_profile,
+    observed,
+    rows_of,
+    taught,
+    teach,
+)
+
+OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
+
+
+def begun(engine, name="site", now=MARCH):
+    """Return a hidden profile."""
+    with writing(engine) as connection:
+        return hidden.begin(
+            connection,
+            name=name,
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            now=now,
+        )
+
+
+def replaced(engine, old):
+    """Show a hidden profile in the place of another, and return it."""
+    new = begun(engine, old.name)
+    with writing(engine) as connection:
+        return hidden.show(
+            connection, new, instead_of=old, created_at=APRIL, policy=None
+        )
+
+
+def left(engine, now):
+    """Return the hidden profiles that nobody works on."""
+    with reading(engine) as connection:
+        return hidden.abandoned(connection, now=now)
+
+
+def removed(engine, profile_id):
+    """Remove a hidden profile, and return in how many steps."""
+    steps = 1
+    while True:
+        with writing(engine) as connection:
+            if not hidden.remove_step(connection, profile_id):
+                return steps
+        steps += 1
+
+
+def names(engine):
+    """Return the names of the profiles that are seen."""
+    with reading(engine) as connection:
+        return [row.name for row in profiles.list_all(connection)]
+
+
+def lived(engine):
+    """Return a profile with rows in every table that profiles have rows in."""
+    profile = new_profile(engine)
+    teach(
+        engine,
+        profile,
+        *(
+            taught(n, "ham", {f"word{n}": 1}, {"size": n}, source="ben")
+            for n in range(5)
+        ),
+        taught("late", "spam", {"late": 1}, time=APRIL),
+    )
+    fold_all(engine, profile)
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=APRIL, limit=2)
+        row = ScoredRow.of(observed("seen", {"x": 1}), time=MARCH)
+        scored.put_many(connection, profile.id, [row])
+        begin_undo(
+            connection,
+            profile,
+            Selection(source="anna"),
+            source="boss",
+            time=APRIL,
+        )
+    return profile
+
+
+def test_a_hidden_profile_is_not_listed(engine):
+    """Whoever asks for all profiles gets those that have a name."""
+    profile = new_profile(engine)
+    before = names(engine)
+    begun(engine, profile.name)
+
+    assert before == names(engine)
+    assert profile.name in before
+
+
+def test_what_was_replaced_can_be_taught_by_nobody(engine):
+    """Who holds it still is told so; the new one is taught by whoever asks anew."""
+    old = new_profile(engine)
+    teach(engine, old, taught(1, "ham", {"lunch": 1}))
+    new = replaced(engine, old)
+
+    with pytest.raises(ProfileReplaced, match="send it again"):
+        teach(engine, old, taught(2, "ham", {"lunch": 1}))
+    with reading(engine) as connection, pytest.raises(ProfileReplaced):
+        profiles.require_there(connection, old)
+    assert (old.name, APRIL, 0) == (new.name, new.created_at, new.revision)
+    assert "learned" == teach(engine, new, taught(2, "ham", {"lunch": 1}))[0].kind
+
+
+def test_code_that_asks_for_the_key_alone_cannot_append_to_what_was_replaced(engine):
+    """As that before this one did: it fails, and so acknowledges nothing."""
+    old = new_profile(engine)
+    (outcome,) = teach(engine, old, taught(1, "ham", {"lunch": 1}))
+    replaced(engine, old)
+    with reading(engine) as connection:
+        revision = connection.execute(
+            tables.profile.select().where(tables.profile.c.id == old.id)
+        ).one()
+
+    with (
+        pytest.raises(IntegrityError),
+        writing(engine) as connection,
+    ):
+        ledger.write(connection, old.id, [outcome.row])
+    assert outcome.row.revision == revision.revision + 1
+
+
+def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
+    """Not before; and what was replaced at once."""
+    new = begun(engine)
+    old = new_profile(engine)
+    replaced(engine, old)
+    soon = MARCH + hidden.PATIENCE
+    later = soon + timedelta(seconds=1)
+
+    assert [old.id] == left(engine, soon)
+    assert sorted([old.id, new.id]) == left(engine, later)
+    with writing(engine) as connection:
+        hidden.keep(connection, new, now=APRIL)
+    assert [old.id] == left(engine, later)
+    with writing(engine) as connection:
+        hidden.leave(connection, new)
+    assert sorted([old.id, new.id]) == left(engine, later)
+
+
+def test_what_is_shown_is_not_given_up(engine):
+    """Whoever has shown it may say so, and nothing happens."""
+    old = new_profile(engine)
+    new = begun(engine, old.name)
+    with writing(engine) as connection:
+        shown = hidden.show(
+            connection, new, instead_of=old, created_at=APRIL, policy=None
+        )
+    with writing(engine) as connection:
+        hidden.leave(connection, new)
+        assert not hidden.remove_step(connection, shown.id)
+
+    assert shown.name in names(engine)
+    with reading(engine) as connection:
+        assert APRIL == profiles.find(connection, shown.name).created_at
+
+
+def test_who_comes_back_to_an_import_that_was_removed_is_told_so(engine):
+    """A process that was suspended for a day writes nothing to nobody's profile."""
+    new = begun(engine)
+    removed(engine, new.id)
+
+    with (
+        pytest.raises(DatabaseUnavailable, match="Import it again"),
+        writing(engine) as connection,
+    ):
+        hidden.keep(connection, new, now=APRIL)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4096])
+def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limit):
+    """In steps of bounded size; nothing of it is left, and all of the others is."""
+    monkeypatch.setattr(hidden, "_ROWS", limit)
+    monkeypatch.setattr(hidden, "_LARGE_ROWS", {})
+    old, other = lived(engine), lived(engine)
+    rows = sum(len(rows_of(engine, table, old)) for table in OF_PROFILES)
+    before = [rows_of(engine, table, other) for table in OF_PROFILES]
+    replaced(engine, old)
+    steps = removed(engine, old.id)
+
+    assert all(before)
+    assert steps >= rows / limit
+    assert [[]] * len(OF_PROFILES) == [rows_of(engine, t, old) for t in OF_PROFILES]
+    assert before == [rows_of(engine, table, other) for table in OF_PROFILES]
+    assert [] == left(engine, APRIL)
+    with reading(engine) as connection:
+        assert audit(connection, other).sound
+
+
+def test_a_profile_that_is_seen_is_not_removed(engine):
+    """Whatever key somebody gives."""
+    profile = lived(engine)
+    with writing(engine) as connection:
+        assert not hidden.remove_step(connection, profile.id)
+
+    assert profile.name in names(engine)
+    assert rows_of(engine, tables.ledger, profile)
