@@ -277,6 +277,14 @@ JSON = {"content-type": "application/json"}
         ),
         (
             "POST",
+            "/classify/batch",
+            {"content": b'{"messages":[' + b"{}," * 40_000 + b"{}]}", "headers": JSON},
+            400,
+            "malformed-request",
+            "strings, commas and brackets",
+        ),
+        (
+            "POST",
             "/classify",
             {"json": {"subjekt": "x"}},
             400,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 
+from app.adapters.http.parts import require_few_parts
 from app.adapters.intake import take
 from app.adapters.schemas.feedback import FeedbackIn
 from app.adapters.schemas.message import TextIn
@@ -139,8 +140,9 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
     Raises
     ------
     MalformedRequest
-        If it is no JSON, or not of that shape.
+        If it is no JSON, of too many parts, or not of that shape.
     """
+    require_few_parts(body)
     try:
         try:
             return model.model_validate_json(body)
