@@ -49,11 +49,15 @@ _MOST_IDS: Final = 2
 # and that got a footer of 27 words, all have.
 _SHARE: Final = 0.5
 
+_NAME: Final = HEADER.lower().encode()
 _ID: Final = re.compile(
-    rb"^%b:[ \t]*([0-9a-f]{32})[ \t]*\r?$" % HEADER.encode(),
+    rb"^%b:[ \t]*([0-9a-f]{32})[ \t]*\r?$" % _NAME,
     re.MULTILINE | re.IGNORECASE,
 )
-_END_OF_HEADERS: Final = re.compile(rb"\r?\n\r?\n")
+# Without the \r of the line before: a pattern that begins with what may be missing
+# is tried at every byte. That, and the look for the name in `marked_ids`, make it
+# 2 us in place of 14 for the messages of the SpamAssassin corpus.
+_END_OF_HEADERS: Final = re.compile(rb"\n\r?\n")
 
 
 def marked_ids(raw: bytes) -> list[bytes]:
@@ -67,6 +71,8 @@ def marked_ids(raw: bytes) -> list[bytes]:
     []
     """
     headers = _END_OF_HEADERS.split(raw[:_HEADER_BYTES], 1)[0]
+    if _NAME not in headers.lower():
+        return []
     found = dict.fromkeys(_ID.findall(headers))
     return [bytes.fromhex(each.decode()) for each in found][:_MOST_IDS]
 

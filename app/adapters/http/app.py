@@ -86,6 +86,9 @@ def create_app(
         redoc_url=None,
         # A request to almost the right path is told so, not sent elsewhere.
         redirect_slashes=False,
+        # The service has metrics of its own, and opens no connection but the one to
+        # its database. Whether somebody traces was asked anew for each request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
     errors.install(app)

@@ -59,12 +59,12 @@ def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, objec
         "log_odds": finite(verdict.log_odds),
         "log_posterior": _by_label(labels, verdict.log_posterior),
         "views": {
-            name: ViewOut(
-                event_model=view.event_model,
-                log_posterior=_by_label(labels, view.log_posterior),
-                log_odds=finite(view.log_odds),
-                features=view.features,
-            )
+            name: {
+                "event_model": view.event_model,
+                "log_posterior": _by_label(labels, view.log_posterior),
+                "log_odds": finite(view.log_odds),
+                "features": view.features,
+            }
             for name, view in verdict.views.items()
         },
     }
@@ -79,6 +79,6 @@ def _by_label(
     labels: tuple[str, ...], values: NDArray[np.float64]
 ) -> dict[str, float | None]:
     return {
-        label: finite(value)
+        label: value if math.isfinite(value) else None
         for label, value in zip(labels, values.tolist(), strict=True)
     }
