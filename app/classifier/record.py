@@ -6,6 +6,7 @@ rounded as it was written, whether it comes from memory or from the database.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,7 @@ def record(verdict: Verdict, specification: Specification) -> Mapping[str, objec
     It is what live figures and the fusion of the views need: the decision, its
     log-odds, what each classifier says by itself with the number of features that
     it rests on, and, relative to the first class, what each term of the verdict's
-    rule says of each class.
+    rule says of each class.  What is not finite is None.
 
     Parameters
     ----------
@@ -58,21 +59,29 @@ def record(verdict: Verdict, specification: Specification) -> Mapping[str, objec
     specification : Specification
         Under which it was given.
     """
-    relative = verdict.evidence - verdict.evidence[:, :1]
-    prior = verdict.log_prior - verdict.log_prior[0]
+    rows = np.vstack((verdict.log_prior, verdict.evidence))
+    rounded = np.round(rows - rows[:, :1], DECIMALS)
+    prior, *terms = rounded.tolist()
+    if not np.isfinite(rounded).all():
+        prior, *terms = [[finite(value) for value in row] for row in (prior, *terms)]
     return {
         "decision": verdict.decision,
-        "log_odds": verdict.log_odds,
+        "log_odds": finite(verdict.log_odds),
         "views": {
-            name: {"log_odds": view.log_odds, "features": view.features}
+            name: {"log_odds": finite(view.log_odds), "features": view.features}
             for name, view in verdict.views.items()
         },
-        "prior": np.round(prior, DECIMALS).tolist(),
-        "terms": {
-            term.name: np.round(said, DECIMALS).tolist()
-            for term, said in zip(specification.verdict.terms, relative, strict=True)
-        },
+        "prior": prior,
+        "terms": dict(zip(specification.verdict.names, terms, strict=True)),
     }
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None for what JSON has no number for.
+
+    An unsmoothed model gives ``-inf`` to a message with one unseen feature.
+    """
+    return value if math.isfinite(value) else None
 
 
 def evidence_of(
@@ -89,7 +98,7 @@ def evidence_of(
     if scores is None or scores.get("log_odds") is None:
         return None
     terms, prior = scores.get("terms"), scores.get("prior")
-    names = [term.name for term in specification.verdict.terms]
+    names = specification.verdict.names
     if not isinstance(terms, dict) or sorted(terms) != sorted(names):
         return None
     rows = [prior, *(terms[name] for name in names)]

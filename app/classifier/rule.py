@@ -206,6 +206,11 @@ class VerdictRule:
         Decide *ham* from here down; between the two lies *unsure*.
         Unit: nats of log-odds.
 
+    Attributes
+    ----------
+    names : tuple of str
+        What the ledger calls the terms.
+
     Raises
     ------
     InvalidSetting
@@ -218,15 +223,16 @@ class VerdictRule:
     fusion: FusionRule | None = field(default_factory=FusionRule)
     spam_threshold: float = SPAM_THRESHOLD
     ham_threshold: float = -SPAM_THRESHOLD
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse a rule under which no verdict makes sense."""
         if not self.terms:
             msg = "a verdict needs at least one term to go by, got none"
             raise InvalidSetting(msg)
-        names = [term.name for term in self.terms]
+        names = tuple(term.name for term in self.terms)
         if len(set(names)) < len(names):
-            msg = f"no two terms of a verdict may be the same, got {names}"
+            msg = f"no two terms of a verdict may be the same, got {list(names)}"
             raise InvalidSetting(msg)
         low, high = self.ham_threshold, self.spam_threshold
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -235,3 +241,6 @@ class VerdictRule:
                 f"threshold, got {low!r} and {high!r}"
             )
             raise InvalidSetting(msg)
+        # Kept, because every row that is written and every example that is read
+        # asks for them.
+        object.__setattr__(self, "names", names)

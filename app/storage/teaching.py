@@ -6,14 +6,13 @@ and in the epoch of that time, whatever features a message has today.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.storage.entry import OWN, LedgerRow, epoch_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from app.storage.scored import ScoredRow
@@ -161,7 +160,7 @@ def decide(
         feature_set=evidence.feature_set,
         source=teaching.source,
         time=teaching.time,
-        scores=_finite(teaching.scores),
+        scores=teaching.scores,
         decoded=evidence.decoded,
     )
     if teaching.label is None:
@@ -175,17 +174,3 @@ def decide(
         label=teaching.label,
         row=row,
     )
-
-
-def _finite(scores: Any) -> Any:
-    """Return scores with null for what JSON has no number for.
-
-    An unsmoothed model gives -inf to a message with one unseen feature.
-    """
-    if isinstance(scores, float) and not math.isfinite(scores):
-        return None
-    if isinstance(scores, Mapping):
-        return {key: _finite(value) for key, value in scores.items()}
-    if isinstance(scores, list | tuple):
-        return [_finite(value) for value in scores]
-    return scores

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
+from app.bayes.multinomial import Multinomial
+from app.bayes.smoothing import NoSmoothing
+from app.bayes.sparse import SparseCounts
 from app.classifier.learn import delta
 from app.classifier.record import evidence_of, record
+from app.classifier.rule import Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification
+from app.classifier.specification import Specification, ViewModel
 from app.features.extract import extract
 from app.mail.parse import parse
 from tests.messages import ham, spam
@@ -51,6 +56,30 @@ def test_what_is_read_back_is_what_was_written():
     assert from_memory.terms.tolist() == from_json.terms.tolist()
     assert from_memory.log_prior.tolist() == from_json.log_prior.tolist()
     assert from_memory.log_odds == from_json.log_odds
+
+
+def test_a_score_that_is_no_number_is_kept_as_null():
+    """JSON has no infinity; an unsmoothed model gives it to what a class never had."""
+    specification = Specification(
+        classifiers={
+            "words": ViewModel(
+                view="words", event_model=Multinomial(smoothing=NoSmoothing())
+            )
+        },
+        verdict=VerdictRule(terms=(Term(classifier="words"),)),
+    )
+    snapshot = Snapshot.empty(specification)
+    for label in (0, 1):
+        views = {"words": SparseCounts.of({label: 1})}
+        moved = delta(views, before=None, after=label, n_classes=2)
+        snapshot = snapshot.learn(moved, revision=label + 1)
+    said = score(snapshot, {"words": SparseCounts.of({0: 1})})
+    kept = record(said, specification)
+
+    assert said.log_odds == -math.inf
+    assert None is kept["log_odds"]
+    assert {"words/mean20": [0.0, None]} == kept["terms"]
+    assert None is evidence_of(kept, specification)
 
 
 def test_the_terms_of_a_record_add_up_to_its_log_odds():

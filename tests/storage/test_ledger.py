@@ -355,16 +355,6 @@ def test_rows_are_followed_a_few_at_a_time(engine):
     assert [[1, 2], [3, 4], [5], []] == seen
 
 
-def test_a_score_that_is_no_number_is_kept_as_null(engine):
-    """JSON has no infinity, and PostgreSQL takes no other text for it."""
-    profile = new_profile(engine)
-    scores = {"words": float("-inf"), "all": [1.5, float("nan"), {"x": float("inf")}]}
-    teach(engine, profile, taught(1, "spam", {"money": 1}, scores=scores))
-    (row,) = ledger_of(engine, profile)
-
-    assert {"words": None, "all": [1.5, None, {"x": None}]} == row.scores
-
-
 def test_an_observation_without_names_keeps_none(engine):
     """On a site that stores no words the column is empty."""
     profile = new_profile(engine)

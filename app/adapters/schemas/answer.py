@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from app.adapters.schemas.verdict import Nats, VerdictOut, finite, verdict_fields
+from app.adapters.schemas.verdict import Nats, VerdictOut, verdict_fields
 from app.classifier.action import Action, agreed
+from app.classifier.record import finite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

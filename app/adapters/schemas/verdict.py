@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, Field
+
+from app.classifier.record import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,15 +71,10 @@ def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, objec
     }
 
 
-def finite(value: float) -> float | None:
-    """Return None for what JSON has no word for."""
-    return value if math.isfinite(value) else None
-
-
 def _by_label(
     labels: tuple[str, ...], values: NDArray[np.float64]
 ) -> dict[str, float | None]:
     return {
-        label: value if math.isfinite(value) else None
+        label: finite(value)
         for label, value in zip(labels, values.tolist(), strict=True)
     }
