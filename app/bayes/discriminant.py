@@ -14,7 +14,7 @@ from app.bayes.likelihood import Breakdown, Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.shrinkage import LedoitWolf, Shrinkage, shrunk_factor
-from app.bayes.spread import Constant, Floor, mean
+from app.bayes.spread import Constant, Floor, mean, population_variance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,6 @@ class Discriminant:
     def estimate(self, state: MomentSums) -> DiscriminantLikelihood:
         """Return the likelihood under a training state; O(D^3) work."""
         bits = self.fraction_bits
-        messages = state.messages.astype(object)
         n, trained = int(state.messages.sum()), state.messages > 0
         complete = (state.counts == state.messages).all(axis=1)
         scatter = _scatter(state, complete, fraction_bits=bits)
@@ -130,14 +129,20 @@ class Discriminant:
         ids, sums = state.ids[complete], state.sums[complete]
         means = np.where(
             trained,
-            mean(messages, sums, fraction_bits=bits),
+            mean(state.messages, sums, fraction_bits=bits),
             mean(
-                np.array([n], object),
+                np.array([n]),
                 sums.sum(axis=1, keepdims=True),
                 fraction_bits=bits,
             ),
         )
-        level = self.floor.level(state, fraction_bits=bits)
+        whole = population_variance(
+            state.counts.sum(axis=1),
+            state.sums.sum(axis=1),
+            state.squares.sum(axis=1),
+            fraction_bits=bits,
+        )
+        level = self.floor.level(whole, fraction_bits=bits)
         scale = np.sqrt(np.maximum(variances, level))
         correlation = scatter / np.multiply.outer(scale, scale)
         np.fill_diagonal(correlation, 1.0)

@@ -107,31 +107,26 @@ class Gaussian:
     def estimate(self, state: MomentSums) -> GaussianLikelihood:
         """Return the likelihood under a training state; O(D K) work."""
         bits = self.fraction_bits
-        counts, sums = state.counts.astype(object), state.sums
-        whole = (
-            counts.sum(axis=1, keepdims=True),
-            sums.sum(axis=1, keepdims=True),
-            state.squares.sum(axis=1, keepdims=True),
+        # The last column is of all classes as one.
+        counts, sums, squares = (
+            np.column_stack((part, part.sum(axis=1)))
+            for part in (state.counts, state.sums, state.squares)
         )
-        absent = counts == 0
-        means = np.where(
-            absent,
-            mean(whole[0], whole[1], fraction_bits=bits),
-            mean(counts, sums, fraction_bits=bits),
-        )
-        variances = population_variance(counts, sums, state.squares, fraction_bits=bits)
+        centres = mean(counts, sums, fraction_bits=bits)
+        spreads = population_variance(counts, sums, squares, fraction_bits=bits)
+        absent = counts[:, :-1] == 0
+        means = np.where(absent, centres[:, -1:], centres[:, :-1])
+        variances, whole = spreads[:, :-1], spreads[:, -1:]
         varies = ((variances > 0) | absent).all(axis=1)
         if self.variances == "shared":
             # Weighted by the exact counts; the within-class variance.
-            share = (counts / whole[0]).astype(np.float64)
+            share = counts[:, :-1] / counts[:, -1:]
             pooled = (share * variances).sum(axis=1, keepdims=True)
             variances = np.broadcast_to(pooled, variances.shape)
             varies = pooled[:, 0] > 0
         else:
-            variances = np.where(
-                absent, population_variance(*whole, fraction_bits=bits), variances
-            )
-        level = self.floor.level(state, fraction_bits=bits)
+            variances = np.where(absent, whole, variances)
+        level = self.floor.level(whole, fraction_bits=bits)
         kept = varies if self.constant == "drop" else np.ones_like(varies)
         return GaussianLikelihood(
             state.ids[kept],

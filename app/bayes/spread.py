@@ -12,7 +12,7 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.moments import Integers, MomentSums
+    from app.bayes.moments import Integers
 
 Constant = Literal["floor", "drop"]
 """What becomes of a feature that is constant: the floor, or it is left out."""
@@ -57,31 +57,36 @@ class Floor:
             msg = f"a variance floor is a share from 0 to 1, got {self.fraction!r}"
             raise InvalidObservation(msg)
 
-    def level(self, state: MomentSums, *, fraction_bits: int) -> float:
-        """Return the smallest variance that is allowed.  Unit: that of x squared."""
-        count = state.counts.sum(axis=1).astype(object)
-        whole = population_variance(
-            count,
-            state.sums.sum(axis=1),
-            state.squares.sum(axis=1),
-            fraction_bits=fraction_bits,
-        )
+    def level(self, whole: NDArray[np.float64], *, fraction_bits: int) -> float:
+        """Return the smallest variance that is allowed.  Unit: that of x squared.
+
+        Parameters
+        ----------
+        whole : ndarray of float64
+            The variance of each feature over all messages.
+        fraction_bits : int
+            Of the fixed point (`app.bayes.measurements`).
+        """
         rounding = 0.25**fraction_bits / 12
         return max(rounding, self.fraction * float(whole.max(initial=0.0)))
 
 
 def mean(
-    count: Integers, total: Integers, *, fraction_bits: int
+    count: NDArray[np.int64], total: Integers, *, fraction_bits: int
 ) -> NDArray[np.float64]:
     """Return ``total / count``, 0 where there is no message, in units of x."""
-    safe = np.where(count == 0, 1, count)
+    safe = np.maximum(count, 1).astype(object)
     # A quotient of Python integers is rounded once, however large they are.
     means: NDArray[np.float64] = (total / (safe * 2**fraction_bits)).astype(np.float64)
     return means
 
 
 def population_variance(
-    count: Integers, total: Integers, squares: Integers, *, fraction_bits: int
+    count: NDArray[np.int64],
+    total: Integers,
+    squares: Integers,
+    *,
+    fraction_bits: int,
 ) -> NDArray[np.float64]:
     """Return the variance over *n* (not *n* - 1), 0 where there is no message.
 
@@ -90,8 +95,8 @@ def population_variance(
     ``(n S2 - S1**2) / n**2`` with exact integers: the difference that loses
     all digits in floating point loses none here.
     """
-    safe = np.where(count == 0, 1, count)
-    spread = count * squares - total**2
+    safe = np.maximum(count, 1).astype(object)
+    spread = count.astype(object) * squares - total**2
     variances: NDArray[np.float64] = (spread / (safe**2 * 4**fraction_bits)).astype(
         np.float64
     )

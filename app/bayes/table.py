@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 # until a tier is full.  Look again if look-ups cease to be binary searches.
 TIER_RATIO: Final = 16
 
+# A tier of fewer rows is merged always: that takes less than a search in one tier
+# more, and the categorical model, whose views are as small, sums up all tiers.
+SMALL_TIER: Final = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureTable:
@@ -190,7 +194,9 @@ def _push(
 ) -> tuple[FeatureCounts, ...]:
     """Return the tiers with one more, merged until their sizes fall again."""
     kept = len(tiers)
-    while kept and tiers[kept - 1].ids.size < TIER_RATIO * delta.ids.size:
+    while kept and tiers[kept - 1].ids.size < max(
+        SMALL_TIER, TIER_RATIO * delta.ids.size
+    ):
         kept -= 1
         delta = tiers[kept] + delta
     return (*tiers[:kept], delta)

@@ -30,7 +30,7 @@ def test_adding_leaves_the_old_table_as_it_was():
 def test_tiers_fall_in_size():
     """Each tier is many times the next, so there are few of them."""
     table = FeatureTable.empty(2)
-    for i in range(200):
+    for i in range(600):
         table = table.add(delta({i * 3 + j: 1 for j in range(9)}))
     sizes = [tier.ids.size for tier in table.tiers]
 
@@ -38,9 +38,18 @@ def test_tiers_fall_in_size():
     assert all(big >= TIER_RATIO * small for big, small in itertools.pairwise(sizes))
 
 
+def test_a_small_table_is_one_tier():
+    """To merge a few hundred rows takes less than to search them apart."""
+    table = FeatureTable.empty(2)
+    for i in range(100):
+        table = table.add(delta({i * 3 + j: 1 for j in range(9)}))
+
+    assert 1 == len(table.tiers)
+
+
 def test_a_small_message_is_not_merged_into_a_large_table():
     """Learning does not rewrite the vocabulary."""
-    large = FeatureTable.of(delta(dict.fromkeys(range(1000), 1)))
+    large = FeatureTable.of(delta(dict.fromkeys(range(2000), 1)))
     grown = large.add(delta({5: 1}))
 
     assert grown.tiers[0] is large.tiers[0]
