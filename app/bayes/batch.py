@@ -7,8 +7,9 @@ so that a batch answers bit for bit what its messages answer one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,8 +18,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.statistics import Counting, CountSource
+
+
+class Sparse(Protocol):
+    """A message of few features among many."""
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Feature or field ids, shape (n,), strictly increasing."""
+        ...
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The count or the measured value of each."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What training knows of some features.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (K, N), read-only
+        The count of each feature in each class.
+    seen : ndarray of bool, shape (N,), read-only
+        Whether any class has it.
+    """
+
+    counts: NDArray[np.int64]
+    seen: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Joined:
     """The features of M messages, one message after the other.
 
@@ -33,31 +66,43 @@ class Joined:
     ids: NDArray[np.int64]
     values: NDArray[np.int64]
     bounds: list[int]
+    _known: dict[tuple[int, Counting], tuple[CountSource, Known]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def known(self, source: CountSource, counting: Counting) -> Known:
+        """Return what a source knows of the features.
+
+        Looked up once, whoever asks: two models of one view ask the same, and
+        half of what a model takes is the look-up.
+        """
+        # With the source, so that its id stays its own.
+        found = self._known.get((id(source), counting))
+        if found is None:
+            counts = np.ascontiguousarray(source.look_up(self.ids, counting).T)
+            seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
+            counts.flags.writeable = seen.flags.writeable = False
+            found = source, Known(counts, seen)
+            self._known[id(source), counting] = found
+        return found[1]
 
 
-def join(
-    ids: Sequence[NDArray[np.int64]], values: Sequence[NDArray[np.int64]]
-) -> Joined:
+def join(xs: Sequence[Sparse]) -> Joined:
     """Return the features of several messages, one after the other.
-
-    Parameters
-    ----------
-    ids, values : sequence of M ndarrays of int64
-        The features of each message, and their counts or measured values.
 
     Examples
     --------
-    >>> a, b = np.array([1, 2]), np.array([2])
-    >>> joined = join([a, b], [a, b])
-    >>> joined.ids.tolist(), joined.bounds
-    ([1, 2, 2], [0, 2, 3])
+    >>> from app.bayes.sparse import SparseCounts
+    >>> joined = join([SparseCounts.of({1: 1, 2: 4}), SparseCounts.of({2: 2})])
+    >>> joined.ids.tolist(), joined.values.tolist(), joined.bounds
+    ([1, 2, 2], [1, 4, 2], [0, 2, 3])
     """
-    if len(ids) == 1:
-        return Joined(ids[0], values[0], [0, int(ids[0].size)])
-    bounds = [0]
-    for part in ids:
-        bounds.append(bounds[-1] + int(part.size))
+    if len(xs) == 1:
+        (x,) = xs
+        return Joined(x.ids, x.values, [0, int(x.ids.size)])
     empty = np.empty(0, np.int64)
     return Joined(
-        np.concatenate([empty, *ids]), np.concatenate([empty, *values]), bounds
+        np.concatenate([empty, *(x.ids for x in xs)]),
+        np.concatenate([empty, *(x.values for x in xs)]),
+        [0, *accumulate(int(x.ids.size) for x in xs)],
     )

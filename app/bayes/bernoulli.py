@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.batch import Joined, join
 from app.bayes.likelihood import Breakdown, Likelihood, sums
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
 
 
 LAPLACE = Lidstone(1.0)
@@ -155,17 +156,14 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
     absent: NDArray[np.float64]
     impossible: NDArray[np.int64]
 
-    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by feature.
 
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        joined = join([x.ids for x in xs], [x.counts for x in xs])
-        terms, needed, seen = self._terms(joined)
-        return Breakdown(
-            self._constants(joined.bounds, needed), terms, seen, joined.bounds
-        )
+        terms, needed, seen = self._terms(x)
+        return Breakdown(self._constants(x.bounds, needed), terms, seen, x.bounds)
 
     def _constants(
         self, bounds: Sequence[int], needed: NDArray[np.bool_]
@@ -180,9 +178,8 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         self, x: Joined
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Return contributions (K, N), impossible absences (K, N), seen (N,)."""
-        found = self.source.look_up(x.ids, "presence")
-        with_feature = np.ascontiguousarray(found.T)
-        seen: NDArray[np.bool_] = np.logical_or.reduce(with_feature, axis=0)
+        known = x.known(self.source, "presence")
+        with_feature, seen = known.counts, known.seen
         present = self.smoothing.log_probability(with_feature, self.messages, 2)
         absent = self.smoothing.log_probability(
             self.messages - with_feature, self.messages, 2

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.batch import Joined, join
 from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts
@@ -15,9 +14,9 @@ from app.bayes.statistics import FeatureCounts, RowSource
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
 
 
 VALUE_BITS: Final = 48
@@ -169,18 +168,17 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
 
-    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by value."""
-        joined = join([x.ids for x in xs], [x.counts for x in xs])
-        terms, seen = self._terms(joined)
+        terms, seen = self._terms(x)
         return Breakdown(
-            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
         )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which values are seen (N,)."""
-        counts = np.ascontiguousarray(self.state.look_up(x.ids, "presence").T)
-        seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
+        known = x.known(self.state, "presence")
+        counts, seen = known.counts, known.seen
         terms = np.zeros(counts.shape)
         # A value that was seen has a field that was seen.
         field = self.fields.searchsorted(x.ids[seen] >> VALUE_BITS)

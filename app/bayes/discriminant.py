@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +17,9 @@ from app.bayes.shrinkage import LedoitWolf, Shrinkage, shrunk_factor
 from app.bayes.spread import Constant, Floor, mean, population_variance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
 
 FLOOR = Floor()
 ESTIMATED = LedoitWolf()
@@ -181,7 +181,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         covariance: NDArray[np.float64] = self.factor @ self.factor.T
         return covariance
 
-    def breakdown(self, xs: Sequence[Measurements], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by field.
 
         The quadratic form is a sum over the fields of
@@ -191,30 +191,30 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         matrix product rounds differently in another shape.
         """
         n_classes = self.means.shape[1]
-        bounds = [0, *accumulate(x.size for x in xs)]
-        constants = np.empty((len(xs), n_classes))
-        terms = np.zeros((n_classes, bounds[-1]))
-        seen = np.zeros(bounds[-1], np.bool_)
-        for m, x in enumerate(xs):
-            parts = self._apart(x)
-            its = slice(bounds[m], bounds[m + 1])
+        constants = np.empty((len(x.bounds) - 1, n_classes))
+        terms = np.zeros((n_classes, x.ids.size))
+        seen = np.zeros(x.ids.size, np.bool_)
+        for m, its in enumerate(starmap(slice, pairwise(x.bounds))):
+            parts = self._apart(x.ids[its], x.values[its])
             constants[m], terms[:, its], seen[its] = (
                 parts.constant,
                 parts.features.T,
                 parts.seen,
             )
-        return Breakdown(constants, terms, seen, bounds)
+        return Breakdown(constants, terms, seen, x.bounds)
 
-    def _apart(self, x: Measurements) -> Contributions:
+    def _apart(
+        self, ids: NDArray[np.int64], values: NDArray[np.int64]
+    ) -> Contributions:
         """Return the log-likelihood of one message, taken apart by field."""
         n_classes = self.means.shape[1]
-        features = np.zeros((x.size, n_classes))
+        features = np.zeros((ids.size, n_classes))
         if not self.ids.size:
             return Contributions(
-                np.zeros(n_classes), features, np.zeros(x.size, np.bool_)
+                np.zeros(n_classes), features, np.zeros(ids.size, np.bool_)
             )
-        row = self.ids.searchsorted(x.ids)
-        seen = self.ids.take(row, mode="clip") == x.ids
+        row = self.ids.searchsorted(ids)
+        seen = self.ids.take(row, mode="clip") == ids
         row = row[seen]
         factor = self.factor
         if row.size < self.ids.size:
@@ -222,7 +222,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
             # its factor comes from a QR decomposition of the rows, which
             # never fails, where squaring them and factoring again could.
             factor = np.asarray(np.linalg.qr(factor[row].T, mode="r")).T
-        away = (x.values[seen] * self.step)[:, np.newaxis] - self.means[row]
+        away = (values[seen] * self.step)[:, np.newaxis] - self.means[row]
         features[seen] = -0.5 * away * cho_solve((factor, True), away)
         constant = -0.5 * row.size * math.log(2 * math.pi) - float(
             np.log(np.abs(np.diagonal(factor))).sum()

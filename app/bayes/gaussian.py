@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from app.bayes.batch import Joined, join
 from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.spread import Constant, Floor, mean, population_variance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
 
 Variances = Literal["class", "shared"]
 """Whether each class has its own variances or all share the pooled ones."""
@@ -155,12 +154,11 @@ class GaussianLikelihood(Likelihood[Measurements]):
     variances: NDArray[np.float64]
     step: float
 
-    def breakdown(self, xs: Sequence[Measurements], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by field."""
-        joined = join([x.ids for x in xs], [x.values for x in xs])
-        terms, seen = self._terms(joined)
+        terms, seen = self._terms(x)
         return Breakdown(
-            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
         )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

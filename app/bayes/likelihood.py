@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from app.bayes.batch import Sparse, join
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-X = TypeVar("X")
+    from app.bayes.batch import Joined
+
+X = TypeVar("X", bound=Sparse)
 """What a message is to an event model: sparse counts, measurements, ..."""
 
 
@@ -90,7 +94,7 @@ class Likelihood(ABC, Generic[X]):
     __slots__ = ()
 
     @abstractmethod
-    def breakdown(self, xs: Sequence[X], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by feature.
 
         One look-up for all of them; each message gets what it would get alone,
@@ -107,11 +111,11 @@ class Likelihood(ABC, Generic[X]):
 
         Each row is what a call with that message alone returns, bit for bit.
         """
-        return self.breakdown(xs).log_likelihoods()
+        return self.breakdown(join(xs)).log_likelihoods()
 
     def contributions(self, x: X, /) -> Contributions:
         """Return the log-likelihood of one message, taken apart by feature."""
-        return self.breakdown((x,)).of(0)
+        return self.breakdown(join((x,))).of(0)
 
 
 def sums(terms: NDArray[np.float64], bounds: Sequence[int]) -> NDArray[np.float64]:

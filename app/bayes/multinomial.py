@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.backoff import Backoff, log_mixture
-from app.bayes.batch import Joined, join
 from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts
@@ -16,9 +15,9 @@ from app.bayes.statistics import Counting, CountSource, FeatureCounts
 from app.bayes.vocabulary import vocabulary_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
 
 
 # 1-ROCA of words, pairs and grams together, presence: 0.159 % on the
@@ -157,19 +156,17 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
     n_values: int
     trust: NDArray[np.float64] | None = None
 
-    def breakdown(self, xs: Sequence[SparseCounts], /) -> Breakdown:
+    def breakdown(self, x: Joined, /) -> Breakdown:
         """Return the log-likelihoods of M messages, taken apart by feature."""
-        joined = join([x.ids for x in xs], [x.counts for x in xs])
-        terms, seen = self._terms(joined)
+        terms, seen = self._terms(x)
         return Breakdown(
-            np.zeros((len(xs), terms.shape[0])), terms, seen, joined.bounds
+            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
         )
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which features are seen (N,)."""
-        found = self.source.look_up(x.ids, self.counting)
-        counts = np.ascontiguousarray(found.T)
-        seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
+        known = x.known(self.source, self.counting)
+        counts, seen = known.counts, known.seen
         if self.trust is None:
             terms = self.smoothing.log_probability(counts, self.totals, self.n_values)
         else:

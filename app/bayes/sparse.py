@@ -74,6 +74,11 @@ class SparseCounts:
         return cls(unique, counts.astype(np.int64, copy=False))
 
     @property
+    def values(self) -> NDArray[np.int64]:
+        """The counts, as what is joined with others calls them."""
+        return self.counts
+
+    @property
     def size(self) -> int:
         """Number of distinct features."""
         return int(self.ids.size)

@@ -151,7 +151,7 @@ class FeatureCounts:
         signs : ndarray of int64, shape (M, K)
             How often each is added to each class: 1 to learn it, -1 to take it back.
         """
-        joined = join([x.ids for x in xs], [x.counts for x in xs])
+        joined = join(xs)
         documents = np.repeat(signs, [x.size for x in xs], axis=0)
         rows = Rows(joined.ids, joined.values[:, np.newaxis] * documents, documents)
         # The rows of one message are in order.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from scipy.special import expit
 
+from app.bayes.batch import join
 from app.bayes.measurements import Measurements
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.sparse import SparseCounts
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 Decision = Literal["spam", "ham", "unsure"]
 
 # A message that was seen before a view existed says nothing in that view.
-_NOTHING: Final = {False: SparseCounts.of({}), True: Measurements.of({})}
+_NOTHING: Final[Mapping[bool, SparseCounts | Measurements]] = {
+    False: SparseCounts.of({}),
+    True: Measurements.of({}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +147,12 @@ def score_many(
     (`app.classifier.rule.VerdictRule` says why).
     """
     specification = snapshot.specification
+    joined = {
+        view: join([views.get(view, _NOTHING[measures]) for views in messages])
+        for view, measures in specification.views.items()
+    }
     breakdowns = {
-        name: snapshot.likelihoods[name].breakdown(
-            [views.get(model.view, _NOTHING[model.measures]) for views in messages]
-        )
+        name: snapshot.likelihoods[name].breakdown(joined[model.view])
         for name, model in specification.classifiers.items()
     }
     said = {name: each.log_likelihoods() for name, each in breakdowns.items()}

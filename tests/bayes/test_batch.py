@@ -16,15 +16,15 @@ from app.bayes.statistics import FeatureCounts
 
 def test_no_message_has_no_sum():
     """An empty batch is a batch."""
-    joined = join([], [])
+    joined = join([])
 
     assert (0, 3) == sums(np.empty((3, 0)), joined.bounds).shape
 
 
 def test_a_message_without_features_sums_to_zero():
     """It stands between two others and takes nothing from them."""
-    one, none = np.array([1]), np.empty(0, np.int64)
-    joined = join([one, none, one], [one, none, one])
+    one, none = SparseCounts.of({1: 1}), SparseCounts.of({})
+    joined = join([one, none, one])
 
     assert [0, 1, 1, 2] == joined.bounds
     assert [[3.0], [0.0], [4.0]] == sums(np.array([[3.0, 4.0]]), joined.bounds).tolist()
