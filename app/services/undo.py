@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, InvalidSelection
 from app.evaluation.metrics import Errors
-from app.storage import scores, undo_plan, undo_work
+from app.storage import scores, undo_features, undo_plan, undo_work
 from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Undo:
             plan = undo_plan.plan(
                 connection, live.row, asked, source="", time=self._clock()
             )
-            features = undo_plan.features_of(connection, live.row, plan.work)
+            features = undo_features.features_of(connection, live.row, plan.work)
             scored = scores.newest(
                 connection,
                 live.row.id,
@@ -149,11 +149,8 @@ class Undo:
         require_something(asked)
         live = self._live.get(profile)
         for _ in range(_TRIES):
-            with writing(self._engine) as connection:
-                plan = undo_work.begin(
-                    connection, live.row, asked, source=source, time=self._clock()
-                )
-            if plan is not None:
+            plan = self._plan(live, asked, source)
+            if plan is not None and self._noted(live, plan):
                 return Undone(
                     profile=live.row.name,
                     plan=plan,
@@ -165,6 +162,21 @@ class Undo:
                 pass
         msg = "other undos are being carried out; try again in a moment"
         raise DatabaseUnavailable(msg)
+
+    def _plan(self, live: LiveProfile, asked: Selection, source: str) -> Plan | None:
+        """Return what an undo is to do; None while an earlier one is half done."""
+        # Of many rows it takes a while, in which nobody shall have to wait.
+        with reading(self._engine) as connection:
+            if undo_work.pending(connection, live.row.id):
+                return None
+            return undo_plan.plan(
+                connection, live.row, asked, source=source, time=self._clock()
+            )
+
+    def _noted(self, live: LiveProfile, plan: Plan) -> bool:
+        """Note a plan, and return whether it still held."""
+        with writing(self._engine) as connection:
+            return undo_work.begin(connection, live.row, plan)
 
     def finish(self, profile: str) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.

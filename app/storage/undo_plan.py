@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from sqlalchemy import case, select
 
 from app.errors import Expired, UnknownMessage, UnknownSource
-from app.storage import ledger, tables, undos
+from app.storage import tables, undos
 from app.storage.history import Step, transition
+from app.storage.undo_basis import Basis, basis_of
 from app.storage.undo_sums import require_kept, require_reachable, signs, too_old
 from app.storage.undos import UndoRow, chunks
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from app.storage.history import Transition
@@ -60,6 +59,10 @@ class Plan:
     scored : Mapping of (str, str or None, str or None) to int
         Of the messages that were scored before they were learned: what the
         filter decided, the label and the one after, as often as that occurs.
+    asked : Selection
+        What for.
+    basis : Basis
+        The ledger that it was made on.
     """
 
     undo: UndoRow
@@ -68,6 +71,8 @@ class Plan:
     summed: Mapping[str, int]
     work: tuple[tuple[int, int], ...]
     scored: Mapping[tuple[str, str | None, str | None], int]
+    asked: Selection
+    basis: Basis
 
     @property
     def empty(self) -> bool:
@@ -88,7 +93,7 @@ def plan(
     Parameters
     ----------
     connection : Connection
-        Any; of one snapshot, or the lock's.
+        From `app.storage.engine.reading`: one snapshot.
     profile : ProfileRow
         Whose ledger.
     asked : Selection
@@ -161,6 +166,8 @@ def plan(
         summed=summed,
         work=tuple(work),
         scored=scored,
+        asked=asked,
+        basis=basis_of(connection, profile, needed=digests, sums=changed_sums),
     )
 
 
@@ -251,24 +258,3 @@ def _require_known(
             "nothing was undone"
         )
         raise UnknownSource(msg)
-
-
-def features_of(
-    connection: Connection, profile: ProfileRow, work: Iterable[tuple[int, int]]
-) -> int:
-    """Return of how many features and fields a plan's rows are, each once.
-
-    It reads every vector, so a plan does without it.
-    """
-    seen: dict[str, NDArray[np.int64]] = {}
-    for chunk in chunks(sorted(revision for revision, _ in work)):
-        parts: dict[str, list[NDArray[np.int64]]] = {
-            view: [ids] for view, ids in seen.items()
-        }
-        for row in ledger.many(connection, profile.id, chunk):
-            if row.vector is None:
-                continue
-            for view, ids in row.ids(profile.labels).items():
-                parts.setdefault(view, []).append(ids)
-        seen = {view: np.unique(np.concatenate(ids)) for view, ids in parts.items()}
-    return sum(ids.size for ids in seen.values())

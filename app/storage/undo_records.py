@@ -1,9 +1,9 @@
-"""What is kept of an undo, as it is: for those who carry it elsewhere."""
+"""What is kept of an undo, as it is?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import insert, select
 
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sqlalchemy import Connection
+
+
+# As in `app.storage.undo_work`.
+_TAKE: Final = {
+    "sqlite": "INSERT INTO undone (profile_id, number, revision) VALUES (?, ?, ?)",
+    "postgresql": (
+        "INSERT INTO undone (profile_id, number, revision)"
+        " SELECT %(profile_id)s, %(number)s, unnest(%(revisions)s::bigint[])"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +77,7 @@ def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:
 
 
 def write(connection: Connection, profile_id: int, record: UndoRecord) -> None:
-    """Add an undo, all of whose work is done."""
+    """Add an undo; its work is noted elsewhere, if it is not done."""
     connection.execute(
         insert(tables.undo).values(
             profile_id=profile_id,
@@ -85,11 +95,14 @@ def write_revisions(
     connection: Connection, profile_id: int, number: int, revisions: Sequence[int]
 ) -> None:
     """Add rows that an undo takes back."""
-    if revisions:
-        connection.execute(
-            insert(tables.undone),
-            [
-                {"profile_id": profile_id, "number": number, "revision": revision}
-                for revision in revisions
-            ],
+    if not revisions:
+        return
+    statement = _TAKE[connection.dialect.name]
+    if connection.dialect.name == "sqlite":
+        rows = [(profile_id, number, revision) for revision in revisions]
+        connection.exec_driver_sql(statement, rows)
+    else:
+        connection.exec_driver_sql(
+            statement,
+            {"profile_id": profile_id, "number": number, "revisions": list(revisions)},
         )

@@ -11,38 +11,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, select
 
-from app.storage import ledger, tables, undos
+from app.storage import ledger, tables, undo_records, undos
 from app.storage.bulk import digest_of_sum
 from app.storage.entry import LedgerRow
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.sums import encode_sum
-from app.storage.undo_plan import plan, transitions
+from app.storage.undo_plan import transitions
+from app.storage.undo_records import UndoRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from sqlalchemy import Connection
 
     from app.storage.history import Transition
     from app.storage.profiles import ProfileRow
     from app.storage.undo_plan import Plan
-    from app.storage.undos import Selection, UndoRow
+    from app.storage.undos import UndoRow
 
 STEP: Final = 256
 """Rows of one step: as many as feedback shares a commit (`app.services.writer`)."""
 
+# As the drivers take them, under the lock: 16,000 rows took 11 ms on SQLite so, and
+# 63 ms as dictionaries.
+_NOTE: Final = {
+    "sqlite": (
+        "INSERT INTO undo_work (profile_id, number, revision, sign) VALUES (?, ?, ?, ?)"
+    ),
+    "postgresql": (
+        "INSERT INTO undo_work (profile_id, number, revision, sign)"
+        " SELECT %(profile_id)s, %(number)s, t.*"
+        " FROM unnest(%(revisions)s::bigint[], %(signs)s::integer[])"
+        " AS t (revision, sign)"
+    ),
+}
 
-def begin(
-    connection: Connection,
-    profile: ProfileRow,
-    asked: Selection,
-    *,
-    source: str,
-    time: datetime,
-) -> Plan | None:
+
+def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
     """Note an undo, to be carried out by `step`.
 
     Parameters
@@ -51,47 +58,60 @@ def begin(
         From `app.storage.engine.writing`.
     profile : ProfileRow
         Whose ledger.
-    asked : Selection
-        What to take back.
-    source : str
-        Who asks.
-    time : datetime
-        When.
+    plan : Plan
+        What is to be done; an empty plan is not noted.
 
     Returns
     -------
-    Plan or None
-        What is to be done; an empty plan is not noted.  None if an earlier undo
-        is not carried out yet: finish it first.
+    bool
+        False if an earlier undo is not carried out yet, or the plan is not of the
+        ledger as it is any more: then finish it, and plan again.
 
     Raises
     ------
-    ProfileReplaced, UnknownMessage, UnknownSource, Expired, Irreversible
-        As `app.storage.undo_plan.plan`; nothing is noted.
+    ProfileReplaced
+        If the profile is gone.
     """
     ledger.lock(connection, profile)
-    if pending(connection, profile.id):
-        return None
-    made = plan(connection, profile, asked, source=source, time=time)
-    if made.empty:
-        return made
-    undos.record(
-        connection, profile.id, made.undo, asked=asked, revisions=made.revisions
+    if pending(connection, profile.id) or not plan.basis.holds(connection, profile):
+        return False
+    if plan.empty:
+        return True
+    undo_records.write(
+        connection,
+        profile.id,
+        UndoRecord(
+            number=plan.undo.number,
+            source=plan.undo.source,
+            time=plan.undo.time,
+            asked=plan.asked.document(),
+            takes=tuple(sorted(plan.undo.takes)),
+            revisions=tuple(sorted(plan.revisions)),
+        ),
     )
-    if made.work:
-        connection.execute(
-            insert(tables.undo_work),
-            [
-                {
-                    "profile_id": profile.id,
-                    "number": made.undo.number,
-                    "revision": revision,
-                    "sign": sign,
-                }
-                for revision, sign in made.work
-            ],
+    if plan.work:
+        _note(connection, profile.id, plan)
+    return True
+
+
+def _note(connection: Connection, profile_id: int, plan: Plan) -> None:
+    """Note what is to be done."""
+    statement = _NOTE[connection.dialect.name]
+    if connection.dialect.name == "sqlite":
+        number = plan.undo.number
+        connection.exec_driver_sql(
+            statement, [(profile_id, number, *row) for row in plan.work]
         )
-    return made
+    else:
+        connection.exec_driver_sql(
+            statement,
+            {
+                "profile_id": profile_id,
+                "number": plan.undo.number,
+                "revisions": [revision for revision, _ in plan.work],
+                "signs": [sign for _, sign in plan.work],
+            },
+        )
 
 
 def pending(connection: Connection, profile_id: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import and_, func, insert, select
+from sqlalchemy import and_, func, select
 
 from app.storage import tables
 
@@ -134,33 +134,6 @@ def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
             kept.add(each.number)
             taken |= each.takes
     return frozenset(kept)
-
-
-def record(
-    connection: Connection,
-    profile_id: int,
-    undo: UndoRow,
-    *,
-    asked: Selection,
-    revisions: Iterable[int],
-) -> None:
-    """Note an undo and the rows that it takes back."""
-    connection.execute(
-        insert(tables.undo).values(
-            profile_id=profile_id,
-            number=undo.number,
-            source=undo.source,
-            time=undo.time,
-            asked=asked.document(),
-            takes=sorted(undo.takes),
-        )
-    )
-    rows = [
-        {"profile_id": profile_id, "number": undo.number, "revision": revision}
-        for revision in sorted(revisions)
-    ]
-    if rows:
-        connection.execute(insert(tables.undone), rows)
 
 
 def matching(connection: Connection, profile_id: int, asked: Selection) -> list[Taught]:

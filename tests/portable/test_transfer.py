@@ -33,7 +33,7 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.recent import Recent
 from app.services.transfer import Transfer
-from app.storage import bulk, profiles, scored, tables, undo_work
+from app.storage import bulk, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
@@ -46,6 +46,7 @@ from tests import postgres
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    begin_undo,
     digest,
     new_profile,
     observed,
@@ -110,9 +111,7 @@ def audited(engine, name):
 def undo(engine, profile, **asked):
     """Take back what was taught, to the end."""
     with writing(engine) as connection:
-        undo_work.begin(
-            connection, profile, Selection(**asked), source="boss", time=APRIL
-        )
+        begin_undo(connection, profile, Selection(**asked), source="boss", time=APRIL)
     list(transfer(engine).fold(profile))
 
 
@@ -634,7 +633,7 @@ def test_an_undo_is_finished_before_an_export(engine):
     """Half of it would be in the file, and nobody to do the rest."""
     profile = taught_profile(engine)
     with writing(engine) as connection:
-        undo_work.begin(
+        begin_undo(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
     with pytest.raises(DatabaseUnavailable, match="being carried out"):

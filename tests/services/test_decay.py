@@ -31,6 +31,7 @@ from app.storage.undos import Selection
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import (
+    begin_undo,
     fold_all,
     new_profile,
     observed,
@@ -158,7 +159,7 @@ def carry_out(operation, engine, profile, worker, now):
             worker.turn(engine)
         case ("undo",):
             with writing(engine) as connection:
-                undo_work.begin(
+                begin_undo(
                     connection,
                     profile,
                     Selection(since=now),

@@ -12,7 +12,7 @@ import pytest
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.features.observation import Observation
-from app.storage import profiles
+from app.storage import profiles, undo_plan, undo_work
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
 from app.storage.ledger import Teaching, append
@@ -103,6 +103,12 @@ def fold_all(engine, profile, *, limit=1000):
         with writing(engine) as connection:
             if not fold(connection, profile, limit=limit):
                 return
+
+
+def begin_undo(connection, profile, asked, *, source, time):
+    """Plan an undo and note it; return the plan, None if another is at work."""
+    made = undo_plan.plan(connection, profile, asked, source=source, time=time)
+    return made if undo_work.begin(connection, profile, made) else None
 
 
 def rows_of(engine, table, profile):

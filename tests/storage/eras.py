@@ -26,7 +26,7 @@ from app.storage.fold import fold
 from app.storage.migrate import migrate
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
-from tests.storage.builders import APRIL, MARCH, observed, taught, teach
+from tests.storage.builders import APRIL, MARCH, begin_undo, observed, taught, teach
 from tests.storage.test_bulk import learned
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden" / "databases"
@@ -43,7 +43,7 @@ def tell(engine, profile, until):
     if until >= "0004":
         # Begun, and the process ends before it is carried out.
         with writing(engine) as connection:
-            undo_work.begin(
+            begin_undo(
                 connection,
                 profile,
                 Selection(source="carl"),
@@ -98,7 +98,7 @@ def _sums(engine, profile):
 def _undo(engine, profile):
     """Take back what Ben said."""
     with writing(engine) as connection:
-        undo_work.begin(
+        begin_undo(
             connection, profile, Selection(source="ben"), source="boss", time=APRIL
         )
     finish(engine, profile)

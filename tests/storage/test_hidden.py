@@ -13,11 +13,11 @@ from app.storage.audit import audit
 from app.storage.engine import reading, writing
 from app.storage.retention import drop_vectors
 from app.storage.scored import ScoredRow
-from app.storage.undo_work import begin as begin_undo
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    begin_undo,
     fold_all,
     new_profile,
     observed,

@@ -12,7 +12,15 @@ from sqlalchemy import select, update
 
 from app.errors import Expired, Irreversible, UnknownMessage, UnknownSource
 from app.features.observation import Observation
-from app.storage import bulk, tables, undo_plan, undo_work, undos
+from app.storage import (
+    bulk,
+    retention,
+    tables,
+    undo_features,
+    undo_plan,
+    undo_work,
+    undos,
+)
 from app.storage.engine import open_engine, reading, writing
 from app.storage.ledger import latest
 from app.storage.migrate import migrate
@@ -21,6 +29,7 @@ from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    begin_undo,
     digest,
     fold_all,
     new_profile,
@@ -41,7 +50,19 @@ COUNTED = (
 def begin(engine, profile, asked, *, source="boss", time=APRIL):
     """Note an undo and return its plan."""
     with writing(engine) as connection:
-        return undo_work.begin(connection, profile, asked, source=source, time=time)
+        return begin_undo(connection, profile, asked, source=source, time=time)
+
+
+def planned(engine, profile, asked, *, source="boss", time=APRIL):
+    """Return the plan of an undo that is not noted yet."""
+    with reading(engine) as connection:
+        return undo_plan.plan(connection, profile, asked, source=source, time=time)
+
+
+def noted(engine, profile, plan):
+    """Return whether a plan could be noted."""
+    with writing(engine) as connection:
+        return undo_work.begin(connection, profile, plan)
 
 
 def finish(engine, profile, *, limit=256):
@@ -299,6 +320,75 @@ def test_who_teaches_meanwhile_has_the_last_word(engine):
     assert (0, ["ham"]) == (rows, labels_of(engine, profile, [1]))
 
 
+def test_a_plan_holds_whatever_is_taught_before_it_is_noted(engine):
+    """Who teaches then has the last word, and is not asked to be taken back."""
+    profile = new_profile(engine)
+    for each in (1, 2, 3):
+        teach(engine, profile, taught(each, "spam", {"a": 1}, source="ben"))
+    plan = planned(engine, profile, Selection(source="ben"))
+    teach(engine, profile, taught(1, "ham", time=APRIL))
+    teach(engine, profile, taught(4, "ham", {"a": 1}, source="ben"))
+    there = noted(engine, profile, plan)
+    finish(engine, profile)
+
+    assert there
+    assert ["ham", None, None, "ham"] == labels_of(engine, profile, [1, 2, 3, 4])
+    assert (True, 0) == audited(engine, profile)
+
+
+@pytest.mark.parametrize("change", ["sum", "undo", "dropped", "pending"])
+def test_a_plan_does_not_hold_once_what_it_needs_may_be_gone(engine, change):
+    """Nothing is noted; a new plan says what holds then."""
+    profile = new_profile(engine)
+    for time in (MARCH, APRIL):
+        teach(engine, profile, taught(str(time), "spam", {"a": 1}, time=time))
+    teach(engine, profile, taught("ben's", "ham", {"a": 1}, source="ben", time=APRIL))
+    fold_all(engine, profile)
+    plan = planned(engine, profile, Selection(source="anna"))
+    if change == "sum":
+        add(engine, profile, {202603: learned()})
+    elif change == "dropped":
+        with writing(engine) as connection:
+            retention.drop_vectors(connection, profile, before=APRIL, limit=9)
+    elif change == "undo":
+        undo(engine, profile, source="ben")
+    else:
+        begin(engine, profile, Selection(source="ben"))
+    before = rows_of(engine, tables.undo, profile)
+
+    assert not noted(engine, profile, plan)
+    assert before == rows_of(engine, tables.undo, profile)
+
+
+def test_a_plan_holds_while_vectors_are_dropped_that_it_does_not_need(engine):
+    """They go by their time, and those of its messages are younger."""
+    profile = new_profile(engine)
+    for each in (1, 2):
+        teach(engine, profile, taught(each, "spam", {"a": 1}, source="old"))
+    teach(engine, profile, taught(3, "spam", {"a": 1}, time=APRIL))
+    fold_all(engine, profile)
+    plan = planned(engine, profile, Selection(source="anna"))
+    with writing(engine) as connection:
+        retention.drop_vectors(connection, profile, before=APRIL, limit=1)
+    assert noted(engine, profile, plan)
+    finish(engine, profile)
+
+    assert ["spam", "spam", None] == labels_of(engine, profile, [1, 2, 3])
+
+
+def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
+    """Also where they are sorted several times on the way."""
+    monkeypatch.setattr(undo_features, "_SORTED_AT_ONCE", 2)
+    profile = new_profile(engine)
+    for each in range(9):
+        teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
+    plan = planned(engine, profile, Selection(source="anna"))
+    with reading(engine) as connection:
+        features = undo_features.features_of(connection, profile, plan.work)
+
+    assert 6 == features
+
+
 def test_a_plan_counts_features_and_changes_nothing(engine):
     """Each feature once, however many messages have it."""
     profile = new_profile(engine)
@@ -312,7 +402,7 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
         plan = undo_plan.plan(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-        features = undo_plan.features_of(connection, profile, plan.work)
+        features = undo_features.features_of(connection, profile, plan.work)
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)
@@ -359,26 +449,52 @@ stories = st.lists(
 )
 
 
+def selected(verb, rest, events, start):
+    """Return what an undo asks for, and the events that it takes back."""
+    kept = [event for event in events if event.in_force]
+    if verb == "source":
+        names = sorted({event.source for event in events})
+        if not names:
+            return None, []
+        name = names[rest[0] % len(names)]
+        return Selection(source=name), [e for e in kept if e.source == name]
+    if verb == "time":
+        since = start + timedelta(hours=rest[0])
+        until = since + timedelta(hours=rest[1])
+        takes = [event for event in kept if since <= event.time < until]
+        return Selection(since=since, until=until), takes
+    wanted = digest(rest[0])
+    if not any(e.row is not None and e.row.digest == wanted for e in events):
+        return None, []
+    takes = [e for e in kept if e.row is not None and e.row.digest == wanted]
+    return Selection(ids=frozenset([wanted])), takes
+
+
 def tell(engine, profile, story):
     """Teach and undo as a story says, and return what is in the test's book."""
     start = datetime(2026, 3, 1, tzinfo=UTC)
     events = []
+
+    def say(n, message, label, words, sizes, source, month):
+        given = taught(
+            message,
+            label,
+            words,
+            sizes,
+            time=start + timedelta(hours=n, days=31 * month),
+            source=source,
+        )
+        (outcome,) = teach(engine, profile, given)
+        if outcome.row is not None:
+            events.append(Event(source, outcome.row.time, row=outcome.row))
+
+    said = -1
     for n, (verb, *rest) in enumerate(story):
         now = start + timedelta(hours=n)
         settle(events)
         if verb == "teach":
-            message, label, words, sizes, source, month = rest
-            given = taught(
-                message,
-                label,
-                words,
-                sizes,
-                time=now + timedelta(days=31 * month),
-                source=source,
-            )
-            (outcome,) = teach(engine, profile, given)
-            if outcome.row is not None:
-                events.append(Event(source, outcome.row.time, row=outcome.row))
+            if n != said:
+                say(n, *rest)
             continue
         if verb == "import":
             size, name = rest
@@ -386,26 +502,15 @@ def tell(engine, profile, story):
             add(engine, profile, sums, source=name, time=now)
             events.append(Event(name, now, sums=sums))
             continue
-        kept = [event for event in events if event.in_force]
-        if verb == "source":
-            names = sorted({event.source for event in events})
-            if not names:
-                continue
-            name = names[rest[0] % len(names)]
-            asked = Selection(source=name)
-            takes = [event for event in kept if event.source == name]
-        elif verb == "time":
-            since = start + timedelta(hours=rest[0])
-            until = since + timedelta(hours=rest[1])
-            asked = Selection(since=since, until=until)
-            takes = [event for event in kept if since <= event.time < until]
-        else:
-            wanted = digest(rest[0])
-            if not any(e.row is not None and e.row.digest == wanted for e in events):
-                continue
-            asked = Selection(ids=frozenset([wanted]))
-            takes = [e for e in kept if e.row is not None and e.row.digest == wanted]
-        plan = begin(engine, profile, asked, time=now)
+        asked, takes = selected(verb, rest, events, start)
+        if asked is None:
+            continue
+        plan = planned(engine, profile, asked, time=now)
+        # What comes next may be said before the plan is noted.
+        if story[n + 1 : n + 2] and story[n + 1][0] == "teach":
+            said = n + 1
+            say(said, *story[said][1:])
+        assert noted(engine, profile, plan)
         finish(engine, profile, limit=1 + n % 3)
         assert plan.empty == (not takes)
         if takes:
