@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 # Newton's steps get twice as many digits right each time: from the shipped
 # weights six were enough on every window of every corpus of experiment 0051.
-# The limit is for windows that nobody has seen.
-STEPS: Final = 50
+# The limit is for windows that nobody has seen: of 30,000 made-up sets of examples
+# of up to 1,000 nats one took 358.
+STEPS: Final = 1000
 HALVINGS: Final = 30
 CONVERGED: Final = 1e-10
 # At the top the posterior moves by less than its own rounding error.

@@ -20,6 +20,7 @@ from app.bayes.reachable import require_frequencies, require_reachable
 from app.bayes.rows import occupied
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import Counting, FeatureCounts
+from app.bayes.tier import Tier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 #
 # Learning costs the same within noise, and fewer tiers are searched faster.
 # Beyond 16 the gain is small, while more rows are merged with each message
-# until a tier is full.  Look again if look-ups cease to be binary searches.
+# until a tier is full.
 TIER_RATIO: Final = 16
 
 # A tier of fewer rows is merged always: that takes less than a search in one tier
@@ -54,7 +55,7 @@ class FeatureTable:
 
     Parameters
     ----------
-    tiers : tuple of FeatureCounts
+    tiers : tuple of Tier
         Their sum is the state; largest first.
     messages : ndarray of int64, shape (K,)
         Messages per class.
@@ -78,7 +79,7 @@ class FeatureTable:
     True
     """
 
-    tiers: tuple[FeatureCounts, ...]
+    tiers: tuple[Tier, ...]
     messages: NDArray[np.int64]
     vocabulary: int
     occurrence_totals: NDArray[np.int64]
@@ -103,7 +104,7 @@ class FeatureTable:
         """
         state.require_reachable()
         return cls(
-            (state,),
+            (Tier.of(state),),
             state.messages,
             state.vocabulary,
             state.totals("occurrences"),
@@ -186,20 +187,17 @@ class FeatureTable:
 
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element, for comparing and saving."""
-        return FeatureCounts.sum(self.tiers, n_classes=int(self.messages.size))
+        parts = [tier.counts for tier in self.tiers]
+        return FeatureCounts.sum(parts, n_classes=int(self.messages.size))
 
 
-def _push(
-    tiers: tuple[FeatureCounts, ...], delta: FeatureCounts
-) -> tuple[FeatureCounts, ...]:
+def _push(tiers: tuple[Tier, ...], delta: FeatureCounts) -> tuple[Tier, ...]:
     """Return the tiers with one more, merged until their sizes fall again."""
     kept = len(tiers)
-    while kept and tiers[kept - 1].ids.size < max(
-        SMALL_TIER, TIER_RATIO * delta.ids.size
-    ):
+    while kept and tiers[kept - 1].size < max(SMALL_TIER, TIER_RATIO * delta.ids.size):
         kept -= 1
-        delta = tiers[kept] + delta
-    return (*tiers[:kept], delta)
+        delta = tiers[kept].counts + delta
+    return (*tiers[:kept], Tier.of(delta))
 
 
 def _moved(

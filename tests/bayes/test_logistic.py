@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -84,6 +84,7 @@ def test_without_examples_the_weights_are_those_that_are_believed_in():
     ),
     st.floats(0.1, 30.0),
 )
+@example([(0.0, -809.0, 1), (105.0, -770.0, 0)], 0.1015625)
 def test_it_converges_whatever_it_is_given(examples, deviation):
     """No step ever leads astray: the weights are finite, and no others are better."""
     opinions = np.array([[[0.0, a], [0.0, b]] for a, b, _ in examples]).reshape(

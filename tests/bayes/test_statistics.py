@@ -36,15 +36,6 @@ def test_look_up_finds_counts_and_zeros():
     assert not ONE.look_up(ids, "presence")[:, [0, 2]].any()
 
 
-def test_looking_both_counts_up_is_looking_up_each():
-    """One search answers as two do."""
-    ids = np.array([-9, 1, 3, 5, 9])
-    occurrences, documents = ONE.look_up_both(ids)
-
-    assert np.array_equal(ONE.look_up(ids, "occurrences"), occurrences)
-    assert np.array_equal(ONE.look_up(ids, "presence"), documents)
-
-
 def test_nothing_was_seen_before_the_first_message():
     """The zero has no counts to find, in the right shape."""
     found = FeatureCounts.zero(3).look_up(np.array([1, 2]), "presence")

@@ -32,7 +32,7 @@ def test_tiers_fall_in_size():
     table = FeatureTable.empty(2)
     for i in range(600):
         table = table.add(delta({i * 3 + j: 1 for j in range(9)}))
-    sizes = [tier.ids.size for tier in table.tiers]
+    sizes = [tier.size for tier in table.tiers]
 
     assert len(sizes) >= 2
     assert all(big >= TIER_RATIO * small for big, small in itertools.pairwise(sizes))

@@ -1,0 +1,52 @@
+"""Features are found in a tier however large it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.bayes import tier
+from app.bayes.sparse import SparseCounts
+from app.bayes.statistics import FeatureCounts
+from app.bayes.table import FeatureTable
+from app.bayes.tier import BUCKETS_FROM, Tier
+
+
+def counted(ids, label=0):
+    """Return what a message with these features adds."""
+    x = SparseCounts.from_occurrences(np.array(ids, np.int64))
+    return FeatureCounts.of(x, label=label, n_classes=2)
+
+
+ONE = counted([1, 3, 3, 7]) + counted([3, -(2**63)], label=1)
+
+
+@pytest.mark.parametrize("buckets_from", [2, BUCKETS_FROM])
+def test_looking_both_counts_up_is_looking_up_each(monkeypatch, buckets_from):
+    """One search answers as two do, and as the counts themselves."""
+    monkeypatch.setattr(tier, "BUCKETS_FROM", buckets_from)
+    ids = np.array([-9, 1, 3, 5, 9, -(2**63), 2**63 - 1])
+    it = Tier.of(ONE)
+    occurrences, documents = it.look_up_both(ids)
+
+    assert (buckets_from == 2) == (it.buckets is not None)
+    for found, counting in ((occurrences, "occurrences"), (documents, "presence")):
+        assert ONE.look_up(ids, counting).tolist() == found.tolist()
+        assert found.tolist() == it.look_up(ids, counting).tolist()
+
+
+def test_a_large_table_counts_as_its_flat_sum_does():
+    """With buckets below and small tiers above."""
+    rng = np.random.default_rng(3)
+    known = np.unique(rng.integers(-(2**63), 2**63 - 1, BUCKETS_FROM + 500))
+    table = FeatureTable.of(counted(known))
+    for n in range(20):
+        fresh = rng.integers(-(2**63), 2**63 - 1, 40)
+        table = table.add(counted([*known[n::999], *fresh], label=n % 2))
+    flat = table.flatten()
+    asked = np.concatenate((known[::37], rng.integers(-(2**63), 2**63 - 1, 100)))
+
+    assert table.tiers[0].buckets is not None
+    assert len(table.tiers) > 1
+    for counting in ("occurrences", "presence"):
+        assert (flat.look_up(asked, counting) == table.look_up(asked, counting)).all()
