@@ -65,18 +65,26 @@ _LOCK: Final = (
     # foreign keys hold a KEY SHARE lock on this row.
     .with_for_update(key_share=True)
 )
-_LATEST: Final = select(tables.ledger).where(
-    tables.ledger.c.profile_id == bindparam("profile_id"),
-    tables.ledger.c.revision.in_(
-        select(func.max(tables.ledger.c.revision))
-        .where(
-            tables.ledger.c.profile_id == bindparam("profile_id"),
-            tables.ledger.c.digest.in_(bindparam("digests", expanding=True)),
-            # The digest of a sum is nobody's message.
-            tables.ledger.c.kind == "message",
-        )
-        .group_by(tables.ledger.c.digest)
-    ),
+# Materialized, because PostgreSQL keeps the plan that it made of the statement while
+# the table was young, until it is analysed for the first time.  That plan looked for
+# the newest revisions again at each row of the profile: 0.2 s for one digest among
+# 1,000 rows, and 0.4 s among 2,000.
+_NEWEST_OF: Final = (
+    select(func.max(tables.ledger.c.revision).label("revision"))
+    .where(
+        tables.ledger.c.profile_id == bindparam("profile_id"),
+        tables.ledger.c.digest.in_(bindparam("digests", expanding=True)),
+        # The digest of a sum is nobody's message.
+        tables.ledger.c.kind == "message",
+    )
+    .group_by(tables.ledger.c.digest)
+    .cte("newest")
+    .prefix_with("MATERIALIZED", dialect="postgresql")
+)
+_LATEST: Final = (
+    select(tables.ledger)
+    .join(_NEWEST_OF, _NEWEST_OF.c.revision == tables.ledger.c.revision)
+    .where(tables.ledger.c.profile_id == bindparam("profile_id"))
 )
 _MANY: Final = select(tables.ledger).where(
     tables.ledger.c.profile_id == bindparam("profile_id"),

@@ -6,7 +6,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
@@ -20,13 +20,21 @@ from app.features.observation import Observation
 from app.storage import scored, tables
 from app.storage.deltas import sum_by_view
 from app.storage.engine import reading, writing
-from app.storage.ledger import Teaching, append, epoch_of, latest, rows_after
+from app.storage.ledger import (
+    Teaching,
+    append,
+    epoch_of,
+    latest,
+    latest_of,
+    rows_after,
+)
 from tests.storage.builders import (
     APRIL,
     MARCH,
     digest,
     new_profile,
     observed,
+    on_postgresql,
     on_sqlite,
     rows_of,
     sparse,
@@ -438,3 +446,31 @@ def test_what_fails_halfway_leaves_nothing(engine):
     assert before == rows_of(engine, tables.ledger, profile)
     assert ["learned"] == kinds(teach(engine, profile, taught(2, "spam", {"b": 1})))
     assert [1, 2] == [row.revision for row in ledger_of(engine, profile)]
+
+
+@on_postgresql
+def test_a_plan_of_a_young_ledger_serves_it_later(engine):
+    """PostgreSQL keeps one until it analyses the table, which may take minutes."""
+    profile = new_profile(engine)
+
+    def scanned(connection):
+        """Return how often the ledger was looked into, in this session."""
+        return connection.execute(
+            text(
+                "SELECT seq_scan + idx_scan FROM pg_stat_xact_user_tables"
+                " WHERE relid = 'ledger'::regclass"
+            )
+        ).scalar_one()
+
+    def scans():
+        with reading(engine) as connection:
+            before = scanned(connection)
+            latest_of(connection, profile.id, {digest(1)})
+            return scanned(connection) - before
+
+    # Prepared at the sixth time, and planned for good five times later.
+    for _ in range(12):
+        scans()
+    teach(engine, profile, *(taught(n, "ham", {"a": 1}) for n in range(300)))
+
+    assert scans() < 10
