@@ -29,9 +29,8 @@ from app.services.learn import BATCH, Learn
 from app.services.live import LiveProfiles
 from app.services.prune import Criterion, Prune
 from app.settings import Settings
-from app.storage import profiles, sealed
+from app.storage import profiles, retention, sealed
 from app.storage.engine import reading, writing
-from app.storage.retention import drop_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,17 +98,19 @@ def start_seconds(engine: Engine, settings: Settings) -> float:
 
 def drop_all(engine: Engine, profile: ProfileRow) -> None:
     """Drop the vectors of all rows, as a service does in half a year."""
-    rows = 1
-    while rows:
+    later = now() + timedelta(days=1)
+    while True:
         with reading(engine) as connection:
             merge = sealed.prepare(connection, profile)
         if merge is not None:
             with writing(engine) as connection:
                 sealed.write(connection, profile, merge)
+        with reading(engine) as connection:
+            drop = retention.prepare(connection, profile, before=later, limit=64)
+        if drop is None:
+            return
         with writing(engine) as connection:
-            rows = drop_vectors(
-                connection, profile, before=now() + timedelta(days=1), limit=64
-            )
+            retention.write(connection, profile, drop)
 
 
 def main() -> None:

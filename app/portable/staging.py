@@ -155,7 +155,8 @@ class Staging:
     def _sum(self, content: bytes) -> Iterator[Write]:
         epoch, views = read_sum(content, self._profile.labels)
         if self._source.header.contents == "ledger":
-            yield partial(sealed.add, profile=self._profile, sums={epoch: views})
+            sums = sealed.encode(self._profile, {epoch: views})
+            yield partial(sealed.add, profile=self._profile, sums=sums)
             return
         with reading(self._engine) as connection:
             texts = {

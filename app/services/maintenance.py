@@ -182,10 +182,12 @@ class Upkeep:
             with writing(self._engine) as connection:
                 return sealed.write(connection, live.row, merge)
         before = self._clock() - timedelta(days=self._vector_days)
-        with writing(self._engine) as connection:
-            rows = retention.drop_vectors(
+        with reading(self._engine) as connection:
+            drop = retention.prepare(
                 connection, live.row, before=before, limit=DROPPED_ROWS
             )
-        if not rows:
+        if drop is None:
             self._dropping.discard(live.row.id)
-        return rows > 0
+            return False
+        with writing(self._engine) as connection:
+            return retention.write(connection, live.row, drop)

@@ -3,19 +3,24 @@
 A row of the ledger keeps its digest, labels, scores and time for ever.  Its
 vector is what an undo needs, and most of its bytes; once it is dropped, the row
 can no longer be taken back, and what it has added is in the sealed sums.
+
+A step has two halves, as that of a fold has: `prepare` reads and adds without a
+lock, `write` drops.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
 from app.storage import ledger, sealed, tables, undo_work
 from app.storage.deltas import sum_by_epoch
 from app.storage.fold import folded_revision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -23,15 +28,31 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 
-def drop_vectors(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Rows whose vectors are to be dropped, and what they have added.
+
+    Parameters
+    ----------
+    revisions : tuple of int
+        The rows.
+    sums : mapping of int to tuple of bytes
+        What they have added to each epoch, as `app.storage.sealed.encode` gives it.
+    """
+
+    revisions: tuple[int, ...]
+    sums: Mapping[int, tuple[bytes, ...]]
+
+
+def prepare(
     connection: Connection, profile: ProfileRow, *, before: datetime, limit: int
-) -> int:
-    """Drop the vectors and names of the oldest rows, and seal what they added.
+) -> Drop | None:
+    """Return the oldest rows whose vectors can go; None if there are none.
 
     Parameters
     ----------
     connection : Connection
-        From `app.storage.engine.writing`.
+        From `app.storage.engine.reading`.
     profile : ProfileRow
         Whose ledger.
     before : datetime
@@ -39,23 +60,11 @@ def drop_vectors(
     limit : int
         Rows at most.
 
-    Returns
-    -------
-    int
-        Rows whose vectors were dropped.
-
     Raises
     ------
-    ProfileReplaced
-        If the profile is gone.
     CorruptVector, InconsistentCounts
-        If a row cannot be read; nothing is dropped.
+        If a row cannot be read.
     """
-    # The lock of everybody who needs vectors: an undo that has begun is sure of
-    # those it found.
-    ledger.lock(connection, profile)
-    if undo_work.pending(connection, profile.id):
-        return 0
     table = tables.ledger
     revisions = (
         connection.execute(
@@ -74,12 +83,49 @@ def drop_vectors(
         .all()
     )
     if not revisions:
-        return 0
+        return None
     rows = ledger.many(connection, profile.id, revisions)
-    sealed.add(connection, profile, sum_by_epoch(rows, profile.labels))
-    connection.execute(
-        update(table)
-        .where(table.c.profile_id == profile.id, table.c.revision.in_(revisions))
-        .values(vector=None, names=None)
+    return Drop(
+        revisions=tuple(revisions),
+        sums=sealed.encode(profile, sum_by_epoch(rows, profile.labels)),
     )
-    return len(revisions)
+
+
+def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
+    """Drop the vectors and names of rows, and seal what they added.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    drop : Drop
+        From `prepare`, in an earlier transaction.
+
+    Returns
+    -------
+    bool
+        False if another process has dropped some of them, or an undo that is not
+        carried out yet may need them; nothing is changed.
+
+    Raises
+    ------
+    ProfileReplaced
+        If the profile is gone.
+    """
+    # The lock of everybody who needs vectors: an undo that has begun is sure of
+    # those it found.
+    ledger.lock(connection, profile)
+    if undo_work.pending(connection, profile.id):
+        return False
+    table = tables.ledger
+    mine = (table.c.profile_id == profile.id, table.c.revision.in_(drop.revisions))
+    kept = connection.execute(
+        select(func.count()).where(*mine, table.c.vector.is_not(None))
+    ).scalar_one()
+    if kept != len(drop.revisions):
+        return False
+    sealed.add(connection, profile, drop.sums)
+    connection.execute(update(table).where(*mine).values(vector=None, names=None))
+    return True

@@ -61,12 +61,25 @@ class Merge:
     vectors: tuple[bytes, ...]
 
 
+def encode(
+    profile: ProfileRow, sums: Mapping[int, Mapping[str, Statistics]]
+) -> dict[int, tuple[bytes, ...]]:
+    """Return statistics as they are sealed, epoch by epoch.
+
+    Parameters
+    ----------
+    profile : ProfileRow
+        Whose.
+    sums : mapping of int to mapping of str to FeatureCounts or MomentSums
+        What the rows of each epoch have added, view by view.
+    """
+    return {epoch: _encoded(sums[epoch], profile) for epoch in sorted(sums)}
+
+
 def add(
-    connection: Connection,
-    profile: ProfileRow,
-    sums: Mapping[int, Mapping[str, Statistics]],
+    connection: Connection, profile: ProfileRow, sums: Mapping[int, tuple[bytes, ...]]
 ) -> None:
-    """Add statistics to the sealed sums, epoch by epoch.
+    """Add what `encode` gave to the sealed sums.
 
     Parameters
     ----------
@@ -74,11 +87,11 @@ def add(
         From `app.storage.engine.writing`; it holds the profile's lock.
     profile : ProfileRow
         Whose.
-    sums : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What the rows of each epoch have added, view by view.
+    sums : mapping of int to tuple of bytes
+        The sum of each epoch, in parts.
     """
     for epoch in sorted(sums):
-        _insert(connection, profile, epoch, 0, _encoded(sums[epoch], profile))
+        _insert(connection, profile, epoch, 0, sums[epoch])
 
 
 def prepare(connection: Connection, profile: ProfileRow) -> Merge | None:

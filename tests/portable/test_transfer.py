@@ -38,7 +38,6 @@ from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.migrate import migrate
-from app.storage.retention import drop_vectors
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
 from app.storage.undos import Selection
@@ -48,6 +47,7 @@ from tests.storage.builders import (
     MARCH,
     begin_undo,
     digest,
+    drop_vectors,
     new_profile,
     observed,
     on_sqlite,

@@ -12,7 +12,7 @@ import pytest
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.features.observation import Observation
-from app.storage import profiles, undo_plan, undo_work
+from app.storage import profiles, retention, undo_plan, undo_work
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
 from app.storage.ledger import Teaching, append
@@ -109,6 +109,14 @@ def begin_undo(connection, profile, asked, *, source, time):
     """Plan an undo and note it; return the plan, None if another is at work."""
     made = undo_plan.plan(connection, profile, asked, source=source, time=time)
     return made if undo_work.begin(connection, profile, made) else None
+
+
+def drop_vectors(connection, profile, *, before, limit):
+    """Drop the vectors of the oldest rows, and return of how many."""
+    drop = retention.prepare(connection, profile, before=before, limit=limit)
+    if drop is None or not retention.write(connection, profile, drop):
+        return 0
+    return len(drop.revisions)
 
 
 def rows_of(engine, table, profile):

@@ -19,14 +19,22 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
-from app.storage import profiles, prune, retention, scored, tables, undo_work
+from app.storage import profiles, prune, scored, tables, undo_work
 from app.storage.bulk import append_sums
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.migrate import migrate
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
-from tests.storage.builders import APRIL, MARCH, begin_undo, observed, taught, teach
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    begin_undo,
+    drop_vectors,
+    observed,
+    taught,
+    teach,
+)
 from tests.storage.test_bulk import learned
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden" / "databases"
@@ -108,7 +116,7 @@ def _seals(engine, profile):
     """Drop old vectors and prune what only one message had."""
     _fold(engine, profile, 1000)
     with writing(engine) as connection:
-        retention.drop_vectors(connection, profile, before=APRIL, limit=4)
+        drop_vectors(connection, profile, before=APRIL, limit=4)
     with writing(engine) as connection:
         found = prune.find(
             connection,

@@ -11,13 +11,13 @@ from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
-from app.storage.retention import drop_vectors
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
     begin_undo,
+    drop_vectors,
     fold_all,
     new_profile,
     observed,

@@ -12,11 +12,11 @@ from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
 from app.storage.engine import reading, writing
 from app.storage.prune import carry_out, find
-from app.storage.retention import drop_vectors
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    drop_vectors,
     feature,
     fold_all,
     new_profile,

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
 from app.errors import Expired
-from app.storage import sealed, tables
+from app.storage import retention, sealed, tables
 from app.storage.engine import open_engine, reading, writing
 from app.storage.ledger import rows_after
 from app.storage.migrate import migrate
-from app.storage.retention import drop_vectors
 from app.storage.sealed import RUNS
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    drop_vectors,
     fold_all,
     new_profile,
     rows_of,
@@ -94,6 +94,22 @@ def test_what_an_undo_needs_is_kept_until_it_is_done(engine):
 
     assert (0, 1) == (meanwhile, drop(engine, profile))
     assert (True, 2) == audited(engine, profile)
+
+
+def test_what_was_prepared_is_dropped_once(engine):
+    """Two processes prepare the same rows; the second finds nothing to do."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "spam", {"a": 1}) for n in range(3)))
+    fold_all(engine, profile)
+    with reading(engine) as connection:
+        prepared = retention.prepare(connection, profile, before=APRIL, limit=2)
+    first = drop(engine, profile, limit=1)
+    with writing(engine) as connection:
+        second = retention.write(connection, profile, prepared)
+
+    assert (1, False) == (first, second)
+    assert [False, True, True] == [has for has, _ in vectors_of(engine, profile)]
+    assert (True, 3) == audited(engine, profile)
 
 
 def test_the_oldest_go_first_a_few_at_a_time(engine):

@@ -14,7 +14,6 @@ from app.errors import Expired, Irreversible, UnknownMessage, UnknownSource
 from app.features.observation import Observation
 from app.storage import (
     bulk,
-    retention,
     tables,
     undo_features,
     undo_plan,
@@ -31,6 +30,7 @@ from tests.storage.builders import (
     MARCH,
     begin_undo,
     digest,
+    drop_vectors,
     fold_all,
     new_profile,
     rows_of,
@@ -349,7 +349,7 @@ def test_a_plan_does_not_hold_once_what_it_needs_may_be_gone(engine, change):
         add(engine, profile, {202603: learned()})
     elif change == "dropped":
         with writing(engine) as connection:
-            retention.drop_vectors(connection, profile, before=APRIL, limit=9)
+            drop_vectors(connection, profile, before=APRIL, limit=9)
     elif change == "undo":
         undo(engine, profile, source="ben")
     else:
@@ -369,7 +369,7 @@ def test_a_plan_holds_while_vectors_are_dropped_that_it_does_not_need(engine):
     fold_all(engine, profile)
     plan = planned(engine, profile, Selection(source="anna"))
     with writing(engine) as connection:
-        retention.drop_vectors(connection, profile, before=APRIL, limit=1)
+        drop_vectors(connection, profile, before=APRIL, limit=1)
     assert noted(engine, profile, plan)
     finish(engine, profile)
 
