@@ -104,7 +104,7 @@ def import_(
     if profile is not None:
         check_name(profile)
     settings = load_settings()
-    told = "interrupted; nothing was imported unless it says so above"
+    told = "interrupted; it was imported whole or not at all, and the same again tells"
     with interruptible(told), progress() as bar, _source(file) as source:
         if from_ is not None:
             digest = _digest(source)
