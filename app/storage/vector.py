@@ -52,6 +52,7 @@ _WIDTHS: Final[dict[int, np.dtype[Any]]] = {
     5: np.dtype("<i8"),
 }
 _MEASUREMENTS: Final = 6
+_KINDS: Final = frozenset((_ALL_ONES, _MEASUREMENTS, *_WIDTHS))
 _STEPS: Final = np.dtype("<i8")
 _ID: Final = np.dtype("<i8")
 _HEAD: Final = struct.Struct("<BI")
@@ -190,7 +191,7 @@ def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
     at += length
     kind = body[at]
     at += 1
-    if kind not in {_ALL_ONES, _MEASUREMENTS, *_WIDTHS}:
+    if kind not in _KINDS:
         msg = f"view {view!r} is of the unknown kind {kind}"
         raise ValueError(msg)
     (n,) = _COUNT.unpack_from(body, at)
