@@ -15,6 +15,7 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, UnknownLabel
 from app.services import inbox as module
+from app.services import live as live_module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
@@ -110,6 +111,28 @@ def test_what_was_submitted_cannot_be_cancelled(engine, live):
 
     assert (False, "learned") == (cancelled, given_up.result(0).outcome.kind)
     assert 2 == after.row.revision
+
+
+def test_what_is_far_behind_is_left_to_the_house_keeping(engine, live, monkeypatch):
+    """A feedback does not wait for all that somebody else has imported."""
+    monkeypatch.setattr(live_module, "CATCH_UP_ROWS", 3)
+    elsewhere = LiveProfile(live.row, live.snapshot)
+    writer = Writer(engine)
+    writer.start()
+    for n in range(2):
+        writer.submit(elsewhere, teaching(spam(n), "spam")).result(PATIENCE)
+    writer.submit(live, teaching(ham(0), "ham")).result(PATIENCE)
+    near = live.snapshot.revision
+    for n in range(10, 15):
+        writer.submit(elsewhere, teaching(spam(n), "spam")).result(PATIENCE)
+    far = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE).outcome
+    left = live.snapshot.revision
+    writer.stop()
+    live.follow(engine)
+
+    assert (3, 3) == (near, left)
+    assert ("learned", 9) == (far.kind, far.row.revision)
+    assert 9 == live.snapshot.revision
 
 
 def test_an_error_is_the_answer_of_those_who_wait(engine, live):
