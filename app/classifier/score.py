@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Decision = Literal["spam", "ham", "unsure"]
 
+# What is at a threshold is decided, and not by the last bits: after eight spam and no
+# ham the log-odds of any message are ln 9.  Unit: nats.
+ROUNDING: Final = 1e-9
+
 # A message that was seen before a view existed says nothing in that view.
 _NOTHING: Final[Mapping[bool, SparseCounts | Measurements]] = {
     False: SparseCounts.of({}),
@@ -226,8 +230,8 @@ def _decide(snapshot: Snapshot, log_odds: float, *, known: bool) -> Decision:
     rule = snapshot.specification.verdict
     if not known:
         return "unsure"
-    if log_odds >= rule.spam_threshold:
+    if log_odds >= rule.spam_threshold - ROUNDING:
         return "spam"
-    if log_odds <= rule.ham_threshold:
+    if log_odds <= rule.ham_threshold + ROUNDING:
         return "ham"
     return "unsure"

@@ -1,6 +1,7 @@
 """The verdict, and the list of reasons that adds up to it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,6 +115,22 @@ def test_log_odds_and_posterior_are_one_statement(specification, history, x):
         abs_tol=1e-9,
     )
     assert verdict.label == int(np.argmax(verdict.log_posterior))
+
+
+@pytest.mark.parametrize(
+    ("away", "decision"), [(0.0, "spam"), (1e-12, "spam"), (1e-6, "unsure")]
+)
+def test_the_last_bits_decide_nothing(away, decision):
+    """What is at the threshold is spam, however its log-odds were rounded."""
+    x = SparseCounts.of({1: 1})
+    snapshot = taught(TWO, [(x, 1), (x, 1), (SparseCounts.of({2: 1}), 0)])
+    log_odds = score(snapshot, {"words": x}).log_odds
+    rule = replace(TWO.verdict, spam_threshold=log_odds + away, ham_threshold=-9.0)
+    made_of = replace(TWO, verdict=rule)
+
+    verdict = score(replace(snapshot, specification=made_of), {"words": x})
+
+    assert decision == verdict.decision
 
 
 def test_a_filter_that_knows_nothing_is_unsure_at_the_prior():
