@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from app.errors import InconsistentCounts, InvalidObservation
+from app.bayes.one_hot import one_hot
+from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,7 +79,7 @@ class MomentSums:
         return cls._blank(np.zeros(n_classes, np.int64), np.empty(0, np.int64))
 
     @classmethod
-    def of(cls, x: Measurements, *, label: int, n_classes: int) -> Self:
+    def of(cls, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
         """Return what one message of class `label` adds.
 
         Raises
@@ -86,30 +87,21 @@ class MomentSums:
         InvalidObservation
             If `label` is not in ``range(n_classes)``.
         """
-        if not 0 <= label < n_classes:
-            msg = f"label {label} is not in range({n_classes})"
-            raise InvalidObservation(msg)
-        messages = np.zeros(n_classes, np.int64)
-        messages[label] = 1
-        state = cls._blank(messages, x.ids)
-        values = x.values.astype(object)
-        state.sums[:, label] = values
-        state.pairs[:, :, label] = 1
-        state.products[:, :, label] = np.multiply.outer(values, values)
-        return state
+        return cls.of_messages([x], one_hot(label, n_classes)[np.newaxis])
 
     @classmethod
     def of_messages(
         cls, xs: Sequence[Measurements], signs: NDArray[np.int64]
     ) -> MomentSums:
-        """Return what M messages add, at least one, each so many times.
+        """Return what M messages add, at least one.
 
         Parameters
         ----------
         xs : sequence of M Measurements
             The messages.
         signs : ndarray of int64, shape (M, K)
-            How often each is added to each class: 1 to learn it, -1 to take it back.
+            What becomes of each in each class: 1 to learn it, -1 to take it back,
+            0 to leave it.
         """
         if len(xs) == 1:
             return cls._of_one(xs[0], signs[0])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 import numpy as np
 
 from app.bayes.batch import join
+from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
 from app.bayes.rows import Rows, beside, collected, merged, summed, without_empty
 from app.bayes.sparse import SparseCounts
@@ -119,7 +120,7 @@ class FeatureCounts:
         )
 
     @classmethod
-    def of(cls, x: SparseCounts, *, label: int, n_classes: int) -> Self:
+    def of(cls, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
         """Return what one message of class `label` adds.
 
         Raises
@@ -127,29 +128,21 @@ class FeatureCounts:
         InvalidObservation
             If `label` is not in ``range(n_classes)``.
         """
-        if not 0 <= label < n_classes:
-            msg = f"label {label} is not in range({n_classes})"
-            raise InvalidObservation(msg)
-        messages = np.zeros(n_classes, np.int64)
-        messages[label] = 1
-        occurrences = np.zeros((x.size, n_classes), np.int64)
-        occurrences[:, label] = x.counts
-        documents = np.zeros((x.size, n_classes), np.int64)
-        documents[:, label] = 1
-        return cls(messages, x.ids, occurrences, documents)
+        return cls.of_messages([x], one_hot(label, n_classes)[np.newaxis])
 
     @classmethod
     def of_messages(
         cls, xs: Sequence[SparseCounts], signs: NDArray[np.int64]
     ) -> FeatureCounts:
-        """Return what M messages add, at least one, each so many times.
+        """Return what M messages add, at least one.
 
         Parameters
         ----------
         xs : sequence of M SparseCounts
             The messages.
         signs : ndarray of int64, shape (M, K)
-            How often each is added to each class: 1 to learn it, -1 to take it back.
+            What becomes of each in each class: 1 to learn it, -1 to take it back,
+            0 to leave it.
         """
         joined = join(xs)
         documents = np.repeat(signs, [x.size for x in xs], axis=0)

@@ -9,9 +9,10 @@ import numpy as np
 
 from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
+from app.bayes.one_hot import one_hot
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
-from app.errors import InconsistentCounts, InvalidObservation
+from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,13 +104,10 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statisti
     signs = np.zeros((len(moves), n_classes), np.int64)
     holders: dict[str, list[int]] = {}
     for m, move in enumerate(moves):
-        for label, sign in ((move.before, -1), (move.after, 1)):
-            if label is None:
-                continue
-            if not 0 <= label < n_classes:
-                msg = f"label {label} is not in range({n_classes})"
-                raise InvalidObservation(msg)
-            signs[m, label] += sign
+        if move.before is not None:
+            signs[m] -= one_hot(move.before, n_classes)
+        if move.after is not None:
+            signs[m] += one_hot(move.after, n_classes)
         for view in move.views:
             holders.setdefault(view, []).append(m)
     found: dict[str, Statistics] = {}

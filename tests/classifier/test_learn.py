@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes import moments
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
-from app.classifier.learn import delta
-from app.errors import InvalidObservation
+from app.classifier.learn import Move, delta, sum_of_moves
+from app.errors import InconsistentCounts, InvalidObservation
 
 ids = st.integers(-(2**63), 2**63 - 1)
 
@@ -59,6 +60,59 @@ def test_moves_compose(x, first, second, third):
     assert delta({"v": x}, before=first, after=third, n_classes=3)["v"] == (
         steps[0] + steps[1]
     )
+
+
+sparse = st.dictionaries(st.integers(-3, 3), st.integers(1, 9), max_size=6)
+measures = st.dictionaries(
+    st.integers(0, 3),
+    st.integers(-LIMIT, LIMIT) | st.sampled_from([-LIMIT, -1, 0, LIMIT]),
+    max_size=4,
+)
+moves = st.lists(
+    st.builds(
+        Move,
+        views=st.fixed_dictionaries(
+            {},
+            optional={
+                "words": sparse.map(SparseCounts.of),
+                "sizes": measures.map(measured),
+            },
+        ),
+        before=classes,
+        after=classes,
+    ),
+    max_size=8,
+)
+
+
+@given(moves, st.integers(1, 9))
+def test_many_moves_add_what_they_add_one_by_one(many, at_once):
+    """To the last bit of the largest measurements, whatever fields each has."""
+    expected = {}
+    for move in many:
+        one = delta(move.views, before=move.before, after=move.after, n_classes=3)
+        for view, statistics in one.items():
+            expected[view] = (
+                expected[view] + statistics if view in expected else statistics
+            )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moments, "AT_ONCE", at_once)
+        found = sum_of_moves(many, n_classes=3)
+
+    assert expected == found
+
+
+def test_a_view_of_two_kinds_has_no_sum():
+    """Whoever wrote such rows is told what they are."""
+    mixed = [
+        Move(views={"v": x}, before=None, after=0)
+        for x in (SparseCounts.of({1: 1}), measured({1: 1}))
+    ]
+
+    with pytest.raises(
+        InconsistentCounts, match=r"features in 1 messages and .* in 1,"
+    ):
+        sum_of_moves(mixed, n_classes=2)
 
 
 def test_views_of_both_kinds_move_together():
