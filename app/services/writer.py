@@ -78,6 +78,7 @@ class Writer:
         self, engine: Engine, ring: Callable[[], object] = lambda: None
     ) -> None:
         self._engine = engine
+        self._hasty = hasty(engine)
         self._ring = ring
         self._committed_at = -math.inf
         self._inbox: Inbox[_Job] = Inbox()
@@ -160,7 +161,7 @@ class Writer:
         snapshot = profile.snapshot
         try:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
-            with writing(hasty(self._engine)) as connection:
+            with writing(self._hasty) as connection:
                 outcomes = ledger.append(connection, profile.row, teachings)
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it, and the next ones are served.

@@ -15,13 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Engine, make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    ProgrammingError,
-)
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
@@ -190,15 +184,8 @@ def writing(engine: Engine) -> Iterator[Connection]:
         msg = f"The database was busy for {patience:g} seconds. {_NOTHING_STORED}"
         raise DatabaseUnavailable(msg)
     try:
-        with (
-            _translated(engine, transaction),
-            # IMMEDIATE, because a transaction that begins by reading and then
-            # writes fails at once with SQLITE_BUSY, whatever the busy time-out,
-            # when another one wrote in between (https://sqlite.org/isolation.html).
-            engine.connect().execution_options(**{BEGIN: "BEGIN IMMEDIATE"}) as it,
-            it.begin(),
-        ):
-            yield it
+        with _translated(engine, transaction), engine.begin() as connection:
+            yield connection
             transaction.committing = True
     finally:
         writer.release()
@@ -242,17 +229,14 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             cursor.execute("PRAGMA foreign_keys = OFF")
             cursor.execute(f"PRAGMA busy_timeout = {_MIGRATION_PATIENCE}")
             cursor.close()
-        with (
-            connection.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}) as it,
-            it.begin(),
-        ):
-            if it.dialect.name == "postgresql":
+        with connection.begin():
+            if connection.dialect.name == "postgresql":
                 # To build an index, a server may say nothing for long.
                 driver: Any = connection.connection.dbapi_connection
                 driver.silence = math.inf
-            yield it
-            if it.dialect.name == "sqlite" and (
-                it.exec_driver_sql("PRAGMA foreign_key_check").first()
+            yield connection
+            if connection.dialect.name == "sqlite" and (
+                connection.exec_driver_sql("PRAGMA foreign_key_check").first()
             ):
                 msg = "A migration would leave rows that refer to nothing."
                 raise InconsistentCounts(msg)
@@ -334,28 +318,24 @@ def _translated(
 ) -> Iterator[None]:
     """Raise what the driver raises as an error of ours."""
     state = transaction or _Transaction()
-    # The driver's own errors too: bulk reads use its cursor directly.
-    raw: type[Exception] = engine.dialect.loaded_dbapi.Error
+    # The driver's own errors too: hot statements and bulk reads use its cursor.
+    driver = engine.dialect.loaded_dbapi
     try:
         yield
-    except IntegrityError as error:
-        if "check" not in str(error.orig).lower():
-            raise
-        msg = f"A count would be negative: {_first_line(error.orig)}"
-        raise InconsistentCounts(msg) from error
-    # A statement or a value that the database cannot take is a defect of ours,
-    # which no later attempt cures.
-    except (ProgrammingError, DataError):
-        raise
-    except DBAPIError as error:
-        stored = state.stored(error.orig)
-        msg = f"The database is away: {_first_line(error.orig)}. {stored}"
-        raise DatabaseUnavailable(msg) from error
-    except raw as error:
-        msg = f"The database is away: {_first_line(error)}. {state.stored(error)}"
-        raise DatabaseUnavailable(msg) from error
     except PoolTimeoutError as error:
         msg = f"All connections to the database are in use. {_NOTHING_STORED}"
+        raise DatabaseUnavailable(msg) from error
+    except (DBAPIError, driver.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, driver.IntegrityError) and "check" in str(cause).lower():
+            msg = f"A count would be negative: {_first_line(cause)}"
+            raise InconsistentCounts(msg) from error
+        # A statement or a value that the database cannot take is a defect of ours,
+        # which no later attempt cures.
+        defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
+        if isinstance(cause, defects):
+            raise
+        msg = f"The database is away: {_first_line(cause)}. {state.stored(cause)}"
         raise DatabaseUnavailable(msg) from error
 
 

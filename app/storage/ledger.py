@@ -7,6 +7,7 @@ committed.  Rows are added and never changed.
 from __future__ import annotations
 
 from datetime import UTC
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -15,12 +16,13 @@ from app.classifier.lesson import Lesson
 from app.errors import UnknownLabel
 from app.storage import profiles, scored, tables
 from app.storage.entry import OWN, LedgerRow, epoch_of
+from app.storage.prepared import Prepared
 from app.storage.teaching import Kind, Outcome, Teaching, decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from app.storage.profiles import ProfileRow
 
@@ -49,12 +51,11 @@ million counts), and eight messages take 45 (`app.services.maintenance`).
 """
 
 # Digests asked for in one query: below the 999 variables that SQLite allowed
-# before 3.32, and few enough to keep a parsed statement small.
-_DIGESTS_PER_QUERY: Final = 500
+# before 3.32, and a power of two, as the queries are that are kept.
+_DIGESTS_PER_QUERY: Final = 512
 
-# Statements are put together once: appending a row took 0.80 ms when that was
-# done at each call, a third of it for the statements, and takes 0.44 ms so.
-_LOCK: Final = (
+# Statements are put together once, and those that a feedback waits for are prepared.
+_LOCK: Final = Prepared(
     select(tables.profile.c.revision)
     .where(
         tables.profile.c.id == bindparam("profile_id"),
@@ -64,27 +65,6 @@ _LOCK: Final = (
     # FOR NO KEY UPDATE.  A plain FOR UPDATE would also wait for a fold, whose
     # foreign keys hold a KEY SHARE lock on this row.
     .with_for_update(key_share=True)
-)
-# Materialized, because PostgreSQL keeps the plan that it made of the statement while
-# the table was young, until it is analysed for the first time.  That plan looked for
-# the newest revisions again at each row of the profile: 0.2 s for one digest among
-# 1,000 rows, and 0.4 s among 2,000.
-_NEWEST_OF: Final = (
-    select(func.max(tables.ledger.c.revision).label("revision"))
-    .where(
-        tables.ledger.c.profile_id == bindparam("profile_id"),
-        tables.ledger.c.digest.in_(bindparam("digests", expanding=True)),
-        # The digest of a sum is nobody's message.
-        tables.ledger.c.kind == "message",
-    )
-    .group_by(tables.ledger.c.digest)
-    .cte("newest")
-    .prefix_with("MATERIALIZED", dialect="postgresql")
-)
-_LATEST: Final = (
-    select(tables.ledger)
-    .join(_NEWEST_OF, _NEWEST_OF.c.revision == tables.ledger.c.revision)
-    .where(tables.ledger.c.profile_id == bindparam("profile_id"))
 )
 _MANY: Final = select(tables.ledger).where(
     tables.ledger.c.profile_id == bindparam("profile_id"),
@@ -112,8 +92,8 @@ _OWN_OF_DAY: Final = select(func.count()).where(
     tables.ledger.c.source == OWN,
     tables.ledger.c.time >= bindparam("midnight"),
 )
-_INSERT: Final = insert(tables.ledger)
-_MOVE_REVISION: Final = (
+_INSERT: Final = Prepared(insert(tables.ledger))
+_MOVE_REVISION: Final = Prepared(
     update(tables.profile)
     .where(tables.profile.c.id == bindparam("profile_id"))
     .values(revision=bindparam("new_revision"))
@@ -212,11 +192,10 @@ def lock(connection: Connection, profile: ProfileRow) -> int:
     ProfileReplaced
         If the profile is gone.
     """
-    revision: int | None = connection.execute(
-        _LOCK, {"profile_id": profile.id, "name": profile.name}
-    ).scalar_one_or_none()
-    if revision is None:
+    found = _LOCK.rows(connection, profile_id=profile.id, name=profile.name)
+    if not found:
         raise profiles.replaced(profile)
+    revision: int = found[0].revision
     return revision
 
 
@@ -224,10 +203,9 @@ def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) ->
     """Add rows whose revisions follow the one that `lock` gave, without a gap."""
     if not rows:
         return
-    connection.execute(_INSERT, [_values(profile_id, row) for row in rows])
-    connection.execute(
-        _MOVE_REVISION,
-        {"profile_id": profile_id, "new_revision": rows[-1].revision},
+    _INSERT.change(connection, [_values(profile_id, row) for row in rows])
+    _MOVE_REVISION.change(
+        connection, [{"profile_id": profile_id, "new_revision": rows[-1].revision}]
     )
 
 
@@ -305,11 +283,42 @@ def latest_of(
     found = {}
     for start in range(0, len(asked), _DIGESTS_PER_QUERY):
         chunk = asked[start : start + _DIGESTS_PER_QUERY]
-        rows = connection.execute(_LATEST, {"profile_id": profile_id, "digests": chunk})
-        for row in rows:
+        # One that is asked for twice is found once.
+        size = 1 << (len(chunk) - 1).bit_length()
+        chunk += chunk[-1:] * (size - len(chunk))
+        named = {f"digest_{place}": digest for place, digest in enumerate(chunk)}
+        for row in _latest(size).rows(connection, profile_id=profile_id, **named):
             read = _read(row)
             found[read.digest] = read
     return found
+
+
+@cache
+def _latest(size: int) -> Prepared:
+    """Return the query for the newest row of each of so many digests."""
+    # Materialized, because PostgreSQL keeps the plan that it made of the statement
+    # while the table was young, until it is analysed for the first time.  That plan
+    # looked for the newest revisions again at each row of the profile: 0.2 s for one
+    # digest among 1,000 rows, and 0.4 s among 2,000.
+    newest = (
+        select(func.max(tables.ledger.c.revision).label("revision"))
+        .where(
+            tables.ledger.c.profile_id == bindparam("profile_id"),
+            tables.ledger.c.digest.in_(
+                [bindparam(f"digest_{place}") for place in range(size)]
+            ),
+            # The digest of a sum is nobody's message.
+            tables.ledger.c.kind == "message",
+        )
+        .group_by(tables.ledger.c.digest)
+        .cte("newest")
+        .prefix_with("MATERIALIZED", dialect="postgresql")
+    )
+    return Prepared(
+        select(tables.ledger)
+        .join(newest, newest.c.revision == tables.ledger.c.revision)
+        .where(tables.ledger.c.profile_id == bindparam("profile_id"))
+    )
 
 
 def many(
@@ -337,7 +346,7 @@ def _own_of_day(
     return found
 
 
-def _read(row: Row[Any]) -> LedgerRow:
+def _read(row: Any) -> LedgerRow:
     """Return a row of the table as what it means."""
     return LedgerRow(
         revision=row.revision,

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import threading
+from contextlib import closing
 
 import numpy as np
 import psycopg
@@ -153,8 +154,9 @@ def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, monkeypatch):
         ).one()
         (size,) = connection.exec_driver_sql("PRAGMA page_size").one()
     assert answers(engine, name).size
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    # In a transaction there is no checkpoint.
+    with closing(engine.raw_connection()) as connection:
+        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
     path = tmp_path / "postbayes.db"
     engine.dispose()
     with path.open("r+b") as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.storage import hidden, ledger, profiles, scored, tables
@@ -135,7 +134,7 @@ def test_code_that_asks_for_the_key_alone_cannot_append_to_what_was_replaced(eng
         ).one()
 
     with (
-        pytest.raises(IntegrityError),
+        pytest.raises(engine.dialect.loaded_dbapi.IntegrityError),
         writing(engine) as connection,
     ):
         ledger.write(connection, old.id, [outcome.row])
