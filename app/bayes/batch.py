@@ -41,14 +41,30 @@ class Known:
 
     Parameters
     ----------
-    counts : ndarray of int64, shape (K, N), read-only
-        The count of each feature in each class.
+    counts : ndarray of int64, shape (K + 1, N), read-only
+        The count of each feature in each class; the last row is of all classes as
+        one.
     seen : ndarray of bool, shape (N,), read-only
         Whether any class has it.
     """
 
     counts: NDArray[np.int64]
     seen: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, found: NDArray[np.int64]) -> Known:
+        """Return what is known where these counts were found, shape (N, K)."""
+        counts = np.empty((found.shape[1] + 1, found.shape[0]), np.int64)
+        counts[:-1] = found.T
+        np.add.reduce(counts[:-1], axis=0, out=counts[-1])
+        seen: NDArray[np.bool_] = counts[-1] > 0
+        counts.flags.writeable = seen.flags.writeable = False
+        return cls(counts, seen)
+
+    @property
+    def by_class(self) -> NDArray[np.int64]:
+        """The count of each feature in each class, shape (K, N)."""
+        return self.counts[:-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,10 +95,7 @@ class Joined:
         # With the source, so that its id stays its own.
         found = self._known.get((id(source), counting))
         if found is None:
-            counts = np.ascontiguousarray(source.look_up(self.ids, counting).T)
-            seen: NDArray[np.bool_] = np.logical_or.reduce(counts, axis=0)
-            counts.flags.writeable = seen.flags.writeable = False
-            found = source, Known(counts, seen)
+            found = source, Known.of(source.look_up(self.ids, counting))
             self._known[id(source), counting] = found
         return found[1]
 

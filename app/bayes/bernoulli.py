@@ -14,8 +14,6 @@ from app.bayes.statistics import CountSource, FeatureCounts
 from app.bayes.vocabulary import vocabulary_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from app.bayes.batch import Joined
@@ -162,29 +160,17 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        terms, needed, seen = self._terms(x)
-        return Breakdown(self._constants(x.bounds, needed), terms, seen, x.bounds)
-
-    def _constants(
-        self, bounds: Sequence[int], needed: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        """Return the log-probability of the absences, shape (M, K)."""
-        if not self.impossible.any():
-            return np.broadcast_to(self.absent, (len(bounds) - 1, self.absent.size))
-        left = self.impossible - sums(needed.astype(np.float64), bounds)
-        return np.where(left > 0, -np.inf, self.absent)
-
-    def _terms(
-        self, x: Joined
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return contributions (K, N), impossible absences (K, N), seen (N,)."""
         known = x.known(self.source, "presence")
-        with_feature, seen = known.counts, known.seen
+        with_feature, seen = known.by_class, known.seen
         present = self.smoothing.log_probability(with_feature, self.messages, 2)
         absent = self.smoothing.log_probability(
             self.messages - with_feature, self.messages, 2
         )
-        needed = np.isneginf(absent) & seen
-        absent[needed] = 0.0
-        terms = np.subtract(present, absent, where=seen, out=np.zeros_like(present))
-        return terms, needed, seen
+        constants = np.full((len(x.bounds) - 1, self.absent.size), self.absent)
+        if np.count_nonzero(self.impossible):
+            needed = np.isneginf(absent) & seen
+            absent[needed] = 0.0
+            left = self.impossible - sums(needed.astype(np.float64), x.bounds)
+            constants[left > 0] = -np.inf
+        terms = np.subtract(present, absent, where=seen, out=np.zeros(present.shape))
+        return Breakdown(constants, terms, seen, x.bounds)

@@ -178,11 +178,17 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which values are seen (N,)."""
         known = x.known(self.state, "presence")
-        counts, seen = known.counts, known.seen
+        counts, seen = known.by_class, known.seen
         terms = np.zeros(counts.shape)
-        # A value that was seen has a field that was seen.
-        field = self.fields.searchsorted(x.ids[seen] >> VALUE_BITS)
-        terms[:, seen] = self.smoothing.log_probability(
-            counts[:, seen], self.totals[field].T, self.n_values[field]
+        if not self.fields.size:
+            return terms, seen
+        # A value that was seen has a field that was seen; what is found for any
+        # other is left out.
+        field = self.fields.searchsorted(x.ids >> VALUE_BITS)
+        logs = self.smoothing.log_probability(
+            counts,
+            self.totals.take(field, axis=0, mode="clip").T,
+            self.n_values.take(field, mode="clip"),
         )
+        np.copyto(terms, logs, where=seen)
         return terms, seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -70,17 +71,16 @@ class Breakdown:
         """Return ``log P(x | c)`` of each message, shape (M, K).  Unit: nats."""
         return self.constants + sums(self.terms, self.bounds)
 
-    def features(self) -> NDArray[np.int64]:
-        """Return how many features each message has, shape (M,)."""
-        bounds = np.array(self.bounds, np.int64)
-        return bounds[1:] - bounds[:-1]
+    def features(self) -> list[int]:
+        """Return how many features each message has."""
+        return [end - start for start, end in pairwise(self.bounds)]
 
-    def known(self) -> NDArray[np.int64]:
-        """Return how many of them training has seen, shape (M,)."""
-        so_far = np.zeros(self.seen.size + 1, np.int64)
-        np.cumsum(self.seen, out=so_far[1:])
-        at_bounds = so_far[self.bounds]
-        return at_bounds[1:] - at_bounds[:-1]
+    def known(self) -> list[int]:
+        """Return how many of them training has seen."""
+        return [
+            int(np.count_nonzero(self.seen[start:end]))
+            for start, end in pairwise(self.bounds)
+        ]
 
     def of(self, m: int) -> Contributions:
         """Return what is said of message `m`."""
@@ -137,6 +137,6 @@ def sums(terms: NDArray[np.float64], bounds: Sequence[int]) -> NDArray[np.float6
     # Not np.add.reduceat: it adds from left to right, and its error grows with
     # the number of terms; that of the pairwise sum along a contiguous axis grows
     # with the logarithm of it.
-    for m, row in enumerate(found):
-        terms[:, bounds[m] : bounds[m + 1]].sum(axis=1, out=row)
+    for row, (start, end) in zip(found, pairwise(bounds), strict=True):
+        np.add.reduce(terms[:, start:end], axis=1, out=row)
     return found

@@ -38,10 +38,10 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> np.exp(log_posterior(np.array([-np.inf, -np.inf]))).tolist()
     [0.5, 0.5]
     """
-    best = log_joint.max(axis=-1, keepdims=True)
+    best = np.maximum.reduce(log_joint, axis=-1, keepdims=True)
     # Relative to the best class, so that the log-posterior of a sure class is
     # -1e-12 and not 0: -1e4 - logsumexp(...) would round that away.
-    relative = np.zeros_like(log_joint)
+    relative = np.zeros(log_joint.shape)
     np.subtract(log_joint, best, out=relative, where=best > -np.inf)
     # np.logaddexp.reduce takes 0.7 µs for K = 2, scipy.special.logsumexp 39 µs
     # (numpy 2.4, scipy 1.17), and scipy need not be imported.
@@ -81,11 +81,20 @@ def log_odds(
     >>> round(float(log_odds(np.log([0.25, 0.25, 0.5]), spam)), 12)
     1.098612288668
     """
+    return posterior_odds(log_posterior(log_joint), spam)
+
+
+def posterior_odds(
+    log_posterior: NDArray[np.float64], spam: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the log-odds where the log-posterior is known already.
+
+    For the rest, as `log_odds`.
+    """
     _require_two_sides(spam)
-    relative = log_posterior(log_joint)
     odds: NDArray[np.float64] = np.logaddexp.reduce(
-        relative[..., spam], axis=-1
-    ) - np.logaddexp.reduce(relative[..., ~spam], axis=-1)
+        log_posterior[..., spam], axis=-1
+    ) - np.logaddexp.reduce(log_posterior[..., ~spam], axis=-1)
     return odds
 
 
@@ -157,9 +166,9 @@ def odds_weights(
 
 def _require_two_sides(spam: NDArray[np.bool_]) -> None:
     """Refuse a question with only one answer."""
-    if spam.all() or not spam.any():
+    if not 0 < (on_one := np.count_nonzero(spam)) < spam.size:
         msg = (
             "log-odds need a class on each side, "
-            f"but {int(spam.sum())} of {spam.size} classes are spam"
+            f"but {on_one} of {spam.size} classes are spam"
         )
         raise InvalidObservation(msg)

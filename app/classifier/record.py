@@ -59,11 +59,9 @@ def record(verdict: Verdict, specification: Specification) -> Mapping[str, objec
     specification : Specification
         Under which it was given.
     """
-    rows = np.vstack((verdict.log_prior, verdict.evidence))
-    rounded = np.round(rows - rows[:, :1], DECIMALS)
-    prior, *terms = rounded.tolist()
-    if not np.isfinite(rounded).all():
-        prior, *terms = [[finite(value) for value in row] for row in (prior, *terms)]
+    rows = np.array([verdict.log_prior, *verdict.evidence])
+    rows = (rows - rows[:, :1]).round(DECIMALS)
+    prior, *terms = [[finite(value) for value in row] for row in rows.tolist()]
     return {
         "decision": verdict.decision,
         "log_odds": finite(verdict.log_odds),

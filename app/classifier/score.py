@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from app.bayes.batch import join
 from app.bayes.measurements import Measurements
-from app.bayes.posterior import log_odds, log_posterior
+from app.bayes.posterior import log_posterior, posterior_odds
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -159,69 +159,101 @@ def score_many(
         name: snapshot.likelihoods[name].breakdown(joined[model.view])
         for name, model in specification.classifiers.items()
     }
-    said = {name: each.log_likelihoods() for name, each in breakdowns.items()}
-    known = {name: each.known() for name, each in breakdowns.items()}
-    terms = specification.verdict.terms
-    evidence = np.empty((len(messages), len(terms), specification.n_classes))
-    for t, term in enumerate(terms):
-        sizes = breakdowns[term.classifier].features().tolist()
-        factors = np.array([term.normaliser.factor(n) for n in sizes])
-        factors *= snapshot.raised
-        np.multiply(said[term.classifier], factors[:, np.newaxis], out=evidence[:, t])
-    joints = snapshot.fusion.weights @ evidence
-    joints += snapshot.verdict_log_prior + snapshot.fusion.bias
-    odds = log_odds(joints, specification.spam_mask)
+    said = np.array([each.log_likelihoods() for each in breakdowns.values()])
+    evidence = _evidence(snapshot, breakdowns, said)
+    # What each classifier says by itself, and in the last row the verdict.
+    joints = np.empty((len(said) + 1, *said.shape[1:]))
+    np.add(said, snapshot.log_prior, out=joints[:-1])
+    np.matmul(snapshot.fusion.weights, evidence, out=joints[-1])
+    joints[-1] += snapshot.verdict_log_prior + snapshot.fusion.bias
     posteriors = log_posterior(joints)
-    something = np.any([known[term.classifier] > 0 for term in terms], axis=0)
-    by_themselves = _by_themselves(snapshot, said, known)
+    odds = posterior_odds(posteriors, specification.spam_mask)
+    views = _by_themselves(snapshot, breakdowns, posteriors, odds)
+    deciding = [term.classifier for term in specification.verdict.terms]
     return [
         Verdict(
-            decision=_decide(snapshot, total, known=some),
+            decision=_decide(
+                snapshot, total, known=any(its[name].features for name in deciding)
+            ),
             label=label,
             probability=probability,
             log_odds=total,
-            log_posterior=posteriors[m],
-            views=by_themselves[m],
+            log_posterior=posteriors[-1, m],
+            views=its,
             evidence=evidence[m],
             log_prior=snapshot.verdict_log_prior,
             said=Said(breakdowns, m),
         )
-        for m, (label, total, probability, some) in enumerate(
+        for m, (label, total, probability, its) in enumerate(
             zip(
-                joints.argmax(axis=1).tolist(),
-                odds.tolist(),
-                expit(odds).tolist(),
-                something.tolist(),
+                joints[-1].argmax(axis=1).tolist(),
+                odds[-1].tolist(),
+                expit(odds[-1]).tolist(),
+                views,
                 strict=True,
             )
         )
     ]
 
 
+def _evidence(
+    snapshot: Snapshot,
+    breakdowns: Mapping[str, Breakdown],
+    said: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return what each term of the rule says of each message, shape (M, T, K).
+
+    Parameters
+    ----------
+    said : ndarray of float64, shape (V, M, K)
+        What each classifier says.
+    """
+    terms = snapshot.specification.verdict.terms
+    place = {name: v for v, name in enumerate(breakdowns)}
+    factors = np.array(
+        [
+            [term.normaliser.factor(n) for n in breakdowns[term.classifier].features()]
+            for term in terms
+        ]
+    )
+    factors *= snapshot.raised
+    of_terms = said[[place[term.classifier] for term in terms]]
+    of_terms *= factors[:, :, np.newaxis]
+    # In one layout for one message and for many, so that the product with the weights
+    # adds in one order.
+    return np.ascontiguousarray(of_terms.transpose(1, 0, 2))
+
+
 def _by_themselves(
     snapshot: Snapshot,
-    said: Mapping[str, NDArray[np.float64]],
-    known: Mapping[str, NDArray[np.int64]],
+    breakdowns: Mapping[str, Breakdown],
+    posteriors: NDArray[np.float64],
+    odds: NDArray[np.float64],
 ) -> list[dict[str, ViewScore]]:
-    """Return what each classifier says by itself: prior and likelihood."""
+    """Return what each classifier says of each message by itself.
+
+    Parameters
+    ----------
+    posteriors : ndarray of float64, shape (V + 1, M, K)
+        By classifier; the last row is not one of them.
+    odds : ndarray of float64, shape (V + 1, M)
+        The same.
+    """
     classifiers = snapshot.specification.classifiers
-    names = [(name, classifiers[name].event_model_name) for name in said]
-    joints = np.stack([*said.values()], axis=1)
-    joints += snapshot.log_prior
-    posteriors = log_posterior(joints)
-    odds = log_odds(joints, snapshot.specification.spam_mask).tolist()
-    features = np.stack([*known.values()], axis=1).tolist()
+    names = [(name, classifiers[name].event_model_name) for name in breakdowns]
+    known = [breakdown.known() for breakdown in breakdowns.values()]
+    log_odds = odds.tolist()
     return [
         {
             name: ViewScore(
                 event_model=event_model,
-                log_posterior=posteriors[m, v],
-                log_odds=odds[m][v],
-                features=features[m][v],
+                log_posterior=posteriors[v, m],
+                log_odds=log_odds[v][m],
+                features=known[v][m],
             )
             for v, (name, event_model) in enumerate(names)
         }
-        for m in range(len(posteriors))
+        for m in range(odds.shape[1])
     ]
 
 

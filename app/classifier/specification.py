@@ -145,6 +145,13 @@ class Specification:
         What a message counts as when it was learned long ago; None: as one, always.
         Use `decaying`, which puts everything else into the same unit.
 
+    Attributes
+    ----------
+    views : mapping of str to bool
+        The views whose statistics are kept, and which are measurements.
+    spam_mask : ndarray of bool, shape (K,), read-only
+        Which of the classes stand for unwanted mail.
+
     Raises
     ------
     InvalidSetting
@@ -162,6 +169,9 @@ class Specification:
     verdict: VerdictRule = field(default_factory=VerdictRule)
     action: ActionRule = field(default_factory=ActionRule)
     decay: Decay | None = None
+    # Kept, because every message that is read or scored asks for them.
+    views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
+    spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse labels under which no filter makes sense."""
@@ -173,6 +183,11 @@ class Specification:
                     f"not among {list(self.classifiers)}"
                 )
                 raise InvalidSetting(msg)
+        views = {model.view: model.measures for model in self.classifiers.values()}
+        spam = np.array([label in self.spam_labels for label in self.labels])
+        spam.flags.writeable = False
+        object.__setattr__(self, "views", views)
+        object.__setattr__(self, "spam_mask", spam)
 
     def decaying(self, half_life: float) -> Specification:
         """Return the same, with counts that weigh less from month to month.
@@ -230,17 +245,6 @@ class Specification:
     def n_classes(self) -> int:
         """Number of classes K."""
         return len(self.labels)
-
-    @property
-    def views(self) -> dict[str, bool]:
-        """The views whose statistics are kept, and which are measurements."""
-        return {model.view: model.measures for model in self.classifiers.values()}
-
-    @property
-    def spam_mask(self) -> NDArray[np.bool_]:
-        """Which of the classes stand for unwanted mail, shape (K,)."""
-        # np.isin takes five times as long, and every score asks.
-        return np.array([label in self.spam_labels for label in self.labels])
 
 
 def check_name(name: str) -> None:
