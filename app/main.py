@@ -33,8 +33,10 @@ def create() -> FastAPI:
         # What is there now stays: modules, routes, statements, counts. Python's
         # collector would walk all of it every thousand feedbacks or so, for 95 ms
         # in which nobody is answered; of what came since it walks 3 ms. In the
-        # application that serves, and not where tests make many.
+        # application that serves, and not where tests make many. `postbayes serve`
+        # has started without it.
         gc.freeze()
+        gc.enable()
         watched = ending_with_its_parent() if several else nullcontext()
         async with watched, doors.opened(application, sockets):
             yield

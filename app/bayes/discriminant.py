@@ -8,7 +8,6 @@ from itertools import pairwise, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from app.bayes.likelihood import Breakdown, Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
@@ -207,6 +206,10 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         self, ids: NDArray[np.int64], values: NDArray[np.int64]
     ) -> Contributions:
         """Return the log-likelihood of one message, taken apart by field."""
+        # Here, since nothing that serves is of this event model, and would import
+        # scipy, which takes a quarter of a second.
+        from scipy.linalg import cho_solve  # noqa: PLC0415
+
         n_classes = self.means.shape[1]
         features = np.zeros((ids.size, n_classes))
         if not self.ids.size:

@@ -98,6 +98,29 @@ def posterior_odds(
     return odds
 
 
+def probability_of(log_odds: float) -> float:
+    """Return the probability that has these log-odds.
+
+    Parameters
+    ----------
+    log_odds : float
+        Unit: nats; of any size.
+
+    Examples
+    --------
+    >>> probability_of(math.log(3.0))
+    0.75
+    >>> probability_of(-2000.0), probability_of(2000.0)
+    (0.0, 1.0)
+    """
+    # Not scipy.special.expit: nothing else that serves would import scipy, which takes
+    # a quarter of a second.  The exponential of what is negative cannot overflow.
+    if log_odds >= 0:
+        return 1.0 / (1.0 + math.exp(-log_odds))
+    odds = math.exp(log_odds)
+    return odds / (1.0 + odds)
+
+
 def odds_weights(
     log_joint: NDArray[np.float64], spam: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], float]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from scipy.special import expit
 
 from app.bayes.batch import join
 from app.bayes.measurements import Measurements
-from app.bayes.posterior import log_posterior, posterior_odds
+from app.bayes.posterior import log_posterior, posterior_odds, probability_of
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ def score_many(
             zip(
                 joints[-1].argmax(axis=1).tolist(),
                 odds[-1].tolist(),
-                expit(odds[-1]).tolist(),
+                map(probability_of, odds[-1].tolist()),
                 views,
                 strict=True,
             )

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from scipy.special import expit
+import numpy as np
 
+from app.bayes.posterior import probability_of
 from app.evaluation.bootstrap import roca_interval_pct
 from app.evaluation.calibration import (
     Bin,
@@ -146,7 +147,10 @@ class Figures:
                 spam_labels=live.row.spam_labels,
                 window=window,
             )
-        gold, probability = scored.is_spam, expit(scored.log_odds)
+        gold = scored.is_spam
+        probability = np.fromiter(
+            map(probability_of, scored.log_odds.tolist()), np.float64, gold.size
+        )
         return LiveFigures(
             profile=live.row.name,
             revision=revision,

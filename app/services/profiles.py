@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy.special import expit
-
 from app.bayes.moments import MomentSums
+from app.bayes.posterior import probability_of
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Threshold:
     @property
     def probability(self) -> float:
         """The same as a probability of spam."""
-        return float(expit(self.log_odds))
+        return probability_of(self.log_odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
-from app.adapters.cli.main import EXIT, cli
+from app.adapters.cli.commands import COMMANDS, load
+from app.adapters.cli.main import EXIT
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
 
 _TYPES: Final = {
@@ -71,7 +70,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
 
 def page() -> str:
     """Return the page."""
-    group: Any = typer.main.get_command(cli)
+    commands = {name: load(name) for name in COMMANDS}
     missing = (set(EXIT.values()) | {0, 1, 2, 130}) - CODES.keys()
     if missing:
         msg = f"say in CODES what the exit codes {sorted(missing)} mean"
@@ -84,7 +83,7 @@ def page() -> str:
         ("command", "what it does"),
         (
             (f"[`{name}`](#{name})", command.help.split("\n\n")[0])
-            for name, command in group.commands.items()
+            for name, command in commands.items()
         ),
     )
     return document(
@@ -92,7 +91,7 @@ def page() -> str:
         sentences(_INTRODUCTION),
         top,
         index,
-        *(_command(name, command) for name, command in group.commands.items()),
+        *(_command(name, command) for name, command in commands.items()),
         f"## Exit codes\n\n{_CODES_NOTE}\n\n{codes}",
     )
 

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.posterior import log_odds, log_posterior, odds_weights
+from app.bayes.posterior import (
+    log_odds,
+    log_posterior,
+    odds_weights,
+    probability_of,
+)
 from app.errors import InvalidObservation
 
 INF = math.inf
@@ -135,3 +140,20 @@ def test_log_odds_need_a_class_on_either_side(spam):
         log_odds(np.zeros(2), np.array(spam))
     with pytest.raises(InvalidObservation, match="a class on each side"):
         odds_weights(np.zeros(2), np.array(spam))
+
+
+@given(st.floats(-40, 40))
+def test_the_probability_of_log_odds_gives_them_back(odds):
+    """It is p where log p - log (1 - p) are the log-odds."""
+    p, rest = probability_of(odds), probability_of(-odds)
+
+    assert odds == pytest.approx(math.log(p) - math.log(rest), abs=1e-9)
+    assert 1 == pytest.approx(p + rest, abs=1e-15)
+
+
+@given(st.floats(allow_nan=False))
+def test_log_odds_of_any_size_have_a_probability(odds):
+    """No exponential overflows, and infinite log-odds are certain."""
+    p = probability_of(odds)
+
+    assert 0.5 <= p <= 1 if odds >= 0 else 0 <= p <= 0.5

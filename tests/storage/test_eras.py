@@ -16,8 +16,9 @@ from app.classifier.specification import Specification
 from app.storage import profiles, tables
 from app.storage.audit import audit
 from app.storage.engine import migrating, open_engine, reading, writing
-from app.storage.migrate import alembic_config, migrate
+from app.storage.migrate import migrate
 from app.storage.state import load
+from app.storage.upgrade import alembic_config
 from tests.storage import eras
 from tests.storage.builders import fold_all, new_profile, rows_of, sparse
 

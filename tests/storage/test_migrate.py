@@ -19,8 +19,9 @@ from app.storage import tables
 from app.storage.audit import audit
 from app.storage.engine import migrating, open_engine, reading, writing
 from app.storage.ledger import rows_after
-from app.storage.migrate import MIGRATIONS, alembic_config, migrate
+from app.storage.migrate import MIGRATIONS, migrate
 from app.storage.state import load
+from app.storage.upgrade import alembic_config
 from tests.storage.builders import fold_all, new_profile, on_sqlite, taught, teach
 
 

@@ -15,16 +15,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from app.adapters.cli.complaint import complain
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OUT = Console(highlight=False, soft_wrap=True)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def complain(sentence: str) -> None:
-    """Say what went wrong on standard error."""
-    ERR.print("postbayes:", sentence, markup=False)
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from app.adapters.cli.console import OUT
 from app.adapters.schemas.answer import ClassifyOut, EntryOut
 from app.adapters.schemas.feedback import FeedbackOut
 from app.adapters.schemas.source import check_source
-from app.bootstrap import Application
 from app.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -29,10 +28,11 @@ from app.errors import (
     UnknownMessage,
     UnreadableSource,
 )
-from app.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from app.bootstrap import Application
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
@@ -201,7 +201,11 @@ def digest_of(message_id: str | None) -> bytes:
 
 @contextmanager
 def _application() -> Iterator[Application]:
-    # Here nothing is learned that nobody says.
+    # Here, since who asks a service needs neither.
+    from app.bootstrap import Application  # noqa: PLC0415
+    from app.settings import load_settings  # noqa: PLC0415
+
+    # In a command nothing is learned that nobody says.
     app = Application(load_settings().model_copy(update={"autolearn_from": None}))
     app.start()
     try:

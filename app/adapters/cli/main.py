@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from app import __version__, errors
-from app.adapters.cli.backup import backup
-from app.adapters.cli.console import complain
-from app.adapters.cli.evaluate import evaluate
-from app.adapters.cli.export import export
-from app.adapters.cli.fold import fold
-from app.adapters.cli.imap import imap
-from app.adapters.cli.importing import import_
-from app.adapters.cli.insight import figures, word
-from app.adapters.cli.lab import lab
-from app.adapters.cli.learn import learn
-from app.adapters.cli.mail import classify, feedback
-from app.adapters.cli.policy import policy
-from app.adapters.cli.profiles import audit, profiles
-from app.adapters.cli.prune import prune
-from app.adapters.cli.serve import serve
-from app.adapters.cli.undo import undo
+from app.adapters.cli.commands import Commands
+from app.adapters.cli.complaint import complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +28,7 @@ EXIT: Final[dict[type[errors.PostbayesError], int]] = {
 
 cli = typer.Typer(
     name="postbayes",
+    cls=Commands,
     help="A spam filter that learns online with naive Bayes, explains every score, "
     "and forgets exactly.",
     no_args_is_help=True,
@@ -70,29 +57,6 @@ def options(
     ] = False,
 ) -> None:
     """Take the options that stand before the command."""
-
-
-for command in (
-    serve,
-    learn,
-    classify,
-    feedback,
-    undo,
-    fold,
-    prune,
-    figures,
-    word,
-    evaluate,
-    lab,
-    audit,
-    profiles,
-    policy,
-    imap,
-    backup,
-    export,
-):
-    cli.command()(command)
-cli.command("import")(import_)
 
 
 def exit_code(error: errors.PostbayesError) -> int:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
-from scipy.special import expit
 
 from app.adapters.cli.console import OUT
 from app.adapters.cli.mail import Profile  # noqa: TC001  typer reads it
+from app.bayes.posterior import probability_of
 from app.bootstrap import open_database, specification
 from app.classifier.policy import Policy
 from app.errors import InvalidPolicy
@@ -139,7 +139,7 @@ def _document(
     thresholds = {
         row: None
         if value is None
-        else {"log_odds": value, "probability": float(expit(value))}
+        else {"log_odds": value, "probability": probability_of(value)}
         for row, value in now.items()
         if row != "ham_cost"
     }
@@ -162,7 +162,7 @@ def percent(log_odds: float) -> str:
     >>> percent(0.0), percent(2.1972), percent(12.0), percent(-800.0)
     ('50 %', '90 %', '99.99939 %', '0 %')
     """
-    rest = 100.0 * float(expit(-abs(log_odds)))
+    rest = 100.0 * probability_of(-abs(log_odds))
     if rest < 1e-9:  # noqa: PLR2004  a float has no more digits below 100
         return "100 %" if log_odds > 0 else "0 %"
     digits = max(0, 1 - math.floor(math.log10(rest)))

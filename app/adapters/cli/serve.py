@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from contextlib import contextmanager
@@ -77,6 +78,8 @@ def counting(workers: int) -> Iterator[None]:
 
 def _run(settings: Settings) -> None:
     """Serve until a signal ends it."""
+    # What a start makes stays, and `app.main` keeps the collector from it in the end.
+    gc.disable()
     uvicorn.run(
         "app.main:create",
         factory=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from scipy.special import expit
+from app.bayes.posterior import probability_of
 
 if TYPE_CHECKING:
     from app.evaluation.outcome import Mistake, Reason
@@ -45,7 +45,7 @@ def _item(run: Run, mistake: Mistake, names: Names) -> str:
     reasons = "".join(_reason(each, names) for each in mistake.reasons)
     return (
         f"<li><strong>{mistake.log_odds:+.2f} nats</strong>, "
-        f"{_probability(float(expit(mistake.log_odds)))} spam "
+        f"{_probability(probability_of(mistake.log_odds))} spam "
         f'<span class="where">message {mistake.message + 1:,}: '
         f"{escape(run.survey.where[mistake.message])}</span>"
         f'<ul class="reasons">{reasons}</ul></li>'
