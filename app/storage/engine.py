@@ -36,6 +36,13 @@ BUSY_TIMEOUT: Final = 5.0
 # serve readers.
 POOL_SIZE: Final = 5
 
+# Pages of SQLite's log from which it is seen to that it begins anew: only one that is
+# copied whole does, and where somebody always writes it never is.  A commit of ten
+# pages took 0.32 ms where the file became longer, and 0.15 ms where it was written
+# over.  To copy what came meanwhile, while nobody writes, took 5 to 27 ms on a busy
+# machine.  As many as SQLite takes for a reason to copy them.
+_LONG_LOG: Final = 1_000
+
 # How long a process waits for another that migrates.  Unit: milliseconds.
 _MIGRATION_PATIENCE: Final = 300_000
 
@@ -175,18 +182,30 @@ def writing(engine: Engine) -> Iterator[Connection]:
             yield connection
             transaction.committing = True
         return
-    # SQLite has one writer.  Threads that wait for it in its busy handler poll
-    # with growing sleeps (up to 100 ms), so the threads of one process queue
-    # here instead, and only other processes are polled for.
+    with (
+        _queued(engine),
+        _translated(engine, transaction),
+        engine.begin() as connection,
+    ):
+        yield connection
+        transaction.committing = True
+
+
+@contextmanager
+def _queued(engine: Engine) -> Iterator[None]:
+    """Wait until no other thread of this process writes to SQLite.
+
+    SQLite has one writer.  Threads that wait for it in its busy handler poll with
+    growing sleeps (up to 100 ms), so the threads of one process queue here instead,
+    and only other processes are polled for.
+    """
     writer: Lock = engine.get_execution_options()[_WRITER]
     patience: float = engine.get_execution_options()[_PATIENCE]
     if not writer.acquire(timeout=patience):
         msg = f"The database was busy for {patience:g} seconds. {_NOTHING_STORED}"
         raise DatabaseUnavailable(msg)
     try:
-        with _translated(engine, transaction), engine.begin() as connection:
-            yield connection
-            transaction.committing = True
+        yield
     finally:
         writer.release()
 
@@ -194,8 +213,8 @@ def writing(engine: Engine) -> Iterator[Connection]:
 def checkpoint(engine: Engine) -> None:
     """Copy what is committed from SQLite's write-ahead log into the database.
 
-    It waits for nobody, and nobody waits for it; what readers still need stays
-    for the next time.  On PostgreSQL there is nothing to do.
+    Writers wait for the last pages of a long log, and for nothing else; what
+    readers still need stays for the next time.  On PostgreSQL there is nothing to do.
 
     Raises
     ------
@@ -206,7 +225,12 @@ def checkpoint(engine: Engine) -> None:
         return
     # The driver's connection: in a transaction there is no checkpoint.
     with _translated(engine), closing(engine.raw_connection()) as connection:
-        connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
+        cursor = connection.cursor()
+        passive = "PRAGMA wal_checkpoint(PASSIVE)"
+        _, pages, _ = cursor.execute(passive).fetchone()
+        if pages >= _LONG_LOG:
+            with _queued(engine):
+                cursor.execute(passive)
 
 
 @contextmanager

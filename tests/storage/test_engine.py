@@ -16,6 +16,7 @@ from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
 from app.storage import feature_rows, tables
 from app.storage.drivers import LONG_SILENCE
 from app.storage.engine import checkpoint, hasty, open_engine, probe, reading, writing
+from app.storage.ledger import append
 from app.storage.migrate import migrate
 from tests.storage.builders import (
     new_profile,
@@ -429,6 +430,27 @@ def test_a_checkpoint_copies_the_log_beside_readers_and_writers(engine, database
 
     assert before != copied
     assert len(before) <= len(copied)
+
+
+@on_sqlite
+def test_a_long_log_begins_anew_though_somebody_writes(engine, database_url):
+    """What is committed while it is copied is copied too, so it grows no further."""
+    path = Path(database_url.removeprefix("sqlite:///"))
+    log = path.with_name(f"{path.name}-wal")
+    profile = new_profile(engine)
+    long = taught(1, "ham", {f"w{n}": 1 for n in range(500_000)})
+    teach(engine, profile, long)
+    checkpoints = Thread(target=checkpoint, args=(engine,))
+    with writing(engine) as connection:
+        append(connection, profile, [taught(2, "ham", {"lunch": 1})])
+        checkpoints.start()
+        while path.stat().st_size < len(long.evidence.vector):
+            checkpoints.join(0.01)
+    checkpoints.join()
+    before = log.stat().st_size
+    teach(engine, profile, taught(3, "ham", {"noon": 1}))
+
+    assert before == log.stat().st_size
 
 
 def test_a_checkpoint_changes_nothing_that_is_read(engine):
