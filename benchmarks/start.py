@@ -57,7 +57,7 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
             month, label = divmod(part, 2)
             one_hot = np.zeros(2, np.int64)
             one_hot[label] = 1
-            delta = FeatureCounts(
+            delta = FeatureCounts.of_counts(
                 MESSAGES * one_hot,
                 here,
                 np.outer(np.ones(here.size, np.int64), one_hot),

@@ -171,7 +171,7 @@ def select(state: FeatureCounts, number: int) -> FeatureCounts:
     common = state.documents.sum(axis=1) >= FEWEST
     gains = information_gain(state.documents[common], state.messages)
     kept = np.sort(np.flatnonzero(common)[np.argsort(-gains, kind="stable")[:number]])
-    return FeatureCounts(
+    return FeatureCounts.of_counts(
         state.messages, state.ids[kept], state.occurrences[kept], state.documents[kept]
     )
 

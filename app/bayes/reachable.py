@@ -38,26 +38,33 @@ def require_reachable(
         If a count is negative, or a feature is in more messages than it has
         occurrences, or occurs in no message.
     """
+    if (
+        not np.count_nonzero(messages < 0)
+        and not np.count_nonzero(documents < 0)
+        and not np.count_nonzero(occurrences < documents)
+        # Whatever is in a message occurs: as many cells, or one occurs in none.
+        and np.count_nonzero(occurrences) == np.count_nonzero(documents)
+    ):
+        return
     for name, values in (
         ("messages", messages),
         ("occurrences", occurrences),
         ("documents", documents),
     ):
-        if values.size and int(values.min()) < 0:
+        if (values < 0).any():
             msg = f"a count of {name} would be negative: {int(values.min())}"
             raise InconsistentCounts(msg)
     apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
-    if apart.any():
-        where = np.argwhere(apart)[0]
-        msg = (
-            f"a feature would occur {int(occurrences[tuple(where)])} times "
-            f"in {int(documents[tuple(where)])} messages"
-        )
-        raise InconsistentCounts(msg)
+    where = tuple(np.argwhere(apart)[0])
+    msg = (
+        f"a feature would occur {int(occurrences[where])} times "
+        f"in {int(documents[where])} messages"
+    )
+    raise InconsistentCounts(msg)
 
 
 def require_frequencies(
-    *, messages: NDArray[np.int64], most: NDArray[np.int64]
+    *, messages: NDArray[np.int64], documents: NDArray[np.int64]
 ) -> None:
     """Raise if a feature is in more messages than its class has.
 
@@ -65,8 +72,8 @@ def require_frequencies(
     ----------
     messages : ndarray of int64, shape (K,)
         Messages per class.
-    most : ndarray of int64, shape (K,)
-        Largest document frequency in each class, 0 without features.
+    documents : ndarray of int64, shape (n, K)
+        Messages of each class that hold each of some features.
 
     Raises
     ------
@@ -74,10 +81,11 @@ def require_frequencies(
         If there is such a feature: an estimate of its probability would
         exceed 1.
     """
-    if (most > messages).any():
-        c = int(np.argmax(most > messages))
+    beyond = documents > messages
+    if np.count_nonzero(beyond):
+        row, c = np.argwhere(beyond)[0].tolist()
         msg = (
-            f"a feature would be in {int(most[c])} messages of class {c}, "
+            f"a feature would be in {int(documents[row, c])} messages of class {c}, "
             f"which has {int(messages[c])}"
         )
         raise InconsistentCounts(msg)

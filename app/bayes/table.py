@@ -11,15 +11,15 @@ reader of the old table is never disturbed and needs no lock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import occupied
+from app.bayes.rows import Rows, occupied, summed
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import Counting, FeatureCounts
+from app.bayes.statistics import Counting, FeatureCounts, half
 from app.bayes.tier import Tier
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class FeatureTable:
         Messages per class.
     vocabulary : int
         Number of features with a count in any class.
-    occurrence_totals, document_totals : ndarray of int64, shape (K,)
-        Sums of both counts over the features.
+    column_totals : ndarray of int64, shape (2K,)
+        Sums over the features of both counts, occurrences first.
     frequencies : tuple of SparseCounts or None
         For each class, how many features have each document frequency m >= 1
         (see `CountSource.document_frequencies`); None where that is counted
@@ -82,11 +82,13 @@ class FeatureTable:
     tiers: tuple[Tier, ...]
     messages: NDArray[np.int64]
     vocabulary: int
-    occurrence_totals: NDArray[np.int64]
-    document_totals: NDArray[np.int64]
+    column_totals: NDArray[np.int64]
     # Kept up to date, they are a quarter of what adding a message takes, and only
     # the Bernoulli model asks.
     frequencies: tuple[SparseCounts, ...] | None = None
+    _asked: list[tuple[NDArray[np.int64], NDArray[np.int64]] | None] = field(
+        default_factory=lambda: [None], init=False, repr=False, compare=False
+    )
 
     @classmethod
     def empty(cls, n_classes: int) -> FeatureTable:
@@ -107,8 +109,7 @@ class FeatureTable:
             (Tier.of(state),),
             state.messages,
             state.vocabulary,
-            state.totals("occurrences"),
-            state.totals("presence"),
+            np.add.reduce(state.columns),
         )
 
     def tallied(self) -> FeatureTable:
@@ -135,48 +136,55 @@ class FeatureTable:
             class has, only a tallied table knows.
         """
         messages = self.messages + delta.messages
-        occurrences, old = self.tiers[0].look_up_both(delta.ids)
-        for tier in self.tiers[1:]:
-            more_occurrences, more_documents = tier.look_up_both(delta.ids)
-            occurrences += more_occurrences
-            old += more_documents
-        new = old + delta.documents
+        found = self._columns(delta.ids)
+        old = half(found, "presence")
+        found = found + delta.columns
+        new = half(found, "presence")
         require_reachable(
-            messages=messages,
-            occurrences=occurrences + delta.occurrences,
-            documents=new,
+            messages=messages, occurrences=half(found, "occurrences"), documents=new
         )
         frequencies = self.frequencies and tuple(
             _moved(histogram, old[:, c], new[:, c])
             for c, histogram in enumerate(self.frequencies)
         )
-        most = new.max(axis=0, initial=0)
-        if frequencies:
-            most = np.array([int(h.ids[-1]) if h.size else 0 for h in frequencies])
-        require_frequencies(messages=messages, most=most)
+        require_frequencies(
+            messages=messages,
+            documents=new
+            if frequencies is None
+            else np.array([[h.ids[-1] if h.size else 0 for h in frequencies]]),
+        )
         gained = np.count_nonzero(occupied(new)) - np.count_nonzero(occupied(old))
         return FeatureTable(
             _push(self.tiers, delta),
             messages,
             self.vocabulary + int(gained),
-            self.occurrence_totals + delta.totals("occurrences"),
-            self.document_totals + delta.totals("presence"),
+            self.column_totals + np.add.reduce(delta.columns),
             frequencies,
         )
 
     def totals(self, counting: Counting) -> NDArray[np.int64]:
         """Return the sum over all features of their counts, shape (K,)."""
-        return (
-            self.occurrence_totals
-            if counting == "occurrences"
-            else self.document_totals
-        )
+        return half(self.column_totals, counting)
 
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        found = self.tiers[0].look_up(ids, counting)
+        return half(self._columns(ids), counting)
+
+    def _columns(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return both counts of `ids` (n,), shape (n, 2K), read-only.
+
+        The last answer is kept: a message is scored before it is learned, and both
+        ask for the counts of its features.
+        """
+        last = self._asked[0]
+        # The array itself, which nobody changes: to compare ids is to read them.
+        if last is not None and last[0] is ids:
+            return last[1]
+        found = self.tiers[0].look_up(ids)
         for tier in self.tiers[1:]:
-            found += tier.look_up(ids, counting)
+            found += tier.look_up(ids)
+        found.flags.writeable = False
+        self._asked[0] = ids, found
         return found
 
     def document_frequencies(self, label: int) -> SparseCounts:
@@ -204,23 +212,14 @@ def _moved(
     frequencies: SparseCounts, old: NDArray[np.int64], new: NDArray[np.int64]
 ) -> SparseCounts:
     """Return the histogram after features moved from frequency old to new."""
-    moved = old != new
-    if not moved.any():
+    moved = (old != new).nonzero()[0]
+    if not moved.size:
         return frequencies
-    values, change = np.unique(
-        np.concatenate((old[moved], new[moved])), return_inverse=True
-    )
-    amounts = np.bincount(
-        change[change.size // 2 :], minlength=values.size
-    ) - np.bincount(change[: change.size // 2], minlength=values.size)
+    ids = np.concatenate((frequencies.ids, old[moved], new[moved]))
+    amounts = np.ones((ids.size, 1), np.int64)
+    amounts[: frequencies.size, 0] = frequencies.counts
+    amounts[frequencies.size : -moved.size] = -1
+    found = summed(Rows(ids, amounts))
     # Frequency 0 is not kept: it is the rest of the vocabulary.
-    values, amounts = values[values > 0], amounts[values > 0]
-    place = frequencies.ids.searchsorted(values)
-    fresh = np.ones(values.size, np.bool_)
-    inside = place < frequencies.size
-    fresh[inside] = frequencies.ids[place[inside]] != values[inside]
-    ids = np.insert(frequencies.ids, place[fresh], values[fresh])
-    counts = np.insert(frequencies.counts, place[fresh], 0)
-    counts[place + np.cumsum(fresh) - fresh] += amounts
-    kept = counts != 0
-    return SparseCounts(ids[kept], counts[kept])
+    first = found.ids.searchsorted(1)
+    return SparseCounts(found.ids[first:], found.counts[first:, 0])

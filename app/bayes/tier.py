@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.bayes.statistics import Counting, FeatureCounts
+    from app.bayes.statistics import FeatureCounts
 
 # Rows from which buckets are made.  CPU time of finding 250 and 4,000 features, half
 # of them known, where something else used the caches in between:
@@ -51,23 +51,10 @@ class Tier:
         """Number of features."""
         return self.counts.vocabulary
 
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
-        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        (found,) = self.counts.take(
-            ids, self._places(ids), self.counts.counts(counting)
-        )
-        return found
-
-    def look_up_both(
-        self, ids: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return occurrences and documents of `ids` (n,), each of shape (n, K)."""
-        occurrences, documents = self.counts.take(
-            ids, self._places(ids), self.counts.occurrences, self.counts.documents
-        )
-        return occurrences, documents
-
-    def _places(self, ids: NDArray[np.int64]) -> NDArray[np.intp]:
+    def look_up(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the columns of `ids` (n,), shape (n, 2K); 0 where never seen."""
         if self.buckets is None:
-            return self.counts.ids.searchsorted(ids)
-        return self.buckets.find(self.counts.ids, ids)
+            place = self.counts.ids.searchsorted(ids)
+        else:
+            place = self.buckets.find(self.counts.ids, ids)
+        return self.counts.take(ids, place)

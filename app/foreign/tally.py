@@ -168,5 +168,6 @@ def _taken(
     ids, documents = ids[kept], documents[kept]
     names = tuple([texts[i] for i in first[kept].tolist()])
     return Taken(
-        FeatureCounts(messages.copy(), ids, documents.copy(), documents), names
+        FeatureCounts.of_counts(messages.copy(), ids, documents.copy(), documents),
+        names,
     )

@@ -222,7 +222,7 @@ def _sums(
             yield (
                 row.epoch,
                 {
-                    row.view: FeatureCounts(
+                    row.view: FeatureCounts.of_counts(
                         messages, nothing.ids, nothing.occurrences, nothing.documents
                     )
                 },
@@ -235,7 +235,7 @@ def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts
     occurrences[:, index] = page[:, 1]
     documents = np.zeros_like(occurrences)
     documents[:, index] = page[:, 2]
-    return FeatureCounts(messages, page[:, 0].copy(), occurrences, documents)
+    return FeatureCounts.of_counts(messages, page[:, 0].copy(), occurrences, documents)
 
 
 def _batches(

@@ -162,7 +162,7 @@ def _slice(x: FeatureCounts, start: int, end: int) -> FeatureCounts:
         messages += np.maximum(x.messages, 0)
     if end == x.ids.size:
         messages += np.minimum(x.messages, 0)
-    return FeatureCounts(
+    return FeatureCounts.of_counts(
         messages, x.ids[start:end], x.occurrences[start:end], x.documents[start:end]
     )
 

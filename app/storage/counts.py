@@ -228,7 +228,7 @@ def _sum(
             moments.append(from_rows(stored, messages) * weight)
             continue
         read = feature_rows.read(connection, key)
-        counted = FeatureCounts(
+        counted = FeatureCounts.of_counts(
             np.array([row.messages], np.int64),
             read.features,
             read.occurrences[:, np.newaxis],

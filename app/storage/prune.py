@@ -233,7 +233,7 @@ def _negative(
     found = np.isin(stored.features, rare, assume_unique=True)
     one_hot = np.zeros(len(labels), np.int64)
     one_hot[labels.index(key.label)] = -1
-    return FeatureCounts(
+    return FeatureCounts.of_counts(
         np.zeros(len(labels), np.int64),
         stored.features[found],
         np.outer(stored.occurrences[found], one_hot),

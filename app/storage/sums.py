@@ -204,7 +204,7 @@ def _statistics(
         occurrences[:, where] = columns[1 : 1 + where.size].T
         documents = np.zeros((n, n_classes), np.int64)
         documents[:, where] = columns[1 + where.size :].T
-        return FeatureCounts(messages, ids, occurrences, documents), at
+        return FeatureCounts.of_counts(messages, ids, occurrences, documents), at
     if kind == _MOMENTS:
         columns, at = _read_columns(body, at, n=n, width=len(MomentRow._fields))
         stored = [_moment_row(row, where) for row in columns.T.tolist()]

@@ -158,7 +158,7 @@ def test_a_declared_vocabulary_that_is_too_small_is_refused():
 
 def test_a_count_of_billions_is_finite_and_right():
     """A feature with 10^9 occurrences, against the exact fraction."""
-    state = FeatureCounts(
+    state = FeatureCounts.of_counts(
         np.array([1, 1]),
         np.array([1, 2]),
         np.array([[10**9, 1], [1, 3]]),

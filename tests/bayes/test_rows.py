@@ -20,20 +20,15 @@ parts = st.dictionaries(
 def rows(part):
     """Return a mapping of id to both counts as rows."""
     ids = sorted(part)
-    counts = np.array([part[i] for i in ids], np.int64).reshape(len(ids), 2, K)
-    return Rows(np.array(ids, np.int64), counts[:, 0].copy(), counts[:, 1].copy())
+    counts = np.array([part[i] for i in ids], np.int64).reshape(len(ids), 2 * K)
+    return Rows(np.array(ids, np.int64), counts)
 
 
 def listed(found):
     """Return rows as a mapping of id to both counts."""
     return {
-        i: (tuple(o), tuple(d))
-        for i, o, d in zip(
-            found.ids.tolist(),
-            found.occurrences.tolist(),
-            found.documents.tolist(),
-            strict=True,
-        )
+        i: (tuple(counts[:K]), tuple(counts[K:]))
+        for i, counts in zip(found.ids.tolist(), found.counts.tolist(), strict=True)
     }
 
 
@@ -74,9 +69,9 @@ def test_a_row_is_occupied_if_any_of_its_counts_is_not_zero(part, random):
     """Also where the counts of a row sum to zero."""
     found = rows(part)
     blank = np.array([random.random() < 0.5 for _ in part], np.bool_)
-    found.occurrences[blank] = found.documents[blank] = 0
+    found.counts[blank] = 0
 
-    assert (~blank).tolist() == occupied(found.occurrences, found.documents).tolist()
+    assert (~blank).tolist() == occupied(found.counts).tolist()
 
 
 alone = st.dictionaries(
@@ -108,4 +103,4 @@ def rows_of_one(part):
     """Return a mapping of id to both counts as the rows of one class."""
     ids = sorted(part)
     counts = np.array([part[i] for i in ids], np.int64).reshape(len(ids), 2)
-    return Rows(np.array(ids, np.int64), counts[:, :1].copy(), counts[:, 1:].copy())
+    return Rows(np.array(ids, np.int64), counts)

@@ -118,10 +118,10 @@ def test_statistics_of_no_set_of_messages_are_refused(change, sentence):
         "occurrences": [[0, 2]],
         "documents": [[0, 1]],
     }
-    FeatureCounts(
+    FeatureCounts.of_counts(
         **{k: np.array(v, np.int64) for k, v in arrays.items()}
     ).require_reachable()
-    wrong = FeatureCounts(
+    wrong = FeatureCounts.of_counts(
         **{k: np.array(v, np.int64) for k, v in (arrays | change).items()}
     )
 

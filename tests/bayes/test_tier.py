@@ -7,7 +7,7 @@ import pytest
 
 from app.bayes import tier
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
+from app.bayes.statistics import FeatureCounts, half
 from app.bayes.table import FeatureTable
 from app.bayes.tier import BUCKETS_FROM, Tier
 
@@ -22,17 +22,16 @@ ONE = counted([1, 3, 3, 7]) + counted([3, -(2**63)], label=1)
 
 
 @pytest.mark.parametrize("buckets_from", [2, BUCKETS_FROM])
-def test_looking_both_counts_up_is_looking_up_each(monkeypatch, buckets_from):
-    """One search answers as two do, and as the counts themselves."""
+def test_looking_up_in_a_tier_is_looking_up_in_its_counts(monkeypatch, buckets_from):
+    """One search answers for both counts, with buckets and without."""
     monkeypatch.setattr(tier, "BUCKETS_FROM", buckets_from)
     ids = np.array([-9, 1, 3, 5, 9, -(2**63), 2**63 - 1])
     it = Tier.of(ONE)
-    occurrences, documents = it.look_up_both(ids)
+    found = it.look_up(ids)
 
     assert (buckets_from == 2) == (it.buckets is not None)
-    for found, counting in ((occurrences, "occurrences"), (documents, "presence")):
-        assert ONE.look_up(ids, counting).tolist() == found.tolist()
-        assert found.tolist() == it.look_up(ids, counting).tolist()
+    for counting in ("occurrences", "presence"):
+        assert ONE.look_up(ids, counting).tolist() == half(found, counting).tolist()
 
 
 def test_a_large_table_counts_as_its_flat_sum_does():

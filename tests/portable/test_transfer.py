@@ -296,7 +296,7 @@ def test_an_import_in_a_ledger_is_not_counted_twice(engine):
     """Two sites that began with one dump share it when they are merged."""
     here, there = new_profile(engine), new_profile(engine)
     created(engine, there, LATER)
-    counts = FeatureCounts(
+    counts = FeatureCounts.of_counts(
         np.array([5, 0]), np.array([1]), np.array([[3, 0]]), np.array([[3, 0]])
     )
     for profile in (here, there):
@@ -413,7 +413,7 @@ def test_another_feature_set_is_refused(engine, contents, instead):
 
 def sum_of(messages, occurrences, documents, *, view="words", epoch=202603):
     """Return a block of counts of one feature."""
-    counts = FeatureCounts(
+    counts = FeatureCounts.of_counts(
         np.array(messages),
         np.array([7]),
         np.array([occurrences]),
@@ -455,7 +455,7 @@ def test_counts_that_no_mail_can_have_taught_are_refused(engine):
     n = 300_000
     ones = np.zeros((n, 2), np.int64)
     ones[:, 0] = 1
-    counts = FeatureCounts(np.array([1, 0]), np.arange(n), ones, ones)
+    counts = FeatureCounts.of_counts(np.array([1, 0]), np.arange(n), ones, ones)
     block = SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
     data = exported(engine, taught_profile(engine))
 
@@ -547,7 +547,7 @@ def test_a_ledger_that_nobody_exported_is_refused(engine, change, said):
 def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
     """The profile could not be folded, or loaded, ever again."""
     profile = new_profile(engine)
-    minus = FeatureCounts(
+    minus = FeatureCounts.of_counts(
         np.array([-1, 0]), np.array([1]), np.array([[-1, 0]]), np.array([[-1, 0]])
     )
     with writing(engine) as connection:
@@ -749,7 +749,7 @@ def test_large_profiles_are_written_in_many_blocks(engine, monkeypatch, contents
 def test_a_feature_of_the_largest_id_is_exported(engine):
     """Ids use all 64 bits, and the last one has no successor."""
     profile = new_profile(engine)
-    largest = FeatureCounts(
+    largest = FeatureCounts.of_counts(
         np.array([1, 0]), np.array([2**63 - 1]), np.array([[1, 0]]), np.array([[1, 0]])
     )
     with writing(engine) as connection:

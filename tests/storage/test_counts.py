@@ -51,7 +51,7 @@ def test_more_features_are_read_than_fit_into_one_value(engine, features):
     ids = np.linspace(LEAST, 0, features, dtype=np.int64)
     ids[-1] = MOST
     occurrences = np.arange(1, features + 1)[:, np.newaxis] * [1, 0]
-    whole = FeatureCounts(
+    whole = FeatureCounts.of_counts(
         np.array([2, 0]), ids, occurrences, np.minimum(occurrences, 2)
     )
     profile = new_profile(engine)
@@ -195,7 +195,7 @@ def test_a_label_that_the_profile_lacks_is_inconsistent(engine):
 def test_the_largest_ids_and_counts_are_kept(engine):
     """All of int64 goes in and comes out."""
     profile = new_profile(engine)
-    part = FeatureCounts(
+    part = FeatureCounts.of_counts(
         np.array([0, MOST]),
         np.array([LEAST, -1, 0, MOST]),
         np.array([[0, MOST]] * 4),

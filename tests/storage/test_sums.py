@@ -32,7 +32,7 @@ def feature_counts(draw):
     cells = [draw(numbers) for _ in range(2 * len(ids))]
     both = np.array(cells, np.int64).reshape(2, -1, 3)
     messages = np.array(draw(numbers), np.int64)
-    return FeatureCounts(messages, np.array(ids, np.int64), both[0], both[1])
+    return FeatureCounts.of_counts(messages, np.array(ids, np.int64), both[0], both[1])
 
 
 @st.composite
