@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from calendar import timegm
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 # RFC 5322 section 3.3, with the obsolete two-digit years of section 4.3. The
@@ -35,6 +36,8 @@ class Moment:
     hour: int
 
 
+# Two views ask for the date of a message.
+@lru_cache(maxsize=16)
 def read_date(text: str) -> Moment | None:
     """Return the first date in a header value; None if there is none.
 

@@ -83,13 +83,14 @@ def distinct(
     """
     # Not np.unique: it sorts such that the first of equal ids comes first, which
     # takes twice as long, and nobody needs.
-    order = np.argsort(ids)
-    ordered = ids[order]
-    starts = np.ones(ids.size + 1, np.bool_)
+    order = ids.argsort()
+    ordered = ids.take(order)
+    starts = np.empty(ids.size + 1, np.bool_)
+    starts[0] = starts[-1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
-    bounds = np.flatnonzero(starts)
+    (bounds,) = starts.nonzero()
     first = bounds[:-1]
-    return ordered[first], order[first], bounds[1:] - first
+    return ordered.take(first), order.take(first), bounds[1:] - first
 
 
 def valued(

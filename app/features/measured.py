@@ -10,6 +10,7 @@ in the tables of databases; a field that is dropped leaves a gap.
 from __future__ import annotations
 
 import math
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -92,7 +93,7 @@ def measured(message: Message) -> dict[str, float]:
             "beyond ascii": 1.0 - sum(characters) / len(sample),
         }
     if subject:
-        capitals = sum(_histogram(subject)[_CAPITALS])
+        capitals = sum(map(subject.count, ascii_uppercase))
         values["subject capitals"] = capitals / len(subject)
     received = message.header_values("received")
     if received:

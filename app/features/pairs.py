@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, overload
 
 import numpy as np
@@ -49,12 +50,12 @@ def pairs(
     >>> sorted(names), x.counts.tolist()
     (['at noon', 'noon at'], [1, 1])
     """
-    inside = np.ones(len(words), np.bool_)
-    ends = np.cumsum([size for size in sizes if size], dtype=np.intp)
-    inside[ends - 1] = False
-    left = np.flatnonzero(inside)
-    found, at, _ = distinct(mixed(ids[left], ids[left + 1]))
-    return SparseCounts(found, np.ones_like(found)), PairNames(words, left[at])
+    last = np.zeros(len(words), np.bool_)
+    last[[end - 1 for end in accumulate(sizes) if end]] = True
+    (left,) = np.logical_not(last).nonzero()
+    found, at, _ = distinct(mixed(ids.take(left), ids.take(left + 1)))
+    x = SparseCounts(found, np.ones(found.size, np.int64))
+    return x, PairNames(words, left.take(at))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

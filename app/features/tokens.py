@@ -44,7 +44,7 @@ _ASCII_TOKEN: Final = re.compile(
 )
 _ANY_TOKEN: Final = re.compile(rf"{_RUN}|{_ANY_LETTER}(?:\.{_ANY_LETTER})*+|[^\w\s]++")
 _INNER: Final = frozenset("_$!%'-")
-_UNSPACED_START: Final = re.compile(rf"[{_UNSPACED}]")
+_UNSPACED_LETTER: Final = re.compile(rf"[{_UNSPACED}]")
 
 
 def of_text(text: str) -> list[str]:
@@ -80,9 +80,12 @@ def _split(text: str, in_ascii: re.Pattern[str], in_any: re.Pattern[str]) -> lis
     if text.isascii():
         return in_ascii.findall(text.lower())
     folded = _normalized(_INVISIBLE.sub("", text)).casefold()
+    words: list[str] = in_any.findall(folded)
+    if not _UNSPACED_LETTER.search(folded):
+        return words
     found: list[str] = []
-    for word in in_any.findall(folded):
-        if _UNSPACED_START.match(word):
+    for word in words:
+        if _UNSPACED_LETTER.match(word):
             found += _bigrams(word)
         else:
             found.append(word)

@@ -22,8 +22,10 @@ _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 # Unicode Technical Report 36, section 2.7: text that runs against its order.
 _BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # Cyrillic and Greek letters that stand beside Latin ones in one word:
-# Unicode Technical Standard 39, section 5.1, "mixed-script confusables".
-_MIXED: Final = re.compile("[a-zA-Z][\u0370-\u04ff]|[\u0370-\u04ff][a-zA-Z]")
+# Unicode Technical Standard 39, section 5.1, "mixed-script confusables". The search
+# goes from one of those to the next: from Latin letter to Latin letter it takes five
+# times as long in the mail that has neither.
+_MIXED: Final = re.compile("[\u0370-\u04ff](?:(?<=[a-zA-Z].)|(?=[a-zA-Z]))")
 # Confusables that NFKC leaves apart: the Cyrillic and Greek letters that look
 # like Latin ones (Unicode Technical Standard 39, confusables.txt).
 _LOOKALIKES: Final = str.maketrans(

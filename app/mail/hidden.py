@@ -17,6 +17,9 @@ from app.mail.limits import MAX_ANCESTORS, MAX_HIDDEN
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
+Colour = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+
 _CANDIDATES: Final = "[hidden],[style],font[color]"
 _MAX_STYLE: Final = 1_000
 _INVISIBLE: Final = re.compile(
@@ -51,10 +54,11 @@ def take(root: LexborNode) -> str:
         The text taken out, piece by piece, with blanks between the pieces.
     """
     found: dict[int, LexborNode] = {}
+    grounds: dict[int, Colour | None] = {}
     for node in root.css(_CANDIDATES):
         if len(found) == MAX_HIDDEN:
             break
-        if node.mem_id not in found and _is_hidden(node):
+        if node.mem_id not in found and _is_hidden(node, grounds):
             found[node.mem_id] = node
     # The outermost ones alone: those within them are freed with them, and to
     # ask a freed one anything reads memory that is not there any more.
@@ -76,8 +80,16 @@ def _is_within(node: LexborNode, others: dict[int, LexborNode]) -> bool:
     return False
 
 
-def _is_hidden(node: LexborNode) -> bool:
-    """Return whether an element says that what is in it is not to be seen."""
+def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
+    """Return whether an element says that what is in it is not to be seen.
+
+    Parameters
+    ----------
+    node : LexborNode
+        The element.
+    grounds : dict of int to (int, int, int) or None
+        What `_ground` said of elements, which most stand below again and again.
+    """
     if node.tag in {"html", "body"}:
         return False
     attributes = node.attributes
@@ -87,38 +99,43 @@ def _is_hidden(node: LexborNode) -> bool:
     colour = _colour_of(attributes, style)
     if colour is None:
         return False
-    behind = _behind(node)
+    behind = _behind(node, grounds)
     return max(abs(a - b) for a, b in zip(colour, behind, strict=True)) <= _SAME
 
 
-def _colour_of(
-    attributes: dict[str, str | None], style: str
-) -> tuple[int, int, int] | None:
+def _colour_of(attributes: dict[str, str | None], style: str) -> Colour | None:
     """Return the colour of text that an element declares."""
     declared = _COLOUR.search(style)
     return _rgb(declared[1] if declared else attributes.get("color") or "")
 
 
-def _behind(node: LexborNode) -> tuple[int, int, int]:
+def _behind(node: LexborNode, grounds: dict[int, Colour | None]) -> Colour:
     """Return the colour behind an element: the nearest that is declared."""
     at: LexborNode | None = node
     for _ in range(MAX_ANCESTORS):
         if at is None:
             break
-        attributes = at.attributes
-        style = (attributes.get("style") or "")[:_MAX_STYLE].lower()
-        declared = _BACKGROUND.search(style)
-        if attributes.get("background") or "url(" in style:
-            # An image: whatever the colour, it may be read on it.
-            return (-255, -255, -255)
-        colour = _rgb(declared[1] if declared else attributes.get("bgcolor") or "")
+        if at.mem_id not in grounds:
+            grounds[at.mem_id] = _ground(at)
+        colour = grounds[at.mem_id]
         if colour is not None:
             return colour
         at = at.parent
     return _WHITE
 
 
-def _rgb(colour: str) -> tuple[int, int, int] | None:
+def _ground(node: LexborNode) -> Colour | None:
+    """Return the colour that an element puts behind what is in it, if any."""
+    attributes = node.attributes
+    style = (attributes.get("style") or "")[:_MAX_STYLE].lower()
+    if attributes.get("background") or "url(" in style:
+        # An image: whatever the colour, it may be read on it.
+        return (-255, -255, -255)
+    declared = _BACKGROUND.search(style)
+    return _rgb(declared[1] if declared else attributes.get("bgcolor") or "")
+
+
+def _rgb(colour: str) -> Colour | None:
     """Return the red, green and blue of a colour, 0 to 255, or None."""
     colour = colour.strip().lower()
     if colour in _NAMED:

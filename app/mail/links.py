@@ -38,8 +38,10 @@ def in_text(text: str) -> list[Link]:
 def of(url: str, element: str, text: str = "") -> Link:
     """Return the link of an HTML element, its target trimmed as browsers do."""
     # Browsers drop tabs and line ends anywhere in a URL (WHATWG URL, 4.4).
-    url = url[:MAX_LINK_CHARS].translate(_DROPPED).strip()
-    return Link(url, element, text)
+    url = url[:MAX_LINK_CHARS]
+    if not url.isprintable():
+        url = url.translate(_DROPPED)
+    return Link(url.strip(), element, text)
 
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}

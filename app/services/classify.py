@@ -72,7 +72,7 @@ def observe(raw: bytes, views: Container[str]) -> Observation:
     EmptyMessage
         If there is nothing but blanks.
     """
-    if not raw.strip():
+    if not raw or raw.isspace():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
         raise EmptyMessage(msg)
     return extract(parse(raw), views)
