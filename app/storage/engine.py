@@ -223,9 +223,14 @@ def checkpoint(engine: Engine) -> None:
     """
     if engine.dialect.name != "sqlite":
         return
-    # The driver's connection: in a transaction there is no checkpoint.
-    with _translated(engine), closing(engine.raw_connection()) as connection:
-        cursor = connection.cursor()
+    # The driver's connection: in a transaction there is no checkpoint. Its cursor is
+    # closed before it is given back: beside a pragma that was not read to its end
+    # SQLite refuses the commit of whoever has the connection next.
+    with (
+        _translated(engine),
+        closing(engine.raw_connection()) as connection,
+        closing(connection.cursor()) as cursor,
+    ):
         passive = "PRAGMA wal_checkpoint(PASSIVE)"
         _, pages, _ = cursor.execute(passive).fetchone()
         if pages >= _LONG_LOG:

@@ -10,6 +10,7 @@ from threading import Barrier, Event, Thread, Timer
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.event import listens_for
 from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
@@ -451,6 +452,25 @@ def test_a_long_log_begins_anew_though_somebody_writes(engine, database_url):
     teach(engine, profile, taught(3, "ham", {"noon": 1}))
 
     assert before == log.stat().st_size
+
+
+@on_sqlite
+def test_a_checkpoint_gives_back_a_connection_that_can_commit(engine):
+    """SQLite refuses to beside a pragma of which not every row was read."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {f"w{n}": 1 for n in range(500_000)}))
+    given_back = []
+
+    @listens_for(engine, "checkin")
+    def commit(connection, _):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE profile SET revision = revision")
+        connection.execute("COMMIT")
+        given_back.append(connection)
+
+    checkpoint(engine)
+
+    assert 1 == len(given_back)
 
 
 def test_a_checkpoint_changes_nothing_that_is_read(engine):
