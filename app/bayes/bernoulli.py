@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LAPLACE = Lidstone(1.0)
 """One imagined message with the feature and one without."""
+
+_NEVER: Final = np.zeros(1, np.int64)
+"""The document frequency of what a class has never seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +115,10 @@ class Bernoulli:
         impossible = np.empty(messages.size, np.int64)
         for c, n in enumerate(messages):
             histogram = source.document_frequencies(c)
-            frequencies = np.append(histogram.ids, 0)
+            frequencies = np.concatenate((histogram.ids, _NEVER))
+            features = np.concatenate((histogram.counts, _NEVER))
             # The features of the vocabulary that this class has never seen.
-            rest = n_features - histogram.counts.sum()
-            features = np.append(histogram.counts, rest)
+            features[-1] = n_features - np.add.reduce(histogram.counts)
             logs = self.smoothing.log_probability(n - frequencies, n, 2)
             # A feature in every message of a class has log(1 - theta) = -inf
             # without smoothing.  A message that holds all of them takes all

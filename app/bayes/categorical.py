@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.rows import first_of_each
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts, RowSource
@@ -135,13 +136,16 @@ class Categorical:
     def estimate(self, source: RowSource) -> CategoricalLikelihood:
         """Return the likelihood under a training state; O(values) work."""
         state = source.flatten()
-        fields, first, n_values = np.unique(
-            state.ids >> VALUE_BITS, return_index=True, return_counts=True
-        )
-        totals = np.zeros((fields.size, state.n_classes), np.int64)
-        if fields.size:
+        # In order, as the ids are.
+        fields = state.ids >> VALUE_BITS
+        first = first_of_each(fields).nonzero()[0]
+        totals = np.zeros((first.size, state.n_classes), np.int64)
+        if first.size:
             np.add.reduceat(state.documents, first, out=totals)
-        return CategoricalLikelihood(state, self.smoothing, fields, totals, n_values)
+        n_values = np.append(first[1:], fields.size) - first
+        return CategoricalLikelihood(
+            state, self.smoothing, fields[first], totals, n_values
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Gaussian:
         bits = self.fraction_bits
         # The last column is of all classes as one.
         counts, sums, squares = (
-            np.column_stack((part, part.sum(axis=1)))
+            np.concatenate((part, part.sum(axis=1, keepdims=True)), axis=1)
             for part in (state.counts, state.sums, state.squares)
         )
         centres = mean(counts, sums, fraction_bits=bits)
@@ -116,23 +116,19 @@ class Gaussian:
         absent = counts[:, :-1] == 0
         means = np.where(absent, centres[:, -1:], centres[:, :-1])
         variances, whole = spreads[:, :-1], spreads[:, -1:]
-        varies = ((variances > 0) | absent).all(axis=1)
         if self.variances == "shared":
             # Weighted by the exact counts; the within-class variance.
             share = counts[:, :-1] / counts[:, -1:]
             pooled = (share * variances).sum(axis=1, keepdims=True)
             variances = np.broadcast_to(pooled, variances.shape)
-            varies = pooled[:, 0] > 0
         else:
             variances = np.where(absent, whole, variances)
         level = self.floor.level(whole, fraction_bits=bits)
-        kept = varies if self.constant == "drop" else np.ones_like(varies)
-        return GaussianLikelihood(
-            state.ids[kept],
-            means[kept],
-            np.maximum(variances[kept], level),
-            0.5**bits,
-        )
+        ids = state.ids
+        if self.constant == "drop":
+            varies = (variances > 0).all(axis=1)
+            ids, means, variances = ids[varies], means[varies], variances[varies]
+        return GaussianLikelihood(ids, means, np.maximum(variances, level), 0.5**bits)
 
 
 @dataclass(frozen=True, slots=True)

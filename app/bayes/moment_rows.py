@@ -69,11 +69,12 @@ def rows(state: MomentSums) -> list[MomentRow]:
     """
     found = []
     ids = state.ids.tolist()
+    sums, products = state.sums, state.products
     for i, field in enumerate(ids):
         for label in range(state.n_classes):
-            sums = [(1, i, state.sums[i, label])]
-            sums += [(2, j, state.products[i, j, label]) for j in range(i, len(ids))]
-            for degree, j, value in sums:
+            of_field = [(1, i, sums[i, label])]
+            of_field += [(2, j, products[i, j, label]) for j in range(i, len(ids))]
+            for degree, j, value in of_field:
                 messages = int(state.pairs[i, j, label])
                 if messages or value:
                     found.append(
@@ -116,6 +117,4 @@ def from_rows(stored: Iterable[MomentRow], messages: NDArray[np.int64]) -> Momen
         for a, b in {(i, j), (j, i)}:
             pairs[a, b, r.label] += r.messages
             products[a, b, r.label] += value
-    state = MomentSums(messages, ids, sums, pairs, products)
-    # A sum leaves out the fields whose rows have cancelled.
-    return MomentSums.sum([state], n_classes=k)
+    return MomentSums.of_sums(messages, ids, sums, pairs, products)

@@ -1,8 +1,8 @@
 """What have the measurements of a set of messages taught? Sums of powers.
 
-Contract of this file: every sum is a Python integer in an array of objects.
-It cannot overflow, so it cannot be wrong; with twenty fields one message
-costs some tens of microseconds.
+Contract of this file: every sum is exact.  It is kept in 64 bits only while the
+sum of two as large would fit into them, and as a Python integer beyond; whoever
+asks gets Python integers, which cannot overflow.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from app.bayes.one_hot import one_hot
+from app.bayes.rows import occupied
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
@@ -23,14 +24,21 @@ if TYPE_CHECKING:
 
     from app.bayes.measurements import Measurements
 
-HALF_BITS: Final = 24
-"""Where a value of up to 47 bits is cut, so that products of halves can be summed."""
-
 AT_ONCE: Final = 2**13
-"""Messages whose products of halves fit into 63 bits when they are summed."""
+"""Messages that are summed at once: in 64 bits if no value is beyond 362."""
+
+ROOM: Final = 2**62
+"""Sums below it are kept in 64 bits: two of them have a sum that fits too.
+
+The squares of what is measured on mail reach it after some ten million messages.
+Adding a message of 16 fields takes 12 µs below it and 19 µs beyond.
+"""
 
 Integers = Any
 """An array of Python integers: NDArray[np.object_], which numpy cannot type."""
+
+Kept = Any
+"""An array of 64-bit integers or of Python integers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +52,12 @@ class MomentSums:
     ids : ndarray of int64, shape (D,)
         Field ids, strictly increasing; a field without any sum is left out,
         so that equal statistics are equal arrays.
-    sums : ndarray of Python int, shape (D, K)
-        Sum of each field over the messages of each class.  Unit: steps.
+    first : ndarray of int64 or of Python int, shape (D, K)
+        `sums`, as they are kept.
     pairs : ndarray of int64, shape (D, D, K)
         Messages of each class that have both fields.
-    products : ndarray of Python int, shape (D, D, K)
-        Sum of the products of two fields.  Unit: steps squared.
+    second : ndarray of int64 or of Python int, shape (D, D, K)
+        `products`, as they are kept.
 
     Notes
     -----
@@ -69,14 +77,39 @@ class MomentSums:
 
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
-    sums: Integers
+    first: Kept
     pairs: NDArray[np.int64]
-    products: Integers
+    second: Kept
+
+    @classmethod
+    def of_sums(
+        cls,
+        messages: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        sums: Integers,
+        pairs: NDArray[np.int64],
+        products: Integers,
+    ) -> MomentSums:
+        """Return the statistics of sums in Python's integers.
+
+        Fields without any sum are left out.
+        """
+        first, second = (
+            part.astype(np.int64) if _has_room(part) else part
+            for part in (sums, products)
+        )
+        return _without_empty_fields(cls(messages, ids, first, pairs, second))
 
     @classmethod
     def zero(cls, n_classes: int) -> Self:
         """Return the statistics of no message."""
-        return cls._blank(np.zeros(n_classes, np.int64), np.empty(0, np.int64))
+        return cls(
+            np.zeros(n_classes, np.int64),
+            np.empty(0, np.int64),
+            np.zeros((0, n_classes), np.int64),
+            np.zeros((0, 0, n_classes), np.int64),
+            np.zeros((0, 0, n_classes), np.int64),
+        )
 
     @classmethod
     def of(cls, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
@@ -109,82 +142,48 @@ class MomentSums:
             return cls.of_messages(xs[:AT_ONCE], signs[:AT_ONCE]) + cls.of_messages(
                 xs[AT_ONCE:], signs[AT_ONCE:]
             )
-        ids = xs[0].ids
-        # Messages of one feature set have the same fields, nearly always.
-        if not all(np.array_equal(x.ids, ids) for x in xs[1:]):
-            ids = np.unique(np.concatenate([x.ids for x in xs]))
+        ids = _all_of([x.ids for x in xs])
         values = np.zeros((len(xs), ids.size), np.int64)
         present = np.zeros((len(xs), ids.size), np.int64)
         for m, x in enumerate(xs):
             where = ids.searchsorted(x.ids)
             values[m, where] = x.values
             present[m, where] = 1
-        # The product of two values has up to 94 bits: it is summed in halves, whose
-        # sums stay below 2**62, and put together in Python's integers.
-        high, low = values >> HALF_BITS, values & (2**HALF_BITS - 1)
-        cross = _products(high, low, signs)
-        state = cls(
-            signs.sum(axis=0),
-            ids,
-            _joined((high.T @ signs).astype(object), low.T @ signs),
-            _products(present, present, signs),
-            _joined(
-                _joined(
-                    _products(high, high, signs).astype(object),
-                    cross + cross.transpose(1, 0, 2),
-                ),
-                _products(low, low, signs),
-            ),
+        steps = _squarable(values)
+        return _without_empty_fields(
+            cls(
+                signs.sum(axis=0),
+                ids,
+                steps.T @ signs,
+                _products(present, present, signs),
+                _products(steps, steps, signs),
+            )
         )
-        return _without_empty_fields(state)
 
     @classmethod
-    def _of_one(cls, x: Measurements, signs: NDArray[np.int64]) -> MomentSums:
-        """Return what one message adds; alone it takes a third of the time so."""
-        if not signs.any():
+    def _of_one(cls, x: Measurements, signs: NDArray[np.int64]) -> Self:
+        """Return what one message adds; alone it takes 9 µs so instead of 16."""
+        if not np.count_nonzero(signs):
             return cls.zero(signs.size)
-        values = x.values.astype(object)
-        # Python integers on both sides, or a product beyond 63 bits would wrap.
-        exact = signs.astype(object)
-        pairs = np.zeros((x.size, x.size, signs.size), np.int64)
+        steps = _squarable(x.values)
+        pairs = np.empty((x.size, x.size, signs.size), np.int64)
         pairs[:] = signs
         return cls(
             signs.copy(),
             x.ids,
-            np.multiply.outer(values, exact),
+            np.multiply.outer(steps, signs),
             pairs,
-            np.multiply.outer(np.multiply.outer(values, values), exact),
+            np.multiply.outer(np.multiply.outer(steps, steps), signs),
         )
 
     @classmethod
     def sum(cls, parts: Iterable[MomentSums], *, n_classes: int) -> MomentSums:
         """Return the sum of many statistics."""
         kept = list(parts)
-        # Messages of one feature set have the same fields, nearly always.
-        if kept and all(np.array_equal(p.ids, kept[0].ids) for p in kept):
-            return _without_empty_fields(reduce(_fieldwise, kept))
-        ids = np.unique(np.concatenate([np.empty(0, np.int64), *(p.ids for p in kept)]))
-        total = cls._blank(np.zeros(n_classes, np.int64), ids)
-        for part in kept:
-            where = ids.searchsorted(part.ids)
-            both = np.ix_(where, where)
-            total.messages[:] += part.messages
-            total.sums[where] += part.sums
-            total.pairs[both] += part.pairs
-            total.products[both] += part.products
-        return _without_empty_fields(total)
-
-    @classmethod
-    def _blank(cls, messages: NDArray[np.int64], ids: NDArray[np.int64]) -> Self:
-        """Return statistics with all sums zero, to be filled in."""
-        d, k = ids.size, messages.size
-        return cls(
-            messages,
-            ids,
-            np.zeros((d, k), object),
-            np.zeros((d, d, k), np.int64),
-            np.zeros((d, d, k), object),
-        )
+        if not kept:
+            return cls.zero(n_classes)
+        ids = _all_of([part.ids for part in kept])
+        return _without_empty_fields(reduce(_fieldwise, (_over(ids, p) for p in kept)))
 
     def __add__(self, other: MomentSums) -> MomentSums:
         """Return the statistics of both sets of messages together."""
@@ -193,7 +192,7 @@ class MomentSums:
     def __neg__(self) -> MomentSums:
         """Return the inverse element."""
         return MomentSums(
-            -self.messages, self.ids, -self.sums, -self.pairs, -self.products
+            -self.messages, self.ids, -self.first, -self.pairs, -self.second
         )
 
     def __sub__(self, other: MomentSums) -> MomentSums:
@@ -204,7 +203,7 @@ class MomentSums:
         """Return the statistics of the same messages, each so many times."""
         if times == 0:
             return MomentSums.zero(self.n_classes)
-        return MomentSums(
+        return MomentSums.of_sums(
             self.messages * times,
             self.ids,
             self.sums * times,
@@ -219,9 +218,9 @@ class MomentSums:
         return (
             np.array_equal(self.messages, other.messages)
             and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.sums, other.sums)
+            and np.array_equal(self.first, other.first)
             and np.array_equal(self.pairs, other.pairs)
-            and np.array_equal(self.products, other.products)
+            and np.array_equal(self.second, other.second)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -234,15 +233,26 @@ class MomentSums:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Messages of each class that have the field, shape (D, K)."""
-        every = np.arange(self.ids.size)
-        counts: NDArray[np.int64] = self.pairs[every, every]
+        counts: NDArray[np.int64] = _of_each(self.pairs)
         return counts
+
+    @property
+    def sums(self) -> Integers:
+        """Sum of each field over the messages of each class, shape (D, K).
+
+        Unit: steps.
+        """
+        return self.first.astype(object)
 
     @property
     def squares(self) -> Integers:
         """Sum of the square of each field, shape (D, K).  Unit: steps squared."""
-        every = np.arange(self.ids.size)
-        return self.products[every, every]
+        return _of_each(self.second).astype(object)
+
+    @property
+    def products(self) -> Integers:
+        """Sum of the products of two fields, shape (D, D, K).  Unit: steps squared."""
+        return self.second.astype(object)
 
     def require_reachable(self) -> None:
         """Raise if these cannot be the statistics of any set of messages.
@@ -255,71 +265,115 @@ class MomentSums:
             something was unlearned that had not been learned.
         """
         for name, values in (("messages", self.messages), ("fields", self.pairs)):
-            if values.size and int(values.min()) < 0:
+            if np.count_nonzero(values < 0):
                 msg = f"a count of {name} would be negative: {int(values.min())}"
                 raise InconsistentCounts(msg)
-        counts = self.counts
-        if (counts > self.messages).any():
+        counts, squares = self.counts, self.squares
+        if np.count_nonzero(counts > self.messages):
             msg = (
                 f"a field would be in {int(counts.max())} messages of a class, "
                 f"but the classes have {self.messages.tolist()}"
             )
             raise InconsistentCounts(msg)
-        spread = counts.astype(object) * self.squares - self.sums**2
-        contradiction = (
-            (spread < 0)
-            | ((counts == 1) & (spread != 0))
-            | ((counts == 0) & (self.squares != 0))
-        )
-        if contradiction.any():
+        spread = counts.astype(object) * squares - self.sums**2
+        contradiction = spread < 0
+        if np.count_nonzero(counts < 2):  # noqa: PLR2004
+            contradiction |= (counts == 1) & (spread != 0)
+            contradiction |= (counts == 0) & (squares != 0)
+        if np.count_nonzero(contradiction):
             field = int(self.ids[contradiction.any(axis=1)][0])
             msg = f"no messages have such sums of field {field} and its square"
             raise InconsistentCounts(msg)
 
 
-def _products(
-    left: NDArray[np.int64], right: NDArray[np.int64], signs: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the fields that any of some parts has, at least one."""
+    ids = parts[0]
+    # Messages of one feature set have the same fields, nearly always.  To compare
+    # their bytes takes 0.05 µs, and np.array_equal 1.6.
+    same = ids.tobytes()
+    if all(part.tobytes() == same for part in parts):
+        return ids
+    return np.unique(np.concatenate(parts))
+
+
+def _squarable(values: NDArray[np.int64]) -> Kept:
+    """Return what is measured on M messages, whose squares can be summed.
+
+    As Python's integers if they have no room in 64 bits.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (M, D) or (D,)
+        Unit: steps.
+    """
+    largest = int(np.abs(values).max(initial=0))
+    many = len(values) if values.ndim > 1 else 1
+    return values if largest**2 * many < ROOM else values.astype(object)
+
+
+def _products(left: Kept, right: Kept, signs: NDArray[np.int64]) -> Kept:
     """Return the sum over messages of left (M, D) times right (M, D), per class."""
     (m, d), k = left.shape, signs.shape[1]
     signed = (left[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(m, d * k)
     # Matrices of integers are multiplied without BLAS, exactly.
-    found: NDArray[np.int64] = (signed.T @ right).reshape(d, k, d).transpose(0, 2, 1)
-    return found
+    return (signed.T @ right).reshape(d, k, d).transpose(0, 2, 1)
 
 
-def _joined(high: Integers, low: NDArray[np.int64]) -> Integers:
-    """Return sums of values from the sums of their halves."""
-    joined: Integers = high * 2**HALF_BITS + low
-    return joined
+def _of_each(pairs: Kept) -> Kept:
+    """Return what an array of shape (D, D, K) has of each field, shape (D, K)."""
+    return pairs.diagonal().T
+
+
+def _has_room(values: Kept) -> bool:
+    """Return whether 64 bits hold integers, and the sum of two as large."""
+    return not values.size or (values.max() < ROOM and values.min() > -ROOM)
+
+
+def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
+    """Return the same statistics over more fields, zero where it has none."""
+    if ids.size == part.ids.size:
+        return part
+    where = ids.searchsorted(part.ids)
+    both = where[:, np.newaxis], where
+    d, k = ids.size, part.n_classes
+    first = np.zeros((d, k), part.first.dtype)
+    pairs = np.zeros((d, d, k), np.int64)
+    second = np.zeros((d, d, k), part.second.dtype)
+    first[where], pairs[both], second[both] = part.first, part.pairs, part.second
+    return MomentSums(part.messages, ids, first, pairs, second)
 
 
 def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
     """Return the sum of two statistics of the same fields."""
+    first, second = (
+        part if part.dtype == object or _has_room(part) else part.astype(object)
+        for part in (left.first + right.first, left.second + right.second)
+    )
     return MomentSums(
         left.messages + right.messages,
         left.ids,
-        left.sums + right.sums,
+        first,
         left.pairs + right.pairs,
-        left.products + right.products,
+        second,
     )
 
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    kept = (state.pairs != 0).any(axis=(1, 2))
+    kept = occupied(state.counts)
     if kept.all():
         return state
-    # Only where the counts cancel out: comparing Python's integers takes longer
-    # than adding them.
-    kept |= (state.sums != 0).any(axis=1) | (state.products != 0).any(axis=(1, 2))
+    # Only where the counts cancel out.
+    kept |= (state.first != 0).any(axis=1)
+    kept |= ((state.pairs != 0) | (state.second != 0)).any(axis=(1, 2))
     if kept.all():
         return state
     both = np.ix_(kept, kept)
     return MomentSums(
         state.messages,
         state.ids[kept],
-        state.sums[kept],
+        state.first[kept],
         state.pairs[both],
-        state.products[both],
+        state.second[both],
     )

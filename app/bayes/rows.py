@@ -60,7 +60,7 @@ def summed(rows: Rows) -> Rows:
         return rows
     order = rows.ids.argsort(kind="stable")
     ids = rows.ids.take(order)
-    first = _first(ids)
+    first = first_of_each(ids)
     starts = first.nonzero()[0]
     return without_empty(
         Rows(
@@ -86,7 +86,7 @@ def beside(classes: Sequence[Rows]) -> Rows:
     ids = np.concatenate([alone.ids for alone in classes])
     order = ids.argsort(kind="stable")
     ids = ids.take(order)
-    first = _first(ids)
+    first = first_of_each(ids)
     row = np.empty(ids.size, np.int64)
     row[order] = np.cumsum(first) - 1
     ids = ids[first]
@@ -138,8 +138,8 @@ def without_empty(rows: Rows) -> Rows:
     return rows if left.all() else rows.take(left.nonzero()[0])
 
 
-def _first(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some sorted ids differ from the one before."""
+def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of some sorted ids are not the one before again, shape (n,)."""
     first = np.ones(ids.size, np.bool_)
     # Not np.diff: the difference of two 64-bit ids overflows.
     np.not_equal(ids[1:], ids[:-1], out=first[1:])

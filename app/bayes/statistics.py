@@ -168,6 +168,8 @@ class FeatureCounts:
         kept = list(parts)
         if not kept:
             return cls.zero(n_classes)
+        if len(kept) == 1:
+            return kept[0]
         messages: NDArray[np.int64] = np.sum(
             [part.messages for part in kept], axis=0, dtype=np.int64
         )

@@ -194,15 +194,14 @@ def _add_moments(connection: Connection, key: Key, part: MomentSums) -> None:
 def _column(part: MomentSums, index: int) -> MomentSums:
     """Return the delta of one class alone, as if there were no other."""
     at = [index]
-    column = MomentSums(
+    # Without the fields that only other classes have.
+    return MomentSums.of_sums(
         part.messages[at],
         part.ids,
         part.sums[:, at],
         part.pairs[:, :, at],
         part.products[:, :, at],
     )
-    # A sum leaves out the fields that only other classes have.
-    return MomentSums.sum([column], n_classes=1)
 
 
 def _sum(

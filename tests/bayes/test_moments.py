@@ -50,6 +50,35 @@ def test_sums_beyond_64_bits_are_exact():
     assert MomentSums.zero(2) == many - many
 
 
+def test_sums_that_outgrow_64_bits_stay_exact():
+    """Also one by one, in groups, negative, and on the way back."""
+    one = message({1: 2**30, 2: -(2**30)})
+    state = MomentSums.zero(2)
+    for n in range(1, 21):
+        state = state + one
+
+        assert n * 2**60 == state.products[0, 0, 0]
+        assert -n * 2**60 == state.products[0, 1, 0]
+        assert one * n == state
+    x = Measurements(np.array([1, 2]), np.array([2**30, -(2**30)]))
+    together = MomentSums.of_messages([x] * 20, np.array([[1, 0]] * 20))
+
+    assert together == state
+    for _ in range(19):
+        state = state - one
+
+    assert one == state
+
+
+def test_whoever_asks_for_sums_gets_what_cannot_overflow():
+    """Python's integers, however the sums are kept."""
+    state = message({1: 2**30})
+
+    for sums in (state.sums, state.squares, state.products):
+        assert np.object_ == sums.dtype
+        assert 2**200 < int((sums**10).max())
+
+
 def test_a_field_without_sums_leaves_no_row():
     """Equal statistics are equal arrays; a measured zero is kept."""
     state = message({1: 0})

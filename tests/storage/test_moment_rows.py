@@ -120,7 +120,7 @@ def test_many_of_the_largest_values_fit(engine):
     """2**31 messages, which is what the columns of words are made for."""
     profile = new_profile(engine)
     one = delta({"x": LIMIT, "y": -LIMIT}, "ham")
-    many = MomentSums(
+    many = MomentSums.of_sums(
         one.messages * 2**31,
         one.ids,
         one.sums * 2**31,
