@@ -68,10 +68,10 @@ def test_all_of_a_ledger_is_folded(engine):
     assert [] == list(Folding(engine).all(profile))
 
 
-def test_steps_are_short_as_soon_as_somebody_teaches(engine, monkeypatch):
-    """Who is alone takes long steps; they are cheaper."""
+def test_steps_grow_until_somebody_teaches(engine, monkeypatch):
+    """Who is alone takes long steps, which are cheaper, but not from the start."""
     profile, other = new_profile(engine), new_profile(engine)
-    burst(engine, profile, 30)
+    burst(engine, profile, 60)
     asked = []
     step = Folding.step
 
@@ -82,13 +82,14 @@ def test_steps_are_short_as_soon_as_somebody_teaches(engine, monkeypatch):
     monkeypatch.setattr(Folding, "step", noted)
     monkeypatch.setattr(folding, "MOST_ROWS", 10)
     steps = Folding(engine).all(profile)
-    next(steps)
-    next(steps)
+    for _ in range(6):
+        next(steps)
     teach(engine, other, taught(1, "ham", {"a": 1}))
     list(steps)
 
-    assert [folding.LONG] * 2 == asked[:2]
-    assert {folding.SHORT} == set(asked[2:])
+    assert [folding.SHORT * n for n in (1, 2, 4, 8, 16)] == asked[:5]
+    assert folding.LONG == asked[5]
+    assert {folding.SHORT} == set(asked[6:])
 
 
 def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
