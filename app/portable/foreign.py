@@ -1,19 +1,29 @@
-"""How does a profile learn what another filter has counted?"""
+"""How does a profile learn what another filter has counted?
+
+As it learns an export (`app.portable.learn`): step by step where nobody sees it, and
+all of it at once.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from app.portable.filling import fill
+from app.portable.place import take_place
 from app.portable.source import Learned
-from app.storage import bulk, ledger
+from app.portable.staging import step
+from app.portable.unseen import unseen
+from app.storage import bulk, hidden, ledger, merge
+from app.storage.engine import reading, writing
 from app.storage.entry import epoch_of
 from app.storage.known import sums_stand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Engine
 
     from app.foreign.tally import Taken
     from app.storage.profiles import ProfileRow
@@ -22,21 +32,22 @@ _DIGITS: Final = 16
 
 
 def add_counts(
-    connection: Connection,
+    engine: Engine,
     profile: ProfileRow,
     taken: Mapping[str, Taken],
     *,
     program: str,
     digest: str,
-    now: datetime,
+    clock: Callable[[], datetime],
     words: bool,
+    progress: Callable[[int], object],
 ) -> Learned:
     """Add the counts of a dump to what a profile has learned, once.
 
     Parameters
     ----------
-    connection : Connection
-        From `app.storage.engine.writing`.
+    engine : Engine
+        The database.
     profile : ProfileRow
         Who learns.
     taken : mapping of str to Taken
@@ -45,30 +56,76 @@ def add_counts(
         Whose they are.
     digest : str
         Of the dump, in hexadecimal; the ledger remembers it.
-    now : datetime
-        With a time zone.  A dump does not say when its messages came, so they
-        count as those of this month.
+    clock : callable
+        Returns the time now, in UTC.  A dump does not say when its messages came, so
+        they count as those of this month.
     words : bool
         Whether the text of features is kept.
+    progress : callable
+        Told how many of the features are written.
+
+    Raises
+    ------
+    DatabaseUnavailable, ProfileReplaced
+        If it could not be stored; then nothing is learned.
     """
-    ledger.lock(connection, profile)
     source = f"import:{program.lower()}:{digest[:_DIGITS]}"
-    if sums_stand(connection, profile.id, source):
-        return Learned(
-            outcome="unchanged", profile=profile, source=source, rows=0, known=0
-        )
+    with reading(engine) as connection:
+        if sums_stand(connection, profile.id, source):
+            return _unchanged(profile, source)
+    now = clock()
+    epoch = epoch_of(now)
+    sums = {epoch: {view: x.counts for view, x in taken.items()}}
     names = {
         view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
         for view, x in taken.items()
     }
-    rows = bulk.append_sums(
-        connection,
-        profile,
-        {epoch_of(now): {view: x.counts for view, x in taken.items()}},
-        source=source,
-        time=now,
-        names=names if words else None,
-    )
+    parts = [
+        {epoch: part}
+        for part in bulk.pieces(sums[epoch], at_most=bulk.FEATURES_PER_ROW)
+    ]
+    with unseen(engine, profile.name, like=profile, clock=clock) as new:
+        written = 0
+        for part in parts:
+            step(
+                engine,
+                new,
+                clock,
+                partial(
+                    bulk.append_sums,
+                    profile=new,
+                    sums=part,
+                    source=source,
+                    time=now,
+                    names=names if words else None,
+                ),
+            )
+            written += sum(x.ids.size for x in part[epoch].values())
+            progress(written)
+        if profile.revision:
+            with writing(engine) as connection:
+                ledger.lock(connection, profile)
+                hidden.keep(connection, new, now=clock())
+                if sums_stand(connection, profile.id, source):
+                    return _unchanged(profile, source)
+                bulk.require_kinds(connection, profile, sums)
+                merge.move(connection, new, profile)
+        else:
+            # There is nothing to add it to, so its counts need no fold.
+            fill(engine, new, sums, clock)
+            profile = take_place(
+                engine,
+                new,
+                name=profile.name,
+                instead_of=profile,
+                created_at=profile.created_at,
+                policy=lambda old: old.policy,
+                clock=clock,
+            )
     return Learned(
-        outcome="added", profile=profile, source=source, rows=len(rows), known=0
+        outcome="added", profile=profile, source=source, rows=len(parts), known=0
     )
+
+
+def _unchanged(profile: ProfileRow, source: str) -> Learned:
+    return Learned(outcome="unchanged", profile=profile, source=source, rows=0, known=0)

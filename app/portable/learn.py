@@ -7,15 +7,12 @@ transaction: an import is there whole or not at all, and feedback goes on meanwh
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from app.errors import (
     InconsistentCounts,
     MalformedExport,
     OtherProfile,
-    Unavailable,
     UnknownProfile,
 )
 from app.features.extract import FEATURE_SET
@@ -28,24 +25,19 @@ from app.portable.fit import (
 )
 from app.portable.place import take_place
 from app.portable.source import Learned
-from app.portable.staging import PAUSE, Staging
+from app.portable.staging import Staging
+from app.portable.unseen import unseen
 from app.storage import bulk, hidden, ledger, merge, profiles, state
 from app.storage.engine import reading, writing
 from app.storage.known import sums_stand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
     from sqlalchemy import Connection, Engine
 
     from app.portable.filling import Epochs
-    from app.portable.header import Header
     from app.portable.source import Source
     from app.portable.survey import Survey
     from app.storage.profiles import ProfileRow
-
-    Clock = Callable[[], datetime]
 
 
 def add(engine: Engine, name: str, source: Source) -> Learned:
@@ -90,7 +82,7 @@ def add(engine: Engine, name: str, source: Source) -> Learned:
                 return _unchanged(profile, source)
     if profile is not None and profile.revision:
         return _join(engine, profile, source)
-    with _hidden(engine, name, profile or header, source.clock) as new:
+    with unseen(engine, name, like=profile or header, clock=source.clock) as new:
         staging = _staged(engine, new, source)
         # One that has learned nothing was made for this, so it is what the export
         # is of.
@@ -137,7 +129,7 @@ def replace(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
-    with _hidden(engine, profile.name, header, source.clock) as new:
+    with unseen(engine, profile.name, like=header, clock=source.clock) as new:
         staging = _staged(engine, new, source)
         shown = take_place(
             engine,
@@ -160,7 +152,7 @@ def replace(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
 def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
     """Add what an export holds to a profile that has learned something."""
     _require_joinable(source.survey, profile)
-    with _hidden(engine, profile.name, profile, source.clock) as new:
+    with unseen(engine, profile.name, like=profile, clock=source.clock) as new:
         staging = Staging(engine, new, source, joins=profile)
         staging.read()
         epochs, fault = _proven(engine, new)
@@ -213,43 +205,6 @@ def _proven(engine: Engine, new: ProfileRow) -> tuple[Epochs, str | None]:
         except InconsistentCounts as error:
             return {}, f"the ledger of this export contradicts itself: {error}"
         return epochs, fault_of(connection, new, epochs)
-
-
-@contextmanager
-def _hidden(
-    engine: Engine, name: str, like: Header | ProfileRow, clock: Clock
-) -> Iterator[ProfileRow]:
-    """Give a hidden profile with the labels of another; what is left is removed."""
-    _clear(engine, now=clock())
-    with writing(engine) as connection:
-        new = hidden.begin(
-            connection,
-            name=name,
-            labels=like.labels,
-            spam_labels=like.spam_labels,
-            feature_set=FEATURE_SET,
-            now=clock(),
-        )
-    try:
-        yield new
-    finally:
-        # If not now, then by the next import or the upkeep of a service.
-        with suppress(Unavailable):
-            with writing(engine) as connection:
-                hidden.leave(connection, new)
-            _clear(engine, now=clock())
-
-
-def _clear(engine: Engine, *, now: datetime) -> None:
-    """Remove what nobody works on any more."""
-    with reading(engine) as connection:
-        abandoned = hidden.abandoned(connection, now=now)
-    for each in abandoned:
-        more = True
-        while more:
-            with writing(engine) as connection:
-                more = hidden.remove_step(connection, each)
-            time.sleep(PAUSE)
 
 
 def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:

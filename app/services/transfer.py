@@ -123,7 +123,14 @@ class Transfer:
         )
 
     def add_dump(
-        self, name: str, tally: Tally, *, digest: str, ham: str, spam: str
+        self,
+        name: str,
+        tally: Tally,
+        *,
+        digest: str,
+        ham: str,
+        spam: str,
+        progress: Progress,
     ) -> Learned:
         """Add the counts of another filter to a profile.
 
@@ -138,6 +145,8 @@ class Transfer:
         ham, spam : str
             The labels that the two kinds of mail get; "" for the first of the
             profile that is not, or is, a spam label.
+        progress : callable
+            Told how many of the dump's features are written.
 
         Raises
         ------
@@ -145,24 +154,25 @@ class Transfer:
             If what is named does not exist.
         MalformedDump
             If there is nothing to learn in the dump.
-        DatabaseUnavailable
+        DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """
-        with writing(self._engine) as connection:
+        with reading(self._engine) as connection:
             profile = profiles.find(connection, name)
-            wanted = next(x for x in profile.labels if x not in profile.spam_labels)
-            chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
-            for label in chosen.values():
-                require_known(label, profile.labels, f"the profile {name!r}")
-            return add_counts(
-                connection,
-                profile,
-                tally.taken(profile.labels, **chosen),
-                program=tally.program,
-                digest=digest,
-                now=self._clock(),
-                words=self._store_words,
-            )
+        wanted = next(x for x in profile.labels if x not in profile.spam_labels)
+        chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
+        for label in chosen.values():
+            require_known(label, profile.labels, f"the profile {name!r}")
+        return add_counts(
+            self._engine,
+            profile,
+            tally.taken(profile.labels, **chosen),
+            program=tally.program,
+            digest=digest,
+            clock=self._clock,
+            words=self._store_words,
+            progress=progress,
+        )
 
     def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
         return Source(

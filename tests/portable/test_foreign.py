@@ -28,13 +28,24 @@ DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def add(engine, profile, *, store_words=True, digest="5ca1ab1e" * 8, ham="", spam=""):
+def add(
+    engine,
+    profile,
+    *,
+    store_words=True,
+    digest="5ca1ab1e" * 8,
+    ham="",
+    spam="",
+    progress=lambda _: None,
+):
     """Import the dump of bogofilter, fold it, and return what became of it."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
         tally = bogofilter.read(file)
     service = Transfer(engine, lambda: NOW, store_words=store_words)
-    learned = service.add_dump(profile.name, tally, digest=digest, ham=ham, spam=spam)
-    list(service.fold(profile))
+    learned = service.add_dump(
+        profile.name, tally, digest=digest, ham=ham, spam=spam, progress=progress
+    )
+    list(service.fold(learned.profile))
     return learned
 
 
@@ -42,6 +53,7 @@ def test_a_dump_is_learned_as_sums_of_this_month(engine):
     """It is in the ledger, so the audit knows it and undo can name it."""
     profile = new_profile(engine)
     learned = add(engine, profile)
+    profile = learned.profile
     with reading(engine) as connection:
         found = audit(connection, profile)
     (row,) = rows_of(engine, tables.ledger, profile)
@@ -67,7 +79,7 @@ def test_the_same_dump_is_learned_once(engine):
 def test_words_are_not_kept_where_they_are_not_wanted(engine):
     """The counts are the same; only their text is not there."""
     profile = new_profile(engine)
-    add(engine, profile, store_words=False)
+    profile = add(engine, profile, store_words=False).profile
 
     assert rows_of(engine, tables.feature_name, profile) == []
 
@@ -76,7 +88,7 @@ def test_labels_are_those_that_are_chosen(engine):
     """The first ham and the first spam label, unless somebody says otherwise."""
     labels = ("newsletter", "ham", "phishing", "spam")
     profile = new_profile(engine, labels=labels, spam_labels=("spam", "phishing"))
-    add(engine, profile)
+    profile = add(engine, profile).profile
     add(engine, profile, digest="b" * 64, ham="ham", spam="phishing")
     with reading(engine) as connection:
         state = load(connection, profile).tables
@@ -88,8 +100,7 @@ def test_labels_are_those_that_are_chosen(engine):
 
 def test_views_that_a_dump_has_not_have_no_say(engine):
     """Pairs, structure and measurements know nothing, and the others decide."""
-    profile = new_profile(engine)
-    add(engine, profile)
+    profile = add(engine, new_profile(engine)).profile
     specification = Specification()
     with reading(engine) as connection:
         stored = load(connection, profile)

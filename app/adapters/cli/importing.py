@@ -114,9 +114,17 @@ def import_(
             engine = open_database(settings)
             transfer = Transfer(engine, now, store_words=settings.store_words)
             name = require_profile(transfer, profile or settings.profile).name
+            size = sum(tally.features.values())
+            task = bar.add_task("importing", total=size, rate="")
             learned = transfer.add_dump(
-                name, tally, digest=digest, ham=ham_label, spam=spam_label
+                name,
+                tally,
+                digest=digest,
+                ham=ham_label,
+                spam=spam_label,
+                progress=lambda at: bar.update(task, completed=at),
             )
+            bar.remove_task(task)
             told_of = dict(tally.messages._asdict())
         else:
             found = _survey(source, bar)
