@@ -112,7 +112,7 @@ class Bernoulli:
         messages = source.messages
         n_features = vocabulary_size(source, self.vocabulary)
         absent = np.empty(messages.size)
-        impossible = np.empty(messages.size, np.int64)
+        impossible = np.zeros(messages.size, np.int64)
         for c, n in enumerate(messages):
             histogram = source.document_frequencies(c)
             frequencies = np.concatenate((histogram.ids, _NEVER))
@@ -125,8 +125,10 @@ class Bernoulli:
             # of those terms back, and inf - inf is not a number: so they are
             # counted instead of summed.
             finite = np.isfinite(logs)
-            absent[c] = (features[finite] * logs[finite]).sum()
-            impossible[c] = features[~finite].sum()
+            if np.count_nonzero(finite) < finite.size:
+                impossible[c] = features[~finite].sum()
+                features, logs = features[finite], logs[finite]
+            absent[c] = np.add.reduce(features * logs)
         return BernoulliLikelihood(
             source, self.smoothing, messages[:, np.newaxis], absent, impossible
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from app.bayes.one_hot import one_hot
-from app.bayes.rows import occupied
+from app.bayes.rows import first_of_each, occupied
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class MomentSums:
         pairs = np.empty((x.size, x.size, signs.size), np.int64)
         pairs[:] = signs
         return cls(
-            signs.copy(),
+            signs,
             x.ids,
             np.multiply.outer(steps, signs),
             pairs,
@@ -294,7 +294,9 @@ def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     same = ids.tobytes()
     if all(part.tobytes() == same for part in parts):
         return ids
-    return np.unique(np.concatenate(parts))
+    every = np.concatenate(parts)
+    every.sort()
+    return every[first_of_each(every)]
 
 
 def _squarable(values: NDArray[np.int64]) -> Kept:

@@ -104,30 +104,23 @@ def merged(large: Rows, small: Rows) -> Rows:
         return large
     if not large.ids.size:
         return small
-    place = large.ids.searchsorted(small.ids)
-    new = large.ids.take(place, mode="clip") != small.ids
-    row = place + new.cumsum() - new
-    before = row[new]
-    # The row of the large part that stands at each place of the sum. Rows are taken
-    # by their number in a thirtieth of the time that np.insert takes along an axis:
-    # 0.3 and 7.6 ms for 6,000 rows among 100,000.
-    moved = np.ones(large.ids.size + before.size, np.int64)
-    moved[before] = 0
-    np.cumsum(moved, out=moved)
-    moved -= 1
-    ids = large.ids.take(moved, mode="clip")
-    ids[row] = small.ids
-    counts = large.counts.take(moved, axis=0, mode="clip")
-    counts[before] = 0
-    both = counts.take(row, axis=0)
+    row = large.ids.searchsorted(small.ids)
+    new = large.ids.take(row, mode="clip") != small.ids
+    if np.count_nonzero(new):
+        row += new.cumsum()
+        row -= new
+        found = _with_room(large, row[new])
+        found.ids[row] = small.ids
+    else:
+        found = Rows(large.ids, large.counts.copy())
+    both = found.counts.take(row, axis=0)
     both += small.counts
-    counts[row] = both
+    found.counts[row] = both
     # Only a row that both have can have become zero.
     left = occupied(both)
-    found = Rows(ids, counts)
-    if left.all():
+    if np.count_nonzero(left) == left.size:
         return found
-    kept = np.ones(ids.size, np.bool_)
+    kept = np.ones(found.ids.size, np.bool_)
     kept[row] = left
     return found.take(kept.nonzero()[0])
 
@@ -136,6 +129,21 @@ def without_empty(rows: Rows) -> Rows:
     """Return the same counts without rows of zeros."""
     left = occupied(rows.counts)
     return rows if left.all() else rows.take(left.nonzero()[0])
+
+
+def _with_room(rows: Rows, before: NDArray[np.intp]) -> Rows:
+    """Return the same rows with some of zeros between them, at these places."""
+    # The row that stands at each place. Rows are taken by their number in a
+    # thirtieth of the time that np.insert takes along an axis: 0.3 and 7.6 ms for
+    # 6,000 rows among 100,000.
+    moved = np.ones(rows.ids.size + before.size, np.int64)
+    moved[before] = 0
+    moved.cumsum(out=moved)
+    moved -= 1
+    ids = rows.ids.take(moved, mode="clip")
+    counts = rows.counts.take(moved, axis=0, mode="clip")
+    counts[before] = 0
+    return Rows(ids, counts)
 
 
 def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -75,9 +75,10 @@ def mean(
     count: NDArray[np.int64], total: Integers, *, fraction_bits: int
 ) -> NDArray[np.float64]:
     """Return ``total / count``, 0 where there is no message, in units of x."""
-    safe = np.maximum(count, 1).astype(object)
-    # A quotient of Python integers is rounded once, however large they are.
-    means: NDArray[np.float64] = (total / (safe * 2**fraction_bits)).astype(np.float64)
+    # A quotient of Python integers is rounded once, however large they are, and a
+    # power of two rounds nothing.
+    means: NDArray[np.float64] = (total / np.maximum(count, 1)).astype(np.float64)
+    means *= 0.5**fraction_bits
     return means
 
 
@@ -96,8 +97,8 @@ def population_variance(
     all digits in floating point loses none here.
     """
     safe = np.maximum(count, 1).astype(object)
-    spread = count.astype(object) * squares - total**2
-    variances: NDArray[np.float64] = (spread / (safe**2 * 4**fraction_bits)).astype(
-        np.float64
-    )
+    # Without a message there is nothing in the sums either.
+    spread = safe * squares - total * total
+    variances: NDArray[np.float64] = (spread / (safe * safe)).astype(np.float64)
+    variances *= 0.25**fraction_bits
     return variances

@@ -15,7 +15,7 @@ import numpy as np
 from app.bayes.batch import join
 from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import Rows, beside, collected, merged, summed, without_empty
+from app.bayes.rows import Rows, beside, collected, merged, summed
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
@@ -152,15 +152,23 @@ class FeatureCounts:
             What becomes of each in each class: 1 to learn it, -1 to take it back,
             0 to leave it.
         """
+        if len(xs) == 1:
+            return cls._of_one(xs[0], signs[0])
         joined = join(xs)
         documents = signs.repeat([x.size for x in xs], axis=0)
         occurrences = joined.values[:, np.newaxis] * documents
-        rows = Rows(joined.ids, np.concatenate((occurrences, documents), axis=1))
-        # The rows of one message are in order.
-        of_one = len(xs) == 1
-        return cls(
-            np.add.reduce(signs), *(without_empty(rows) if of_one else summed(rows))
-        )
+        columns = np.concatenate((occurrences, documents), axis=1)
+        return cls(np.add.reduce(signs), *summed(Rows(joined.ids, columns)))
+
+    @classmethod
+    def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
+        """Return what one message adds; its features are in order already."""
+        if not np.count_nonzero(signs):
+            return cls.zero(signs.size)
+        columns = np.empty((x.size, 2 * signs.size), np.int64)
+        np.multiply.outer(x.counts, signs, out=half(columns, "occurrences"))
+        half(columns, "presence")[:] = signs
+        return cls(signs, x.ids, columns)
 
     @classmethod
     def sum(cls, parts: Iterable[FeatureCounts], *, n_classes: int) -> FeatureCounts:

@@ -113,6 +113,8 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statisti
     found: dict[str, Statistics] = {}
     for view, having in holders.items():
         xs = [moves[m].views[view] for m in having]
+        # Nearly always every message has the view.
+        of_view = signs if len(having) == len(moves) else signs[having]
         counted = [x for x in xs if isinstance(x, SparseCounts)]
         measured = [x for x in xs if isinstance(x, Measurements)]
         if counted and measured:
@@ -122,8 +124,8 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statisti
             )
             raise InconsistentCounts(msg)
         found[view] = (
-            FeatureCounts.of_messages(counted, signs[having])
+            FeatureCounts.of_messages(counted, of_view)
             if counted
-            else MomentSums.of_messages(measured, signs[having])
+            else MomentSums.of_messages(measured, of_view)
         )
     return found
