@@ -179,6 +179,10 @@ def odds_weights(
     weights = np.empty(spam.size)
     constant = 0.0
     for side, sign in ((spam, 1.0), (~spam, -1.0)):
+        # By itself on its side, whatever its posterior.
+        if np.count_nonzero(side) == 1:
+            weights[side] = sign
+            continue
         logs = log_posterior(log_joint[side])
         q = np.exp(logs)
         weights[side] = sign * q

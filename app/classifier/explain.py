@@ -81,25 +81,28 @@ def explain(
         strength, and the rest.
     """
     views = list(attribution.contributions)
-    known = [np.flatnonzero(attribution.seen[view]) for view in views]
+    known = [attribution.seen[view].nonzero()[0] for view in views]
     # Feature k of all views together is the one at `position[k]` of its view.
     position = np.concatenate(known)
     owner = np.repeat(np.arange(len(views)), [at.size for at in known])
     value = np.concatenate(
         [
-            attribution.contributions[view][at]
+            attribution.contributions[view].take(at)
             for view, at in zip(views, known, strict=True)
         ]
     )
-    order = np.argsort(-np.abs(value), kind="stable")
+    order = (-np.abs(value)).argsort(kind="stable")
+    falling = value.take(order)
     # Of each side: a list of those that outvoted the others would not say what
     # there was to outvote.
-    for_spam, against = value[order] > 0, value[order] < 0
     chosen = np.zeros(order.size, np.bool_)
-    for side in (for_spam, against):
-        chosen |= side & (np.cumsum(side) <= strongest)
-    listed, rest = order[chosen], order[~chosen]
+    for side in (falling > 0, falling < 0):
+        chosen |= side & (side.cumsum() <= strongest)
+    listed = order[chosen]
+    owner, position = owner.take(listed), position.take(listed)
+    counts = _counts(snapshot, observation, views, owner, position)
 
+    (learned,) = _by_label(snapshot.specification, snapshot.messages[np.newaxis])
     entries = [
         Entry(
             kind="prior",
@@ -107,12 +110,17 @@ def explain(
             view=None,
             log_odds=attribution.prior,
             features=0,
-            messages=_by_label(snapshot.specification, snapshot.messages),
+            messages=learned,
         )
     ]
-    counts = _counts(snapshot, observation, views, owner[listed], position[listed])
-    for k, messages in zip(listed.tolist(), counts, strict=True):
-        view, at = views[owner[k]], int(position[k])
+    for number, at, log_odds, messages in zip(
+        owner.tolist(),
+        position.tolist(),
+        falling[chosen].tolist(),
+        counts,
+        strict=True,
+    ):
+        view = views[number]
         names = observation.names.get(view)
         entries.append(
             Entry(
@@ -121,18 +129,19 @@ def explain(
                 if names
                 else f"#{int(observation.views[view].ids[at]) % 2**64:016x}",
                 view=view,
-                log_odds=float(value[k]),
+                log_odds=log_odds,
                 features=1,
                 messages=messages,
             )
         )
+    rest = falling[~chosen]
     entries.append(
         Entry(
             kind="rest",
             feature="(rest)",
             view=None,
-            log_odds=float(value[rest].sum()),
-            features=int(rest.size),
+            log_odds=float(np.add.reduce(rest)),
+            features=rest.size,
             messages={},
         )
     )
@@ -150,18 +159,21 @@ def _counts(
     found: list[Mapping[str, int]] = [{}] * owner.size
     for number, view in enumerate(views):
         table = snapshot.tables[view]
-        rows = np.flatnonzero(owner == number)
+        (rows,) = (owner == number).nonzero()
         if rows.size and isinstance(table, FeatureTable):
-            ids = observation.views[view].ids[position[rows]]
+            ids = observation.views[view].ids.take(position.take(rows))
             looked_up = table.look_up(ids, "presence")
-            for row, counts in zip(rows.tolist(), looked_up, strict=True):
-                found[row] = _by_label(snapshot.specification, counts)
+            by_label = _by_label(snapshot.specification, looked_up)
+            for row, counts in zip(rows.tolist(), by_label, strict=True):
+                found[row] = counts
     return found
 
 
 def _by_label(
     specification: Specification, counts: NDArray[np.int64]
-) -> dict[str, int]:
-    """Return counts of messages by the label that they belong to."""
-    whole = specification.in_messages(counts).tolist()
-    return dict(zip(specification.labels, whole, strict=True))
+) -> list[dict[str, int]]:
+    """Return counts of messages, shape (n, K), by the label that they belong to."""
+    return [
+        dict(zip(specification.labels, whole, strict=True))
+        for whole in specification.in_messages(counts).tolist()
+    ]

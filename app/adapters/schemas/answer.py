@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.adapters.schemas.verdict import Nats, VerdictOut, verdict_fields
 from app.classifier.action import Action, agreed
@@ -14,7 +14,6 @@ from app.classifier.record import finite
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.classifier.explain import Entry
     from app.services.classify import Classified
 
 _NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
@@ -22,6 +21,9 @@ _NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
 
 class EntryOut(BaseModel):
     """One summand of the log-odds."""
+
+    # Read from an `Entry` as it is.
+    model_config = ConfigDict(from_attributes=True)
 
     kind: Literal["prior", "feature", "rest"] = Field(
         description="The class prior with the bias of the fusion, one feature, or all "
@@ -39,18 +41,6 @@ class EntryOut(BaseModel):
     messages: dict[str, int] = Field(
         description="Learned messages of each label that hold the feature."
     )
-
-    @classmethod
-    def of(cls, entry: Entry) -> Self:
-        """Return the document of an entry."""
-        return cls(
-            kind=entry.kind,
-            feature=entry.feature,
-            view=entry.view,
-            log_odds=entry.log_odds,
-            features=entry.features,
-            messages=dict(entry.messages),
-        )
 
 
 class IdentifiedOut(BaseModel):
@@ -108,18 +98,20 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
         cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
     ) -> Self:
         """Return the document of an answer, and of those to its recipients."""
-        return cls(
-            **verdict_fields(classified.verdict, classified.labels),
-            id=classified.observation.id,
-            action=agreed(
-                classified.action, (answer.action for answer in recipients.values())
-            ),
-            explanation=[EntryOut.of(entry) for entry in classified.explanation],
-            profile=classified.profile,
-            revision=classified.revision,
-            defects=list(classified.observation.defects),
-            recipients={
-                address: RecipientOut.of(answer)
-                for address, answer in recipients.items()
-            },
+        return cls.model_validate(
+            {
+                **verdict_fields(classified.verdict, classified.labels),
+                "id": classified.observation.id,
+                "action": agreed(
+                    classified.action, (answer.action for answer in recipients.values())
+                ),
+                "explanation": classified.explanation,
+                "profile": classified.profile,
+                "revision": classified.revision,
+                "defects": classified.observation.defects,
+                "recipients": {
+                    address: RecipientOut.of(answer)
+                    for address, answer in recipients.items()
+                },
+            }
         )

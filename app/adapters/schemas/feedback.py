@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.adapters.schemas.message import TextIn
 from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE
-from app.adapters.schemas.verdict import VerdictOut
+from app.adapters.schemas.verdict import VerdictOut, verdict_fields
 
 if TYPE_CHECKING:
     from app.services.pending import Taught
@@ -51,13 +51,15 @@ class FeedbackOut(BaseModel):
     def of(cls, taught: Taught) -> Self:
         """Return the document of an outcome."""
         before = taught.before
-        return cls(
-            id=taught.outcome.digest.hex(),
-            outcome=taught.outcome.kind,
-            label=taught.outcome.label,
-            label_before=taught.outcome.label_before,
-            revision=taught.revision,
-            score_before=None
-            if before is None
-            else VerdictOut.of(before, taught.labels),
+        return cls.model_validate(
+            {
+                "id": taught.outcome.digest.hex(),
+                "outcome": taught.outcome.kind,
+                "label": taught.outcome.label,
+                "label_before": taught.outcome.label_before,
+                "revision": taught.revision,
+                "score_before": None
+                if before is None
+                else verdict_fields(before, taught.labels),
+            }
         )

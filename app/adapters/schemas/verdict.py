@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -44,11 +44,6 @@ class VerdictOut(BaseModel):
     views: dict[str, ViewOut] = Field(
         description="The naive Bayes classifiers by themselves, by name."
     )
-
-    @classmethod
-    def of(cls, verdict: Verdict, labels: tuple[str, ...]) -> Self:
-        """Return the document of a verdict."""
-        return cls(**verdict_fields(verdict, labels))
 
 
 def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, object]:
