@@ -136,35 +136,37 @@ def fit(
     [1.05]
     """
     n, n_opinions, n_classes = opinions.shape
-    # One design of T + K columns: the bias of a class is an opinion that speaks
-    # for this class alone.
-    design = np.zeros((n, n_classes, n_opinions + n_classes))
-    design[:, :, :n_opinions] = opinions.transpose(0, 2, 1)
-    design[:, np.arange(n_classes), n_opinions + np.arange(n_classes)] = 1.0
+    examples, classes = np.arange(n), np.arange(n_classes)
+    # One design of T + K rows: the bias of a class is an opinion that speaks for
+    # this class alone.  The examples stand last, for they are many: with them first,
+    # and sums over two classes or five weights, 2,000 take 3.6 ms instead of 1.4.
+    design = np.zeros((n_opinions + n_classes, n_classes, n))
+    design[:n_opinions] = opinions.transpose(1, 2, 0)
+    design[n_opinions + classes, classes] = 1.0
+    flat = design.reshape(len(design), -1)
+    base = offset.T.copy()
     centre = np.array(pull.weights + (0.0,) * n_classes)
     precision = np.array(
         [pull.weight_deviation**-2] * n_opinions + [pull.bias_deviation**-2] * n_classes
     )
-    picked = design[np.arange(n), labels]
+    picked = design[:, labels, examples]
 
     def logs(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        return log_posterior(design @ weights + offset)
+        joint = (weights @ flat).reshape(base.shape) + base
+        return log_posterior(joint.T).T
 
     def height(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
         away = weights - centre
-        return float(logs[np.arange(n), labels].sum() - (precision * away**2).sum() / 2)
+        return float(logs[labels, examples].sum() - (precision * away**2).sum() / 2)
 
     weights = centre
     now = logs(weights)
     for _ in range(STEPS):
-        p = np.exp(now)
-        weighted = p[:, :, np.newaxis] * design
+        weighted = np.exp(now) * design
         mean = weighted.sum(axis=1)
-        gradient = (picked - mean).sum(axis=0) - precision * (weights - centre)
+        gradient = (picked - mean).sum(axis=1) - precision * (weights - centre)
         curvature = (
-            np.tensordot(weighted, design, axes=((0, 1), (0, 1)))
-            - mean.T @ mean
-            + np.diag(precision)
+            weighted.reshape(flat.shape) @ flat.T - mean @ mean.T + np.diag(precision)
         )
         step = np.linalg.solve(curvature, gradient)
         here = height(weights, now)

@@ -41,7 +41,8 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     best = np.maximum.reduce(log_joint, axis=-1, keepdims=True)
     # Relative to the best class, so that the log-posterior of a sure class is
     # -1e-12 and not 0: -1e4 - logsumexp(...) would round that away.
-    relative = np.zeros(log_joint.shape)
+    relative = np.empty_like(log_joint, np.float64)
+    relative.fill(0.0)
     np.subtract(log_joint, best, out=relative, where=best > -np.inf)
     # np.logaddexp.reduce takes 0.7 µs for K = 2, scipy.special.logsumexp 39 µs
     # (numpy 2.4, scipy 1.17), and scipy need not be imported.
