@@ -191,10 +191,10 @@ class Application:
         )
         # SQLite has nothing that would tell others of a commit.
         self.bell = None
-        self.writer = Writer(self.engine)
+        self.writer = Writer(self.engine, successor=self.live.successor)
         if self.engine.dialect.name == "postgresql":
             self.bell = Bell(self.engine, self.live.refresh)
-            self.writer = Writer(self.engine, self.bell.ring)
+            self.writer = Writer(self.engine, self.bell.ring, self.live.successor)
         self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in
         # which the keeper has others to follow.

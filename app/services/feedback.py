@@ -213,11 +213,7 @@ class Feedback:
             source=source,
             time=self._clock(),
         )
-        return Pending(
-            live=live,
-            digest=digest,
-            answer=self._submit(live, teaching),
-        )
+        return Pending(digest=digest, answer=self._submit(live, teaching))
 
     def _learn(
         self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
@@ -229,11 +225,7 @@ class Feedback:
             source=source,
             time=self._clock(),
         )
-        return Pending(
-            live=live,
-            digest=evidence.digest,
-            answer=self._submit(live, teaching),
-        )
+        return Pending(digest=evidence.digest, answer=self._submit(live, teaching))
 
     def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Hand a teaching to the writer, and count what becomes of it."""

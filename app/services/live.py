@@ -213,6 +213,19 @@ class LiveProfiles:
             )
             raise UnknownProfile(msg) from None
 
+    def successor(self, replaced: LiveProfile) -> LiveProfile:
+        """Load what has the place of a profile that was replaced, and return it.
+
+        Raises
+        ------
+        UnknownProfile
+            If nothing has.
+        DatabaseUnavailable
+            If it cannot be read.
+        """
+        self.refresh()
+        return self.get(replaced.row.name)
+
     def refresh(self) -> int:
         """Load new profiles, follow the others, and return the rows added."""
         # One at a time: what is read first is taken up first, so that who has
@@ -230,6 +243,8 @@ class LiveProfiles:
             live = self._profiles.get(row.name)
             # A profile that was replaced has its name and another key.
             if live is None or live.row.id != row.id:
+                if live is not None:
+                    log.info("the profile %r was replaced: loading it", row.name)
                 self._profiles[row.name] = self._load(row)
                 continue
             try:

@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent
+from app.errors import Inconsistent, ProfileReplaced
 from app.services.folding import Folding
 from app.services.undo import carry_out
 from app.storage import fold, hidden, retention, scored, sealed, undo_work
@@ -115,21 +115,31 @@ class Upkeep:
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         more = False
         for live in self._live:
-            # What is wrong with one profile must not stop the others: it keeps
-            # its unfolded rows, which a start of the service reads anyway.
-            try:
-                if live.row.id in self._undoing:
-                    more |= carry_out(self._engine, live) > 0
-                more |= self._fold(live)
-                if live.row.id in self._dropping:
-                    more |= self._drop(live)
-            except Inconsistent as error:
-                if self._broken.get(live.row.id) != str(error):
-                    log.error(  # noqa: TRY400
-                        "the profile %r cannot be folded: %s", live.row.name, error
-                    )
-                self._broken[live.row.id] = str(error)
+            more |= self._maintain(live)
         return more or self._remove()
+
+    def _maintain(self, live: LiveProfile) -> bool:
+        """Do a little for one profile; return True if there may be more."""
+        more = False
+        # What is wrong with one profile must not stop the others: it keeps
+        # its unfolded rows, which a start of the service reads anyway.
+        try:
+            if live.row.id in self._undoing:
+                more |= carry_out(self._engine, live) > 0
+            more |= self._fold(live)
+            if live.row.id in self._dropping:
+                more |= self._drop(live)
+        except ProfileReplaced:
+            # By an import; the next step loads what is in its place.
+            self._follow_at = 0.0
+            return True
+        except Inconsistent as error:
+            if self._broken.get(live.row.id) != str(error):
+                log.error(  # noqa: TRY400
+                    "the profile %r cannot be folded: %s", live.row.name, error
+                )
+            self._broken[live.row.id] = str(error)
+        return more
 
     def _expire(self) -> None:
         """Drop old scored messages, and see to it that the rest is dropped later."""

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from app.classifier.score import Verdict
-    from app.services.live import LiveProfile
     from app.services.writer import Written
     from app.storage.teaching import Outcome
 
@@ -23,15 +22,12 @@ class Pending:
 
     Parameters
     ----------
-    live : LiveProfile
-        Whose ledger.
     digest : bytes
         Identity of the message.
     answer : Future of Written
         Comes once the row is on disk.  It cannot be cancelled.
     """
 
-    live: LiveProfile
     digest: bytes
     answer: Future[Written]
 
@@ -45,7 +41,7 @@ class Pending:
         UnknownMessage
             If it is not there to be forgotten.
         """
-        outcome = written.outcome
+        outcome, profile = written.outcome, written.profile
         if outcome.kind == "expired":
             msg = (
                 f"message {self.digest.hex()} was learned so long ago that its "
@@ -55,16 +51,16 @@ class Pending:
             raise Expired(msg)
         if outcome.kind == "unknown" and written.before is None:
             msg = (
-                f"the profile {self.live.row.name!r} has not learned a message "
+                f"the profile {profile.row.name!r} has not learned a message "
                 f"{self.digest.hex()}; there is nothing to forget"
             )
             raise UnknownMessage(msg)
         row = outcome.row
         return Taught(
             outcome=outcome,
-            revision=self.live.snapshot.revision if row is None else row.revision,
+            revision=profile.snapshot.revision if row is None else row.revision,
             before=written.before,
-            labels=self.live.row.labels,
+            labels=profile.row.labels,
         )
 
     def result(self) -> Taught:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.services.inbox import Inbox
+from app.services.succession import Job, Succession
 from app.storage import ledger, profiles, scored
 from app.storage.engine import hasty, reading
 from app.storage.scored import ScoredRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from sqlalchemy import Engine
 
-    from app.services.live import LiveProfiles
+    from app.services.live import LiveProfile, LiveProfiles
     from app.services.recent import Recent
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
@@ -60,11 +61,9 @@ class Known:
         return self.learned or self.evidence is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    profile: ProfileRow
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job(Job):
     digest: bytes
-    answer: Future[Known] = field(default_factory=Future)
 
 
 class Recall:
@@ -100,6 +99,7 @@ class Recall:
         self._store_words = store_words
         self.write_behind = write_behind
         self._inbox: Inbox[_Job] = Inbox()
+        self._succession = Succession(live.successor, self._inbox)
         self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
 
     def start(self) -> None:
@@ -126,13 +126,13 @@ class Recall:
         DatabaseUnavailable
             If too much is waiting already, or the service is stopping.
         """
-        job = _Job(self._live.get(profile).row, digest)
+        job = _Job(profile=self._live.get(profile), digest=digest)
         # Running, so that nobody can cancel it: an answer to a cancelled future
         # would raise in the thread.
         job.answer.set_running_or_notify_cancel()
         seen = None
         if self._recent is not None:
-            seen = self._recent.get(job.profile.id, digest)
+            seen = self._recent.get(job.profile.row.id, digest)
         if seen is None:
             self._inbox.put(job)
         else:
@@ -159,15 +159,18 @@ class Recall:
             while jobs := self._inbox.take(GROUP):
                 by_profile: dict[int, list[_Job]] = {}
                 for job in jobs:
-                    by_profile.setdefault(job.profile.id, []).append(job)
+                    by_profile.setdefault(job.profile.row.id, []).append(job)
                 for group in by_profile.values():
                     self._answer(group[0].profile, group)
         finally:
             self._inbox.close()
 
-    def _answer(self, profile: ProfileRow, jobs: Sequence[_Job]) -> None:
+    def _answer(self, profile: LiveProfile, jobs: Sequence[_Job]) -> None:
         try:
-            found = self._find(profile, [job.digest for job in jobs])
+            found = self._find(profile.row, [job.digest for job in jobs])
+        except ProfileReplaced as error:
+            self._succession.hand_on(profile, jobs, error)
+            return
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it.
         except Exception as error:  # noqa: BLE001

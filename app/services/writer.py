@@ -11,24 +11,26 @@ import logging
 import math
 import threading
 import time
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent
+from app.errors import Inconsistent, ProfileReplaced
 from app.services import live
 from app.services.before import scored
 from app.services.inbox import Inbox
+from app.services.succession import Job, Succession
 from app.storage import ledger
 from app.storage.engine import hasty, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from sqlalchemy import Engine
 
     from app.classifier.score import Verdict
     from app.services.live import LiveProfile
+    from app.services.succession import Successor
     from app.storage.entry import LedgerRow
     from app.storage.teaching import Outcome, Teaching
 
@@ -50,17 +52,18 @@ class Written:
     before : Verdict or None
         The verdict on the message before it was learned; None where it was not
         scored here.
+    profile : LiveProfile
+        Who was taught: another than was meant, where that was just replaced.
     """
 
     outcome: Outcome
     before: Verdict | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
     profile: LiveProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job(Job):
     teaching: Teaching
-    answer: Future[Written] = field(default_factory=Future)
 
 
 class Writer:
@@ -72,16 +75,22 @@ class Writer:
         Where the ledger is.
     ring : callable
         Tells other processes that something was committed; waits for nothing.
+    successor : callable
+        Returns what has the place of a profile that was replaced, loaded.
     """
 
     def __init__(
-        self, engine: Engine, ring: Callable[[], object] = lambda: None
+        self,
+        engine: Engine,
+        ring: Callable[[], object] = lambda: None,
+        successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
         self._hasty = hasty(engine)
         self._ring = ring
         self._committed_at = -math.inf
         self._inbox: Inbox[_Job] = Inbox()
+        self._succession = Succession(successor, self._inbox)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -113,7 +122,7 @@ class Writer:
         DatabaseUnavailable
             If too much is waiting already, or the service is stopping.
         """
-        job = _Job(profile, teaching)
+        job = _Job(profile=profile, teaching=teaching)
         # Running, so that nobody can cancel it: what was taken is written, and an
         # answer to a cancelled future would raise in the writer's thread.
         job.answer.set_running_or_notify_cancel()
@@ -163,6 +172,9 @@ class Writer:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
             with writing(self._hasty) as connection:
                 outcomes = ledger.append(connection, profile.row, teachings)
+        except ProfileReplaced as error:
+            self._succession.hand_on(profile, jobs, error)
+            return
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it, and the next ones are served.
         except Exception as error:  # noqa: BLE001
@@ -177,4 +189,4 @@ class Writer:
         except Exception:  # they are learned all the same
             log.exception("memory is behind the ledger; it will be loaded anew")
         for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
-            job.answer.set_result(Written(outcome, verdict))
+            job.answer.set_result(Written(outcome, verdict, profile))

@@ -236,8 +236,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.ProfileReplaced: Advice(
         f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
-        "`Retry-After`. A service notices within half a second that `postbayes import` "
-        "has put another profile in the place of one.",
+        "`Retry-After`. A service loads what `postbayes import` has put in the place "
+        "of a profile as soon as somebody teaches it, or within half a second; "
+        "feedback waits for that, and has this answer if it is replaced a second "
+        "time.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("learn", "feedback", "undo", "import"),
     ),

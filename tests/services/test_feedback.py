@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -14,7 +14,6 @@ from app.classifier.score import score
 from app.errors import (
     DatabaseUnavailable,
     EmptyMessage,
-    ProfileReplaced,
     UnknownLabel,
     UnknownMessage,
     UnknownProfile,
@@ -28,7 +27,6 @@ from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
-from tests.storage.builders import on_sqlite
 
 
 def teach(app, raw, label, profile="default"):
@@ -60,6 +58,26 @@ def difference(app):
         return audit.audit(connection, app.live.get("default").row).difference
 
 
+def put_in_its_place(engine, old, **other):
+    """Replace a profile by one that has learned nothing, as an import does."""
+    made_of = {
+        "labels": old.labels,
+        "spam_labels": old.spam_labels,
+        "feature_set": old.feature_set,
+    }
+    with writing(engine) as connection:
+        new = hidden.begin(
+            connection, name=old.name, now=old.created_at, **(made_of | other)
+        )
+        hidden.show(
+            connection,
+            new,
+            instead_of=old,
+            created_at=old.created_at,
+            policy=old.policy,
+        )
+
+
 def test_what_is_taught_changes_the_next_score(app):
     """A message taught as spam scores higher than before."""
     teach(app, HAM[0], "ham")
@@ -72,39 +90,69 @@ def test_what_is_taught_changes_the_next_score(app):
     assert log_odds(app, SPAM[0]) > before
 
 
-@on_sqlite
 def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
-    """Until then whoever teaches is told to try again, not that there is none."""
+    """Whoever teaches waits for it, whether the house-keeping has seen it or not."""
     app.keeper.stop()
+    teach(app, HAM[0], "ham")
+    app.classify("default", SPAM[1], strongest=0)
+    digest = app.feedback.identify("default", SPAM[1])
     old = app.live.get("default").row
-    with writing(app.engine) as connection:
-        new = hidden.begin(
-            connection,
-            name=old.name,
-            labels=old.labels,
-            spam_labels=old.spam_labels,
-            feature_set=old.feature_set,
-            now=old.created_at,
-        )
-        hidden.show(
-            connection,
-            new,
-            instead_of=old,
-            created_at=old.created_at,
-            policy=old.policy,
-        )
-    for attempt in (
-        partial(teach, app, SPAM[0], "spam"),
-        partial(
-            app.feedback.teach_by_id, "default", b"0" * 16, label="spam", source="test"
-        ),
-        partial(app.feedback.forget, "default", b"0" * 16, source="test"),
-    ):
-        with pytest.raises(ProfileReplaced, match="send it again"):
-            attempt()
-    app.live.refresh()
+    put_in_its_place(app.engine, old)
+    taught = [
+        app.feedback.teach_by_id("default", digest, label="spam", source="test"),
+        teach(app, SPAM[0], "spam"),
+    ]
+    new = app.live.get("default").row
 
-    assert "learned" == teach(app, SPAM[0], "spam").outcome.kind
+    assert ["learned"] * 2 == [each.outcome.kind for each in taught]
+    assert [1, 2] == [each.revision for each in taught]
+    assert old.id != new.id
+    assert 2 == app.live.get("default").snapshot.revision
+
+
+def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
+    app, caplog
+):
+    """Nothing waits for the database then, and nobody reads so in the log."""
+    caplog.set_level("INFO", logger="app.services")
+    app.keeper.stop()
+    teach(app, SPAM[0], "spam")
+    old = app.live.get("default").row
+    app.upkeep()
+    # It looks for an undo that is half done, and has seen no import in between.
+    app.upkeep._undoing = {old.id}  # noqa: SLF001
+    app.upkeep._follow_at = time.monotonic() + 3600  # noqa: SLF001
+    put_in_its_place(app.engine, old)
+    more = app.upkeep()
+    app.upkeep()
+
+    assert more
+    assert old.id != app.live.get("default").row.id
+    assert ["the profile 'default' was replaced: loading it"] == caplog.messages
+
+
+def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
+    """What is not known there either is not there, and not to be sent again."""
+    app.keeper.stop()
+    put_in_its_place(app.engine, app.live.get("default").row)
+    with pytest.raises(UnknownMessage, match="nothing is kept"):
+        app.feedback.teach_by_id("default", b"0" * 16, label="spam", source="test")
+    put_in_its_place(app.engine, app.live.get("default").row)
+
+    with pytest.raises(UnknownMessage, match="nothing to forget"):
+        app.feedback.forget("default", b"0" * 16, source="test")
+
+
+def test_the_answer_of_a_profile_that_was_replaced_is_in_the_new_one_s_labels(app):
+    """Their order is that of the numbers of the verdict."""
+    app.keeper.stop()
+    put_in_its_place(
+        app.engine, app.live.get("default").row, labels=("spam", "ham", "news")
+    )
+    taught = teach(app, SPAM[0], "spam")
+
+    assert ("spam", "ham", "news") == taught.labels
+    assert 3 == taught.before.log_posterior.size
 
 
 def test_the_same_feedback_twice_is_learned_once(app):

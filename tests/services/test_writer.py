@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -13,13 +14,13 @@ from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.errors import DatabaseUnavailable, UnknownLabel
+from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
 from app.services import inbox as module
 from app.services import live as live_module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
-from app.storage import profiles, tables
+from app.storage import hidden, profiles, tables
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -169,3 +170,93 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     with busy(engine), pytest.raises(DatabaseUnavailable, match="waiting"):
         list(map(partial(writer.submit, live), waiting))
     writer.stop()
+
+
+def replaced(engine, row):
+    """Put a profile that has learned nothing in the place of another."""
+    with writing(engine) as connection:
+        new = hidden.begin(
+            connection,
+            name=row.name,
+            labels=row.labels,
+            spam_labels=row.spam_labels,
+            feature_set=row.feature_set,
+            now=NOW,
+        )
+        return hidden.show(connection, new, instead_of=row, created_at=NOW, policy=None)
+
+
+def test_others_are_taught_while_a_successor_is_loaded(engine, live):
+    """Those who taught what was replaced wait for it, all for the same one."""
+    loaded, asked = threading.Event(), []
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name="other",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=NOW,
+        )
+    other = LiveProfile(row, Snapshot.empty(Specification()))
+    new = LiveProfile(replaced(engine, live.row), Snapshot.empty(Specification()))
+
+    def successor(profile):
+        asked.append(profile)
+        loaded.wait(PATIENCE)
+        return new
+
+    writer = Writer(engine, successor=successor)
+    writer.start()
+    waiting = [writer.submit(live, teaching(spam(n), "spam")) for n in range(3)]
+    meanwhile = writer.submit(other, teaching(ham(1), "ham")).result(PATIENCE)
+    done_before = [job.done() for job in waiting]
+    loaded.set()
+    written = [job.result(PATIENCE) for job in waiting]
+    writer.stop()
+
+    assert other is meanwhile.profile
+    assert [False] * 3 == done_before
+    assert [new] * 3 == [each.profile for each in written]
+    assert [1, 2, 3] == [each.outcome.row.revision for each in written]
+    assert [live] == asked
+
+
+def test_who_waits_for_a_successor_is_told_that_there_is_none(engine, live):
+    """Or that this one was replaced as well: nobody is handed on a second time."""
+    replaced(engine, live.row)
+
+    def away(_):
+        msg = "away"
+        raise DatabaseUnavailable(msg)
+
+    for successor, error in ((away, DatabaseUnavailable), (None, ProfileReplaced)):
+        writer = Writer(engine, **({"successor": successor} if successor else {}))
+        writer.start()
+        job = writer.submit(live, teaching(spam(1), "spam"))
+        with pytest.raises(error):
+            job.result(PATIENCE)
+        writer.stop()
+
+        assert 0 == live.snapshot.revision
+
+
+def test_a_service_that_stops_meanwhile_says_so(engine, live):
+    """The thread that would teach it has ended."""
+    replaced(engine, live.row)
+    begun, stopped = threading.Event(), threading.Event()
+
+    def successor(profile):
+        begun.set()
+        stopped.wait(PATIENCE)
+        return profile
+
+    writer = Writer(engine, successor=successor)
+    writer.start()
+    job = writer.submit(live, teaching(spam(1), "spam"))
+    begun.wait(PATIENCE)
+    writer.stop()
+    stopped.set()
+
+    with pytest.raises(DatabaseUnavailable, match="is stopping"):
+        job.result(PATIENCE)
