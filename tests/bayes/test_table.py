@@ -27,6 +27,27 @@ def test_adding_leaves_the_old_table_as_it_was():
     assert delta({1: 2}) + delta({1: 1, 2: 1}, label=1) == new.flatten()
 
 
+def test_what_was_just_looked_up_is_learned_as_if_it_was_not():
+    """The answer that a table keeps is of those ids in that table, and stays so."""
+    more = delta({1: 1, 2: 1}, label=1)
+    table = FeatureTable.of(delta({1: 2})).tallied()
+    expected = table.add(more).add(more)
+
+    grown = table
+    for _ in range(2):
+        found = grown.look_up(more.ids, "presence")
+        grown = grown.add(more)
+        with pytest.raises(ValueError, match="read-only"):
+            found += 1
+
+    assert expected.flatten() == grown.flatten()
+    assert 2 == grown.vocabulary
+    for c in range(2):
+        assert expected.document_frequencies(c) == grown.document_frequencies(c)
+    assert [[0, 0], [1, 2]] == grown.look_up(np.array([9, 1]), "presence").tolist()
+    assert [[1, 2], [0, 0]] == grown.look_up(np.array([1, 9]), "presence").tolist()
+
+
 def test_tiers_fall_in_size():
     """Each tier is many times the next, so there are few of them."""
     table = FeatureTable.empty(2)
