@@ -1,19 +1,19 @@
 """What have the measurements of a set of messages taught? Sums of powers.
 
-Contract of this file: every sum is exact.  It is kept in 64 bits only while the
-sum of two as large would fit into them, and as a Python integer beyond; whoever
-asks gets Python integers, which cannot overflow.
+Contract of this file: every sum is exact, in 64 bits or beyond them
+(`app.bayes.powers`); whoever asks gets Python integers, which cannot overflow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from app.bayes.one_hot import one_hot
+from app.bayes.powers import AT_ONCE, added, narrowed, powers, products, squarable
 from app.bayes.rows import first_of_each, occupied
 from app.errors import InconsistentCounts
 
@@ -23,22 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.measurements import Measurements
-
-AT_ONCE: Final = 2**13
-"""Messages that are summed at once: in 64 bits if no value is beyond 362."""
-
-ROOM: Final = 2**62
-"""Sums below it are kept in 64 bits: two of them have a sum that fits too.
-
-The squares of what is measured on mail reach it after some ten million messages.
-Adding a message of 16 fields takes 12 µs below it and 19 µs beyond.
-"""
-
-Integers = Any
-"""An array of Python integers: NDArray[np.object_], which numpy cannot type."""
-
-Kept = Any
-"""An array of 64-bit integers or of Python integers."""
+    from app.bayes.powers import Integers, Kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,11 +79,9 @@ class MomentSums:
 
         Fields without any sum are left out.
         """
-        first, second = (
-            part.astype(np.int64) if _has_room(part) else part
-            for part in (sums, products)
+        return _without_empty_fields(
+            cls(messages, ids, narrowed(sums), pairs, narrowed(products))
         )
-        return _without_empty_fields(cls(messages, ids, first, pairs, second))
 
     @classmethod
     def zero(cls, n_classes: int) -> Self:
@@ -149,14 +132,10 @@ class MomentSums:
             where = ids.searchsorted(x.ids)
             values[m, where] = x.values
             present[m, where] = 1
-        steps = _squarable(values)
+        first, second = powers(values, signs)
         return _without_empty_fields(
             cls(
-                signs.sum(axis=0),
-                ids,
-                steps.T @ signs,
-                _products(present, present, signs),
-                _products(steps, steps, signs),
+                signs.sum(axis=0), ids, first, products(present, present, signs), second
             )
         )
 
@@ -165,7 +144,7 @@ class MomentSums:
         """Return what one message adds; alone it takes 9 µs so instead of 16."""
         if not np.count_nonzero(signs):
             return cls.zero(signs.size)
-        steps = _squarable(x.values)
+        steps = squarable(x.values)
         pairs = np.empty((x.size, x.size, signs.size), np.int64)
         pairs[:] = signs
         return cls(
@@ -299,37 +278,9 @@ def _all_of(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return every[first_of_each(every)]
 
 
-def _squarable(values: NDArray[np.int64]) -> Kept:
-    """Return what is measured on M messages, whose squares can be summed.
-
-    As Python's integers if they have no room in 64 bits.
-
-    Parameters
-    ----------
-    values : ndarray of int64, shape (M, D) or (D,)
-        Unit: steps.
-    """
-    largest = int(np.abs(values).max(initial=0))
-    many = len(values) if values.ndim > 1 else 1
-    return values if largest**2 * many < ROOM else values.astype(object)
-
-
-def _products(left: Kept, right: Kept, signs: NDArray[np.int64]) -> Kept:
-    """Return the sum over messages of left (M, D) times right (M, D), per class."""
-    (m, d), k = left.shape, signs.shape[1]
-    signed = (left[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(m, d * k)
-    # Matrices of integers are multiplied without BLAS, exactly.
-    return (signed.T @ right).reshape(d, k, d).transpose(0, 2, 1)
-
-
 def _of_each(pairs: Kept) -> Kept:
     """Return what an array of shape (D, D, K) has of each field, shape (D, K)."""
     return pairs.diagonal().T
-
-
-def _has_room(values: Kept) -> bool:
-    """Return whether 64 bits hold integers, and the sum of two as large."""
-    return not values.size or (values.max() < ROOM and values.min() > -ROOM)
 
 
 def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
@@ -348,16 +299,12 @@ def _over(ids: NDArray[np.int64], part: MomentSums) -> MomentSums:
 
 def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
     """Return the sum of two statistics of the same fields."""
-    first, second = (
-        part if part.dtype == object or _has_room(part) else part.astype(object)
-        for part in (left.first + right.first, left.second + right.second)
-    )
     return MomentSums(
         left.messages + right.messages,
         left.ids,
-        first,
+        added(left.first, right.first),
         left.pairs + right.pairs,
-        second,
+        added(left.second, right.second),
     )
 
 

@@ -12,7 +12,7 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.moments import Integers
+    from app.bayes.powers import Integers
 
 Constant = Literal["floor", "drop"]
 """What becomes of a feature that is constant: the floor, or it is left out."""
