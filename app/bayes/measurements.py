@@ -67,12 +67,12 @@ class Measurements:
                 f"got shapes {self.ids.shape} and {self.values.shape}"
             )
             raise InvalidObservation(msg)
-        if (self.ids[1:] <= self.ids[:-1]).any():
+        if np.count_nonzero(self.ids[1:] <= self.ids[:-1]):
             msg = "ids must be strictly increasing"
             raise InvalidObservation(msg)
         # Not np.abs: the smallest 64-bit integer has no absolute value.
         beyond = (self.values > LIMIT) | (self.values < -LIMIT)
-        if beyond.any():
+        if np.count_nonzero(beyond):
             msg = (
                 f"a measurement must be between -{LIMIT} and {LIMIT} steps, "
                 f"got {int(self.values[beyond][0])}"

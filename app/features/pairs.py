@@ -53,7 +53,7 @@ def pairs(
     last = np.zeros(len(words), np.bool_)
     last[[end - 1 for end in accumulate(sizes) if end]] = True
     (left,) = np.logical_not(last).nonzero()
-    found, at, _ = distinct(mixed(ids.take(left), ids.take(left + 1)))
+    found, at, _ = distinct(mixed(ids[:-1], ids[1:]).take(left))
     x = SparseCounts(found, np.ones(found.size, np.int64))
     return x, PairNames(words, left.take(at))
 
