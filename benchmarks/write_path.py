@@ -41,7 +41,7 @@ from app.services.classify import observe
 from app.services.live import LiveProfile, LiveProfiles
 from app.services.writer import GROUP, Writer
 from app.settings import Settings
-from app.storage import ledger
+from app.storage.append import append
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -204,7 +204,7 @@ def committed(
     begun = time.perf_counter()
     for start in range(0, len(teachings), GROUP):
         with writing(engine) as connection:
-            ledger.append(connection, profile.row, teachings[start : start + GROUP])
+            append(connection, profile.row, teachings[start : start + GROUP])
     return len(teachings) / (time.perf_counter() - begun)
 
 

@@ -14,7 +14,7 @@ from app.portable.place import take_place
 from app.portable.source import Learned
 from app.portable.staging import step
 from app.portable.unseen import unseen
-from app.storage import bulk, hidden, ledger, merge
+from app.storage import bulk, hidden, merge, profiles
 from app.storage.engine import reading, writing
 from app.storage.entry import epoch_of
 from app.storage.known import sums_stand
@@ -104,7 +104,7 @@ def add_counts(
             progress(written)
         if profile.revision:
             with writing(engine) as connection:
-                ledger.lock(connection, profile)
+                profiles.lock(connection, profile)
                 hidden.keep(connection, new, now=clock())
                 if sums_stand(connection, profile.id, source):
                     return _unchanged(profile, source)

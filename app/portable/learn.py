@@ -27,7 +27,7 @@ from app.portable.place import take_place
 from app.portable.source import Learned
 from app.portable.staging import Staging
 from app.portable.unseen import unseen
-from app.storage import bulk, hidden, ledger, merge, profiles, state
+from app.storage import bulk, hidden, merge, profiles, state
 from app.storage.engine import reading, writing
 from app.storage.known import sums_stand
 
@@ -157,7 +157,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
         staging.read()
         epochs, fault = _proven(engine, new)
         with writing(engine) as connection:
-            ledger.lock(connection, profile)
+            profiles.lock(connection, profile)
             hidden.keep(connection, new, now=source.clock())
             if _stands(connection, profile, source):
                 return _unchanged(profile, source)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import OtherProfile, UnknownLabel
 from app.portable.staging import PAUSE
 from app.storage import hidden, ledger, profiles, scored
+from app.storage.append import append
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -78,7 +79,7 @@ def take_place(
                 feature_set=new.feature_set,
                 created_at=created_at,
             )
-            newest = ledger.lock(connection, old)
+            newest = profiles.lock(connection, old)
             rows = ledger.rows_after(
                 connection, old.id, revision=taught, limit=_CARRIED
             )
@@ -133,7 +134,7 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         )
         raise OtherProfile(msg)
     try:
-        ledger.append(connection, new, [_teaching(row) for row in rows])
+        append(connection, new, [_teaching(row) for row in rows])
     except UnknownLabel as error:
         msg = (
             "while this was imported, the profile was taught what the export has no "

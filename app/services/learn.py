@@ -9,7 +9,7 @@ from app.services.before import scored
 from app.services.classify import observe
 from app.services.feedback import require_label
 from app.services.folding import Folding
-from app.storage import ledger
+from app.storage.append import append
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -90,7 +90,7 @@ class Learn:
         ]
         teachings, _ = scored(teachings, self._profile.snapshot)
         with writing(self._engine) as connection:
-            outcomes = ledger.append(connection, self._profile.row, teachings)
+            outcomes = append(connection, self._profile.row, teachings)
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
         if not self._profile.apply(rows):
             self._profile.follow(self._engine)

@@ -19,7 +19,7 @@ from app.services import live
 from app.services.before import scored
 from app.services.inbox import Inbox
 from app.services.succession import Job, Succession
-from app.storage import ledger
+from app.storage.append import append
 from app.storage.engine import hasty, writing
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Writer:
         try:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
             with writing(self._hasty) as connection:
-                outcomes = ledger.append(connection, profile.row, teachings)
+                outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
             self._succession.hand_on(profile, jobs, error)
             return

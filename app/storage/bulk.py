@@ -17,7 +17,7 @@ from sqlalchemy import select
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.errors import InvalidObservation
-from app.storage import class_rows, ledger, tables
+from app.storage import class_rows, ledger, profiles, tables
 from app.storage.entry import LedgerRow
 from app.storage.sums import encode_sum
 from app.storage.vector import encode_names
@@ -63,7 +63,7 @@ def append_sums(
     sums : mapping of int to mapping of str to FeatureCounts or MomentSums
         What to add to each epoch, view by view.  What is negative must be in
         the counts already, or it can never be folded: that is the caller's to
-        know, who holds the profile with `app.storage.ledger.lock`.
+        know, who holds the profile with `app.storage.profiles.lock`.
     source : str
         Who says so: ``import:NAME``, ``prune``.
     time : datetime
@@ -84,7 +84,7 @@ def append_sums(
     ProfileReplaced
         If the profile is gone.
     """
-    revision = ledger.lock(connection, profile)
+    revision = profiles.lock(connection, profile)
     require_kinds(connection, profile, sums)
     rows = []
     for epoch in sorted(sums):

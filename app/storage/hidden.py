@@ -3,7 +3,7 @@
 Contract of this file: a profile is hidden while its name has a blank, which no name
 that people can ask for has (`app.classifier.specification.check_name`).  So it is
 shown and hidden by one update of its name, and who holds a profile that was hidden
-meanwhile is told so by `app.storage.ledger.lock`.  The `created_at` of a hidden
+meanwhile is told so by `app.storage.profiles.lock`.  The `created_at` of a hidden
 profile is when somebody last worked on it.
 """
 

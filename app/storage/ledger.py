@@ -6,42 +6,21 @@ committed.  Rows are added and never changed.
 
 from __future__ import annotations
 
-from datetime import UTC
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
 
 from app.classifier.lesson import Lesson
-from app.errors import UnknownLabel
-from app.storage import profiles, scored, tables
+from app.storage import tables
 from app.storage.entry import OWN, LedgerRow, epoch_of
 from app.storage.prepared import Prepared
-from app.storage.teaching import Kind, Outcome, Teaching, decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection
 
-    from app.storage.profiles import ProfileRow
-
-__all__ = [
-    "Kind",
-    "LedgerRow",
-    "Outcome",
-    "Teaching",
-    "append",
-    "epoch_of",
-    "latest",
-    "latest_of",
-    "lessons_after",
-    "lock",
-    "many",
-    "newest_epoch",
-    "rows_after",
-    "write",
-]
 
 WEIGHT_OF_SUM: Final = 8
 """How many rows of messages a sum stands for where work is done in steps.
@@ -55,17 +34,6 @@ million counts), and eight messages take 45 (`app.services.maintenance`).
 _DIGESTS_PER_QUERY: Final = 512
 
 # Statements are put together once, and those that a feedback waits for are prepared.
-_LOCK: Final = Prepared(
-    select(tables.profile.c.revision)
-    .where(
-        tables.profile.c.id == bindparam("profile_id"),
-        # One that was replaced has its key and another name, until it is removed.
-        tables.profile.c.name == bindparam("name"),
-    )
-    # FOR NO KEY UPDATE.  A plain FOR UPDATE would also wait for a fold, whose
-    # foreign keys hold a KEY SHARE lock on this row.
-    .with_for_update(key_share=True)
-)
 _MANY: Final = select(tables.ledger).where(
     tables.ledger.c.profile_id == bindparam("profile_id"),
     tables.ledger.c.revision.in_(bindparam("revisions", expanding=True)),
@@ -87,11 +55,6 @@ _LESSONS: Final = (
     )
     .order_by(tables.ledger.c.revision)
 )
-_OWN_OF_DAY: Final = select(func.count()).where(
-    tables.ledger.c.profile_id == bindparam("profile_id"),
-    tables.ledger.c.source == OWN,
-    tables.ledger.c.time >= bindparam("midnight"),
-)
 _INSERT: Final = Prepared(insert(tables.ledger))
 _MOVE_REVISION: Final = Prepared(
     update(tables.profile)
@@ -110,93 +73,6 @@ _AFTER: Final = (
     .order_by(tables.ledger.c.revision)
     .limit(bindparam("at_most"))
 )
-
-
-def append(
-    connection: Connection, profile: ProfileRow, teachings: Sequence[Teaching]
-) -> list[Outcome]:
-    """Write what was taught into the ledger, all of it or nothing.
-
-    The teachings are decided in their order, so a message may occur in them
-    twice.  Revisions are consecutive, and the order of commits is the order of
-    revisions: the profile stays locked until the transaction ends.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.engine.writing`.
-    profile : ProfileRow
-        Whose ledger.
-    teachings : sequence of Teaching
-        What to write.
-
-    Returns
-    -------
-    list of Outcome
-        One per teaching, in the same order.
-
-    Raises
-    ------
-    UnknownLabel
-        If a label is not one of the profile's; nothing is written.
-    ProfileReplaced
-        If the profile is gone.
-    """
-    for teaching in teachings:
-        if teaching.label is not None and teaching.label not in profile.labels:
-            msg = (
-                f"{teaching.label!r} is not a label of the profile "
-                f"{profile.name!r}. Use one of: {', '.join(profile.labels)}."
-            )
-            raise UnknownLabel(msg)
-    revision = lock(connection, profile)
-    latest_rows = latest_of(
-        connection, profile.id, {teaching.digest for teaching in teachings}
-    )
-    learned = {digest for digest, row in latest_rows.items() if row.label is not None}
-    scored_rows = scored.get_many(
-        connection,
-        profile.id,
-        {
-            teaching.digest
-            for teaching in teachings
-            if teaching.evidence is None and teaching.label is not None
-        }
-        - learned,
-    )
-    own_before = _own_of_day(connection, profile.id, teachings)
-    outcomes = []
-    written: list[LedgerRow] = []
-    for teaching in teachings:
-        outcome = decide(
-            teaching,
-            before=latest_rows.get(teaching.digest),
-            remembered=scored_rows.get(teaching.digest),
-            revision=revision + len(written) + 1,
-            own_before=own_before,
-        )
-        outcomes.append(outcome)
-        if outcome.row is not None:
-            latest_rows[teaching.digest] = outcome.row
-            written.append(outcome.row)
-            own_before += outcome.row.own
-    write(connection, profile.id, written)
-    return outcomes
-
-
-def lock(connection: Connection, profile: ProfileRow) -> int:
-    """Return the profile's revision; nobody else moves it until the end.
-
-    Raises
-    ------
-    ProfileReplaced
-        If the profile is gone.
-    """
-    found = _LOCK.rows(connection, profile_id=profile.id, name=profile.name)
-    if not found:
-        raise profiles.replaced(profile)
-    revision: int = found[0].revision
-    return revision
 
 
 def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) -> None:
@@ -329,21 +205,6 @@ def many(
         _MANY, {"profile_id": profile_id, "revisions": list(revisions)}
     )
     return [_read(row) for row in rows]
-
-
-def _own_of_day(
-    connection: Connection, profile_id: int, teachings: Sequence[Teaching]
-) -> int:
-    """Return how many verdicts were learned unasked on the day of the newest one."""
-    times = [teaching.time for teaching in teachings if teaching.own]
-    if not times:
-        return 0
-    newest = max(times).astimezone(UTC)
-    midnight = newest.replace(hour=0, minute=0, second=0, microsecond=0)
-    found: int = connection.execute(
-        _OWN_OF_DAY, {"profile_id": profile_id, "midnight": midnight}
-    ).scalar_one()
-    return found
 
 
 def _read(row: Any) -> LedgerRow:

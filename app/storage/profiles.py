@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from app.classifier.policy import Policy
 from app.errors import (
@@ -13,8 +13,10 @@ from app.errors import (
     InvalidPolicy,
     ProfileExists,
     ProfileReplaced,
+    UnknownLabel,
     UnknownProfile,
 )
+from app.storage.prepared import Prepared
 from app.storage.tables import fold, profile
 from app.storage.upsert import insert_into
 
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
 
 HIDDEN: Final = profile.c.name.like("% %")
 """Nobody sees a profile of such a name (`app.storage.hidden`)."""
+
+_LOCK: Final = Prepared(
+    select(profile.c.revision)
+    .where(
+        profile.c.id == bindparam("profile_id"),
+        # One that was replaced has its key and another name, until it is removed.
+        profile.c.name == bindparam("name"),
+    )
+    # FOR NO KEY UPDATE.  A plain FOR UPDATE would also wait for a fold, whose
+    # foreign keys hold a KEY SHARE lock on this row.
+    .with_for_update(key_share=True)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +196,37 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
     )
     if there.first() is None:
         raise replaced(row)
+
+
+def lock(connection: Connection, profile: ProfileRow) -> int:
+    """Return the profile's revision; nobody else moves it until the end.
+
+    Raises
+    ------
+    ProfileReplaced
+        If the profile is gone.
+    """
+    found = _LOCK.rows(connection, profile_id=profile.id, name=profile.name)
+    if not found:
+        raise replaced(profile)
+    revision: int = found[0].revision
+    return revision
+
+
+def require_label(profile: ProfileRow, label: str | None) -> None:
+    """Raise if a profile lacks a label; None, which forgets, every profile has.
+
+    Raises
+    ------
+    UnknownLabel
+        With the labels that there are.
+    """
+    if label is not None and label not in profile.labels:
+        msg = (
+            f"{label!r} is not a label of the profile {profile.name!r}. "
+            f"Use one of: {', '.join(profile.labels)}."
+        )
+        raise UnknownLabel(msg)
 
 
 def replaced(row: ProfileRow) -> ProfileReplaced:

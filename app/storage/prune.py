@@ -20,7 +20,7 @@ from sqlalchemy import func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import Irreversible
-from app.storage import class_rows, feature_rows, ledger, tables, undos
+from app.storage import class_rows, feature_rows, ledger, profiles, tables, undos
 from app.storage.bulk import append_sums
 from app.storage.feature_rows import Key
 from app.storage.fold import folded_revision
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.classifier.snapshot import Statistics
+    from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
 SOURCE = "prune"
@@ -128,7 +129,7 @@ def find(
 
 def carry_out(
     connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
-) -> list[ledger.LedgerRow]:
+) -> list[LedgerRow]:
     """Take out what was found, and return the rows of the ledger that do.
 
     Parameters
@@ -147,7 +148,7 @@ def carry_out(
     Irreversible
         If counts were pruned, imported or undone since; nothing is pruned.
     """
-    ledger.lock(connection, profile)
+    profiles.lock(connection, profile)
     table = tables.ledger
     # Feedback since then changes nothing that was found: its vectors are new, or
     # of messages whose features were left out.

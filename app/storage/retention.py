@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select, update
 
-from app.storage import ledger, sealed, tables, undo_work
+from app.storage import ledger, profiles, sealed, tables, undo_work
 from app.storage.deltas import sum_by_epoch
 from app.storage.fold import folded_revision
 
@@ -116,7 +116,7 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     """
     # The lock of everybody who needs vectors: an undo that has begun is sure of
     # those it found.
-    ledger.lock(connection, profile)
+    profiles.lock(connection, profile)
     if undo_work.pending(connection, profile.id):
         return False
     table = tables.ledger

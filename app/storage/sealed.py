@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, insert, select
 
-from app.storage import ledger, tables
+from app.storage import profiles, tables
 from app.storage.bulk import pieces
 from app.storage.deltas import sum_by_view
 from app.storage.sums import decode_sum, encode_sum
@@ -160,7 +160,7 @@ def write(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
     UnknownProfile
         If the profile is gone.
     """
-    ledger.lock(connection, profile)
+    profiles.lock(connection, profile)
     here = (
         _TABLE.c.profile_id == profile.id,
         _TABLE.c.epoch == merge.epoch,

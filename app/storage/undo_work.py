@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, select
 
-from app.storage import ledger, tables, undo_records, undos
+from app.storage import ledger, profiles, tables, undo_records, undos
 from app.storage.bulk import digest_of_sum
 from app.storage.entry import LedgerRow
 from app.storage.ledger import WEIGHT_OF_SUM
@@ -72,7 +72,7 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
     ProfileReplaced
         If the profile is gone.
     """
-    ledger.lock(connection, profile)
+    profiles.lock(connection, profile)
     if pending(connection, profile.id) or not plan.basis.holds(connection, profile):
         return False
     if plan.empty:
@@ -151,7 +151,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     ProfileReplaced
         If the profile is gone.
     """
-    revision = ledger.lock(connection, profile)
+    revision = profiles.lock(connection, profile)
     work = tables.undo_work
     # Sums that are added come first, oldest first, since their messages are in
     # the first of them; those that are taken back go the other way round.

@@ -20,8 +20,9 @@ from app.errors import (
 )
 from app.services.classify import observe
 from app.services.writer import Writer
-from app.storage import audit, hidden, ledger
+from app.storage import audit, hidden
 from app.storage import fold as folding
+from app.storage.append import append
 from app.storage.engine import reading, writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
@@ -523,7 +524,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
                     source="test",
                     time=now(),
                 )
-                ledger.append(connection, row, [learned])
+                append(connection, row, [learned])
         with writing(app.engine) as connection:
             connection.execute(
                 text("UPDATE ledger SET vector = :junk WHERE profile_id = :id"),

@@ -13,10 +13,11 @@ from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.features.observation import Observation
 from app.storage import profiles, retention, undo_plan, undo_work
+from app.storage.append import append
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
-from app.storage.ledger import Teaching, append
 from app.storage.scored import ScoredRow
+from app.storage.teaching import Teaching
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)

@@ -19,10 +19,10 @@ from app.errors import DatabaseUnavailable, InvalidInput
 from app.features.extract import extract
 from app.mail.parse import parse
 from app.storage import profiles
+from app.storage.append import append
 from app.storage.audit import audit
 from app.storage.backup import backup
 from app.storage.engine import open_engine, reading, writing
-from app.storage.ledger import append
 from app.storage.scored import ScoredRow
 from app.storage.state import load
 from app.storage.teaching import Teaching

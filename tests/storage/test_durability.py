@@ -20,7 +20,7 @@ from itertools import count
 from app.storage import profiles
 from app.storage.engine import open_engine, reading, writing
 from app.storage.fold import fold
-from app.storage.ledger import append
+from app.storage.append import append
 from tests.storage.builders import taught
 
 engine = open_engine(sys.argv[1])

@@ -15,9 +15,9 @@ from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
 from app.storage import feature_rows, tables
+from app.storage.append import append
 from app.storage.drivers import LONG_SILENCE
 from app.storage.engine import checkpoint, hasty, open_engine, probe, reading, writing
-from app.storage.ledger import append
 from app.storage.migrate import migrate
 from tests.storage.builders import (
     new_profile,

@@ -12,10 +12,10 @@ from sqlalchemy import update
 from app.bayes.measurements import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
 from app.storage import names, tables
+from app.storage.append import append
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
 from app.storage.fold import fold, folded_revision, prepare, write
-from app.storage.ledger import append
 from app.storage.state import load
 from tests.storage.builders import (
     APRIL,

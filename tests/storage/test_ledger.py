@@ -18,16 +18,12 @@ from app.errors import (
 )
 from app.features.observation import Observation
 from app.storage import scored, tables
+from app.storage.append import append
 from app.storage.deltas import sum_by_view
 from app.storage.engine import reading, writing
-from app.storage.ledger import (
-    Teaching,
-    append,
-    epoch_of,
-    latest,
-    latest_of,
-    rows_after,
-)
+from app.storage.entry import epoch_of
+from app.storage.ledger import latest, latest_of, rows_after
+from app.storage.teaching import Teaching
 from tests.storage.builders import (
     APRIL,
     MARCH,
