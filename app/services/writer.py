@@ -14,13 +14,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent, ProfileReplaced
+from app.errors import Inconsistent, ProfileReplaced, UnknownLabel
 from app.services import live
 from app.services.before import scored
 from app.services.inbox import Inbox
 from app.services.succession import Job, Succession
 from app.storage.append import append
 from app.storage.engine import hasty, writing
+from app.storage.profiles import require_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +168,9 @@ class Writer:
             profile.reload(self._engine, str(error))
 
     def _commit_group(self, profile: LiveProfile, jobs: list[_Job]) -> None:
+        jobs = [job for job in jobs if _is_possible(job)]
+        if not jobs:
+            return
         snapshot = profile.snapshot
         try:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
@@ -190,3 +194,16 @@ class Writer:
             log.exception("memory is behind the ledger; it will be loaded anew")
         for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
             job.answer.set_result(Written(outcome, verdict, profile))
+
+
+def _is_possible(job: _Job) -> bool:
+    """Tell whether a label is one of the profile's, and answer if it is not.
+
+    Who asked has seen to it, but the profile may have been replaced since.
+    """
+    try:
+        require_label(job.profile.row, job.teaching.label)
+    except UnknownLabel as error:
+        job.answer.set_exception(error)
+        return False
+    return True

@@ -172,14 +172,14 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     writer.stop()
 
 
-def replaced(engine, row):
+def replaced(engine, row, *, spam_label="spam"):
     """Put a profile that has learned nothing in the place of another."""
     with writing(engine) as connection:
         new = hidden.begin(
             connection,
             name=row.name,
-            labels=row.labels,
-            spam_labels=row.spam_labels,
+            labels=("ham", spam_label),
+            spam_labels=(spam_label,),
             feature_set=row.feature_set,
             now=NOW,
         )
@@ -220,6 +220,24 @@ def test_others_are_taught_while_a_successor_is_loaded(engine, live):
     assert [new] * 3 == [each.profile for each in written]
     assert [1, 2, 3] == [each.outcome.row.revision for each in written]
     assert [live] == asked
+
+
+def test_a_successor_without_a_label_takes_the_others(engine, live):
+    """Who said the missing one is told, and nobody else fails with him."""
+    row = replaced(engine, live.row, spam_label="junk")
+    specification = Specification(labels=row.labels, spam_labels=row.spam_labels)
+    new = LiveProfile(row, Snapshot.empty(specification))
+    writer = Writer(engine, successor=lambda _: new)
+    spam_answer, ham_answer = (
+        writer.submit(live, teaching(spam(1), "spam")),
+        writer.submit(live, teaching(ham(1), "ham")),
+    )
+    writer.start()
+
+    with pytest.raises(UnknownLabel, match="ham, junk"):
+        spam_answer.result(PATIENCE)
+    assert "learned" == ham_answer.result(PATIENCE).outcome.kind
+    writer.stop()
 
 
 def test_who_waits_for_a_successor_is_told_that_there_is_none(engine, live):
