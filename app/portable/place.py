@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from app.errors import OtherProfile, UnknownLabel
-from app.portable.staging import PAUSE
+from app.portable.staging import brief
 from app.storage import hidden, ledger, profiles, scored
 from app.storage.append import append
-from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 
@@ -68,7 +66,7 @@ def take_place(
         _copy_scored(engine, instead_of, new, clock)
     taught = 0 if instead_of is None else instead_of.revision
     while True:
-        with writing(engine) as connection:
+        with brief(engine) as connection:
             hidden.keep(connection, new, now=clock())
             # Made and replaced in one transaction, so that nobody sees it.
             old = instead_of or profiles.create(
@@ -93,7 +91,6 @@ def take_place(
                     created_at=created_at,
                     policy=policy(profiles.find(connection, name)),
                 )
-        time.sleep(PAUSE)
 
 
 def _copy_scored(
@@ -106,14 +103,13 @@ def _copy_scored(
     after = None
     more = True
     while more:
-        with writing(engine) as connection:
+        with brief(engine) as connection:
             hidden.keep(connection, new, now=clock())
             copied = scored.copy(
                 connection, old.id, to=new.id, after=after, limit=_CARRIED
             )
         more = copied != after
         after = copied
-        time.sleep(PAUSE)
 
 
 def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -> None:

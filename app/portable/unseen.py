@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import Unavailable
 from app.features.extract import FEATURE_SET
-from app.portable.staging import PAUSE
+from app.portable.staging import brief
 from app.storage import hidden
 from app.storage.engine import reading, writing
 
@@ -77,6 +76,5 @@ def _clear(engine: Engine, *, now: datetime) -> None:
     for each in abandoned:
         more = True
         while more:
-            with writing(engine) as connection:
+            with brief(engine) as connection:
                 more = hidden.remove_step(connection, each)
-            time.sleep(PAUSE)

@@ -30,8 +30,9 @@ SHORT: Final = 0.05
 LONG: Final = 1.0
 # Taken for granted before the first step is measured. Unit: seconds.
 SECONDS_PER_ROW: Final = 0.002
-# After a step, as a share of it, and at most. Unit of the latter: seconds.
-PAUSE: Final = 0.25
+# After a step, as a share of it, and at most, as in `app.portable.staging`.  Unit of
+# the latter: seconds.
+PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 0.1
 # Held in memory at once: some 10 MB.
 MOST_ROWS: Final = 1000
@@ -104,7 +105,6 @@ class Folding:
                     return
             else:
                 rows = step.rows
-            # Who waits for SQLite's one writer asks again after 0.1 s at the longest.
             time.sleep(min(PAUSE * (time.monotonic() - begun), LONGEST_PAUSE))
             yield rows
             with reading(self._engine) as connection:
