@@ -20,7 +20,11 @@ RUN /opt/postbayes/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist
  && /opt/postbayes/bin/pip uninstall --yes hatchling editables pip \
  # A sixth of what is left are the tests of numpy and scipy.
  && find /opt/postbayes -name tests -type d -prune -exec rm -rf {} + \
- && /opt/postbayes/bin/postbayes --help >/dev/null
+ && /opt/postbayes/bin/postbayes --help >/dev/null \
+ # Which imports nothing large; so all that anything imports, and from here.
+ && /opt/postbayes/bin/python -I -c "import app.main, app.storage.upgrade, scipy.linalg; \
+from app.adapters.cli.commands import COMMANDS, load; \
+print('commands:', *map(lambda name: load(name).name, COMMANDS))"
 
 
 FROM python:3.13-slim
