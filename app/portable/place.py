@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.errors import OtherProfile, UnknownLabel
-from app.portable.staging import brief
 from app.storage import hidden, ledger, profiles, scored
 from app.storage.append import append
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
+from app.storage.turn import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,8 +8,6 @@ write lock of SQLite for some ten milliseconds.
 from __future__ import annotations
 
 import dataclasses
-import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +32,9 @@ from app.storage import (
     sealed,
     undo_records,
 )
-from app.storage.engine import reading, writing
+from app.storage.engine import reading
 from app.storage.known import known_digests, sums_stand
+from app.storage.turn import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,36 +52,6 @@ if TYPE_CHECKING:
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
 _ROWS: Final = 200
 _NAMES: Final = 4_000
-
-# Between two steps, so that whoever waits for the write lock gets it: half of what a
-# step took, and no less and no more than this.  SQLite's busy handler asks again after
-# 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50 and then every 100 ms, so that whoever has
-# waited for a few steps misses a pause that is much shorter than they are.  The longest
-# wait of one who came every 10 ms, for 6 s, in ms:
-#
-#     a step takes     30 ms    60 ms
-#     5 ms between     1,055    2,238
-#     a quarter        1,567      831
-#     half               240       83
-#
-# Unit: seconds.
-_SHORTEST: Final = 0.005
-_LONGEST: Final = 0.1
-
-
-@contextmanager
-def brief(engine: Engine) -> Iterator[Connection]:
-    """Give a connection that writes, and then others the time to do so.
-
-    Raises
-    ------
-    DatabaseUnavailable
-        If the database did not take it.
-    """
-    with writing(engine) as connection:
-        begun = time.monotonic()
-        yield connection
-    time.sleep(max(_SHORTEST, min((time.monotonic() - begun) / 2, _LONGEST)))
 
 
 def step(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.errors import Unavailable
 from app.features.extract import FEATURE_SET
-from app.portable.staging import brief
 from app.storage import hidden
 from app.storage.engine import reading, writing
+from app.storage.turn import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

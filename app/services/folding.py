@@ -9,13 +9,13 @@ short ones that come first.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
 from app.storage import fold, tables
-from app.storage.engine import reading, writing
+from app.storage.engine import reading
+from app.storage.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +30,6 @@ SHORT: Final = 0.05
 LONG: Final = 1.0
 # Taken for granted before the first step is measured. Unit: seconds.
 SECONDS_PER_ROW: Final = 0.002
-# After a step, as a share of it, and at most, as in `app.portable.staging`.  Unit of
-# the latter: seconds.
-PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 0.1
 # Held in memory at once: some 10 MB.
 MOST_ROWS: Final = 1000
 
@@ -49,6 +45,7 @@ class Folding:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._turn = Turn(engine)
         self._seconds_per_row = SECONDS_PER_ROW
 
     def step(self, profile: ProfileRow, *, seconds: float) -> fold.Step | None:
@@ -71,12 +68,11 @@ class Folding:
             step = fold.prepare(connection, profile, limit=self._limit(seconds))
         if step is None:
             return None
-        with writing(self._engine) as connection:
-            begun = time.monotonic()
+        with self._turn.writing() as connection:
             written = fold.write(connection, profile, step)
         if not written:
             return None
-        per_row = (time.monotonic() - begun) / step.rows
+        per_row = self._turn.held / step.rows
         self._seconds_per_row = (self._seconds_per_row + per_row) / 2
         return step
 
@@ -94,18 +90,18 @@ class Folding:
         with reading(self._engine) as connection:
             taught = _taught(connection)
         while True:
-            begun = time.monotonic()
             step = self.step(profile, seconds=seconds)
             if step is None:
                 # A service folds what is prepared here before it is written, as
                 # often as it is tried: its steps are shorter.  So in one go.
-                with writing(self._engine) as connection:
+                with self._turn.writing() as connection:
                     rows = fold.fold(connection, profile, limit=self._limit(SHORT))
                 if not rows:
                     return
             else:
                 rows = step.rows
-            time.sleep(min(PAUSE * (time.monotonic() - begun), LONGEST_PAUSE))
+            # What it took to prepare does not count: others could write meanwhile.
+            self._turn.pause()
             yield rows
             with reading(self._engine) as connection:
                 alone = alone and _taught(connection) == taught

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from app.errors import DatabaseUnavailable, InvalidSelection
 from app.evaluation.metrics import Errors
 from app.storage import scores, undo_features, undo_plan, undo_work
 from app.storage.engine import reading, writing
+from app.storage.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from app.storage.undo_plan import Plan
     from app.storage.undos import Selection
 
-# Seconds between two steps, in which waiting feedback gets the write lock: a
-# thread that takes it again at once would have it for the whole undo.
-PAUSE: Final = 0.005
 # Messages whose scores the live figures are made of in a forecast.
 WINDOW: Final = 2**31 - 1
 # Times that another undo may have to be finished first.
@@ -191,30 +188,35 @@ class Undo:
             If the database went away: what is left is done by the upkeep.
         """
         live = self._live.get(profile)
-        while revision := carry_out(self._engine, live):
-            yield revision
-            time.sleep(PAUSE)
+        yield from _steps(self._engine, live)
         # The upkeep, or another process, may have done a step or all of them.
         self._live.refresh()
         yield self._live.get(profile).snapshot.revision
 
 
 def carry_out(engine: Engine, live: LiveProfile) -> int:
-    """Do one step of what was undone, and return its newest revision, 0 without one.
+    """Do one step of what was undone, and return its newest revision, 0 without one."""
+    return next(_steps(engine, live), 0)
+
+
+def _steps(engine: Engine, live: LiveProfile) -> Iterator[int]:
+    """Do what was undone, step by step, and give the newest revision after each.
 
     The rows are added to memory where nothing is missing before them; else the
     upkeep, which follows the ledger, adds them within a second.
     """
+    turn = Turn(engine)
     left = 1
     while left:
-        with writing(engine) as connection:
+        with turn.writing() as connection:
             rows = undo_work.step(connection, live.row, limit=undo_work.STEP)
             # Where others have put right what was to be, nothing is appended.
             left = undo_work.pending(connection, live.row.id)
         if rows:
             live.apply(rows)
-            return rows[-1].revision
-    return 0
+            yield rows[-1].revision
+        if left:
+            turn.pause()
 
 
 def require_something(asked: Selection) -> None:

@@ -14,8 +14,9 @@ from app.portable import place
 from app.portable.survey import survey
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
-from app.storage import bulk, hidden, profiles, scored, tables
+from app.storage import bulk, fold, hidden, profiles, scored, tables, turn
 from app.storage.engine import open_engine, reading, writing
+from tests.clock import Clock
 from tests.portable.test_transfer import (
     COUNTED,
     LATER,
@@ -257,6 +258,39 @@ def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
     assert digest("old") not in {
         row[1] for row in rows_of(engine, tables.ledger, done.profile)
     }
+
+
+def test_others_may_write_after_each_step_of_an_import(
+    engine, in_many_blocks, contents, monkeypatch
+):
+    """Of what it reads, carries over and removes, and of the fold that follows."""
+    monkeypatch.setattr(place, "_CARRIED", 1)
+    data = exported(engine, taught_profile(engine), contents=contents)
+    other = new_profile(engine)
+    row = scored.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
+    with writing(engine) as connection:
+        scored.put_many(connection, other.id, [row])
+    clock, did = Clock(), []
+
+    def noted(name, function):
+        def note(*args, **how):
+            did.append(name)
+            return function(*args, **how)
+
+        return note
+
+    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(clock, "sleep", noted("pause", clock.sleep))
+    steps = (hidden, "keep"), (hidden, "remove_step"), (fold, "write")
+    for module, name in steps:
+        monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
+    new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})
+    beside(engine, data, other.name, lambda: teach(engine, other, *new), instead=True)
+
+    assert ["pause"] * (len(did) // 2) == did[1::2]
+    assert "pause" not in did[::2]
+    assert 5 < did.count("keep")
+    assert 0 < did.count("remove_step")
 
 
 def test_what_is_taught_while_a_profile_is_made_is_not_lost(engine, contents):

@@ -7,16 +7,19 @@ import sys
 import time
 from itertools import cycle
 
+import pytest
+
 from app.bootstrap import Specify, now
 from app.services import folding
 from app.services.folding import Folding
 from app.services.live import LiveProfiles
 from app.services.maintenance import LAGGING, Upkeep
 from app.settings import Settings
-from app.storage import fold
+from app.storage import fold, turn
 from app.storage.audit import audit
 from app.storage.engine import reading
 from app.storage.fold import folded_revision
+from tests.clock import Clock
 from tests.storage.builders import new_profile, taught, teach
 
 # Folds what it can in steps of one row, and says so after each.
@@ -109,6 +112,26 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
 
     assert (True, found.revision) == (found.sound, mark)
     assert 0 < sum(rows) < mark
+
+
+@pytest.mark.parametrize(("overtaken", "pause"), [(False, 0.03), (True, 0.1)])
+def test_others_may_write_after_each_step(engine, monkeypatch, overtaken, pause):
+    """For half as long as they had to wait; they need not while a step is prepared.
+
+    Whoever is overtaken prepares the next one when nobody else can write.
+    """
+    profile = new_profile(engine)
+    burst(engine, profile, 30)
+    clock = Clock()
+    write = (lambda *_: False) if overtaken else fold.write
+    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(folding, "MOST_ROWS", 10)
+    monkeypatch.setattr(fold, "prepare", clock.taking(10, fold.prepare))
+    monkeypatch.setattr(fold, "write", clock.taking(0.06, write))
+    rows = list(Folding(engine).all(profile))
+
+    assert [10, 10, 10, 5] == rows
+    assert [pause] * len(rows) == clock.pauses
 
 
 def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url):
