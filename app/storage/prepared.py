@@ -1,14 +1,14 @@
 """How is a statement run that a feedback waits for? Compiled once, by the driver.
 
 SQLite takes 20 µs for an entry of the ledger and for what is asked before it.
-Executed by SQLAlchemy the same statements took 109 µs of CPU, and take 43 so; in
-a service that does other things in between, 260 and 110.
+Executed by SQLAlchemy the same statements took 109 µs of CPU, and take 43 so; with
+the other steps of a feedback in between, all in one thread, 260 and 110.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Prepared:
     """A statement, and how each database wants it.
 
-    The values and the rows of it are those that SQLAlchemy gives, and it runs in
-    the transaction of the connection.  What the driver raises comes as it is.
+    The values are those that SQLAlchemy takes and gives, and it runs in the
+    transaction of the connection.  What the driver raises comes as it is.
 
     Parameters
     ----------
@@ -41,9 +41,11 @@ class Prepared:
         self._plans: WeakKeyDictionary[Dialect, _Plan] = WeakKeyDictionary()
 
     def rows(self, connection: Connection, **values: object) -> list[Any]:
-        """Return the rows that a query finds, each a tuple with names."""
+        """Return the rows that a query finds, with an attribute for each column."""
         plan = self._plan(connection.dialect)
-        found = _run(connection, "execute", plan.text, plan.bound(values))
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(plan.text, plan.bound(values))
+            found = cursor.fetchall()
         return [plan.read(row) for row in found]
 
     def change(
@@ -52,10 +54,11 @@ class Prepared:
         """Insert or update once for each of some values."""
         plan = self._plan(connection.dialect)
         bound = [plan.bound(values) for values in each]
-        if len(bound) == 1:
-            _run(connection, "execute", plan.text, bound[0])
-        elif bound:
-            _run(connection, "executemany", plan.text, bound)
+        with closing(connection.connection.cursor()) as cursor:
+            if len(bound) == 1:
+                cursor.execute(plan.text, bound[0])
+            elif bound:
+                cursor.executemany(plan.text, bound)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         plan = self._plans.get(dialect)
@@ -79,7 +82,7 @@ class _Plan:
     order : sequence of str or None
         The order of the values; None where the driver takes them by name.
     row : type
-        A tuple with the names of the columns.
+        A data class with the names of the columns, in their order.
     receive : sequence of (int, callable)
         What becomes of the columns on the way back.
     """
@@ -88,7 +91,7 @@ class _Plan:
     constant: Mapping[str, Any]
     convert: Mapping[str, Convert]
     order: Sequence[str] | None
-    row: type[tuple[Any, ...]]
+    row: type[Any]
     receive: Sequence[tuple[int, Convert]]
 
     def bound(self, values: Mapping[str, Any]) -> Any:
@@ -98,24 +101,12 @@ class _Plan:
             full[name] = convert(full[name])
         return full if self.order is None else [full[name] for name in self.order]
 
-    def read(self, found: Sequence[Any]) -> tuple[Any, ...]:
+    def read(self, found: Sequence[Any]) -> Any:
         """Return a row of the driver with its names."""
         values = list(found)
         for place, receive in self.receive:
             values[place] = receive(values[place])
         return self.row(*values)
-
-
-def _run(
-    connection: Connection, how: str, text: str, values: Any
-) -> Sequence[Sequence[Any]]:
-    """Run a statement on the driver's cursor, and return the rows if it has any."""
-    cursor = connection.connection.cursor()
-    try:
-        getattr(cursor, how)(text, values)
-        return cursor.fetchall() if cursor.description else []
-    finally:
-        cursor.close()
 
 
 def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
@@ -131,7 +122,9 @@ def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Pla
         for name, value in compiled.binds.items()
         if not value.required
     }
-    columns = statement.selected_columns if isinstance(statement, Select) else ()
+    columns = (
+        statement.selected_columns.items() if isinstance(statement, Select) else []
+    )
     return _Plan(
         text=str(compiled),
         constant={
@@ -139,10 +132,12 @@ def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Pla
         },
         convert=converted,
         order=compiled.positiontup if compiled.positional else None,
-        row=namedtuple("Row", [column.key for column in columns]),  # type: ignore[misc]  # noqa: PYI024
+        # Of 14 columns one row took 0.34 µs so, a named tuple 0.40, a dictionary 0.90
+        # and a simple namespace 1.21.
+        row=make_dataclass("Row", [name for name, _ in columns], slots=True),
         receive=[
             (place, receive)
-            for place, column in enumerate(columns)
+            for place, (_, column) in enumerate(columns)
             if (receive := _receiver(column.type, dialect))
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -83,7 +84,7 @@ def test_what_is_read_is_what_sqlalchemy_reads(engine):
         none = GET.rows(connection, profile_id=profile.id + 1)
 
     first, _, last = stored(engine, profile)
-    assert [first, last] == [row._asdict() for row in rows]
+    assert [first, last] == [asdict(row) for row in rows]
     assert [] == none
 
 
