@@ -85,8 +85,8 @@ class FeatureTable:
     messages: NDArray[np.int64]
     vocabulary: int
     column_totals: NDArray[np.int64]
-    # Kept up to date, they are a quarter of what adding a message takes, and only
-    # the Bernoulli model asks.
+    # Kept up to date, they are a fifth of what adding a message takes, 50 of 269 µs,
+    # and only the Bernoulli model asks.
     frequencies: tuple[SparseCounts, ...] | None = None
     _asked: list[tuple[NDArray[np.int64], NDArray[np.int64]] | None] = field(
         default_factory=lambda: [None], init=False, repr=False, compare=False
