@@ -1,13 +1,14 @@
 """What does a connection need before it is used?
 
 One function per database.  Both give an engine whose transactions begin the way
-that its connection's `BEGIN` option says.
+that the options of its connection say.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
 
     from app.storage.outage import Outage
 
-# Execution option of a connection: the statement that begins its transactions
-# on SQLite.  IMMEDIATE if there is none, because a transaction that begins by reading
-# and then writes fails at once with SQLITE_BUSY, whatever the busy time-out, when
-# another one wrote in between (https://sqlite.org/isolation.html).
-BEGIN: Final = "postbayes_begin"
+READS: Final = "postbayes_reads"
+"""Execution option of a connection: its transactions only read.
+
+On SQLite all others take the write lock as they begin: a transaction that reads first
+and then writes fails at once with SQLITE_BUSY, whatever the busy time-out, when
+another one wrote in between (https://sqlite.org/isolation.html).
+"""
+
+PATIENCE: Final = "postbayes_patience"
+"""Execution option: for how long a writer waits for the others.  Unit: seconds."""
 
 SILENCE: Final = "postbayes_silence"
 """Execution option: how long PostgreSQL may be silent beyond its patience.
@@ -50,6 +56,20 @@ _CACHE_KIB: Final = 16_384
 # database, and waits for the disk twice more.  `checkpoint` does so before, beside
 # the commits; this is for processes that do not call it.  SQLite's default is 1,000.
 _LOG_PAGES: Final = 16_384
+
+# How often SQLite's write lock is asked for while another process has it.  SQLite's
+# busy handler asks after 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50 and then every 100 ms,
+# so that who has waited longest finds it free least often.  The longest of 100 waits
+# (p99), in ms, for three and for seven others that hold it for 3 ms and rest for 1, and
+# for one that holds it for 30 ms and rests for 7.5:
+#
+#     asks             busy handler   every 0.5 ms    1 ms    2 ms    5 ms
+#     three others              231             45      38      61     104
+#     seven others              532            105     102     157     169
+#     a long one                535             31      57      57      62
+#
+# Unit: seconds.
+_ASK_AGAIN: Final = 0.001
 
 # What is noted of a connection to a file that could not be written: SQLite asks
 # once, when it opens the file, and such a connection never writes.
@@ -94,11 +114,20 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         cursor.close()
 
+    handler = f"PRAGMA busy_timeout = {round(busy_timeout * 1000)}"
+
     def _begin(connection: Connection) -> None:
         # On the driver's connection, in a tenth of the time.
         driver: Any = connection.connection.dbapi_connection
         options = connection.get_execution_options()
-        driver.execute(options.get(BEGIN, "BEGIN IMMEDIATE"))
+        if options.get(READS):
+            driver.execute("BEGIN DEFERRED")
+            return
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            _take_write_lock(driver, patience=options[PATIENCE])
+        finally:
+            driver.execute(handler)
 
     event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)
@@ -204,6 +233,22 @@ def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None
         if _nobody_writes(path):
             arguments[0] = f"{path.absolute().as_uri()}?immutable=1"
             named["uri"] = True
+
+
+def _take_write_lock(driver: Any, *, patience: float) -> None:
+    """Begin to write, as soon as no other process does."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            driver.execute("BEGIN IMMEDIATE")
+        except driver.OperationalError as error:
+            # The lowest byte of the code: the others tell why it is busy.
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() >= deadline:
+                raise
+        else:
+            return
+        time.sleep(_ASK_AGAIN)
 
 
 def _let_go(_connection: Any, record: Any) -> None:

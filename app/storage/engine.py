@@ -19,7 +19,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
-from app.storage.drivers import BEGIN, SILENCE, postgresql_engine, sqlite_engine
+from app.storage.drivers import (
+    PATIENCE,
+    READS,
+    SILENCE,
+    postgresql_engine,
+    sqlite_engine,
+)
 from app.storage.outage import Outage
 
 if TYPE_CHECKING:
@@ -43,13 +49,12 @@ POOL_SIZE: Final = 5
 # machine.  As many as SQLite takes for a reason to copy them.
 _LONG_LOG: Final = 1_000
 
-# How long a process waits for another that migrates.  Unit: milliseconds.
-_MIGRATION_PATIENCE: Final = 300_000
+# How long a process waits for another that migrates.  Unit: seconds.
+_MIGRATION_PATIENCE: Final = 300.0
 
-# Execution options of an engine: the lock that its writers take on SQLite, how
-# long they wait for it, and what is known of a server that hangs.
+# Execution options of an engine: the lock that its writers take on SQLite, and what
+# is known of a server that hangs.
 _WRITER: Final = "postbayes_writer"
-_PATIENCE: Final = "postbayes_patience"
 _OUTAGE: Final = "postbayes_outage"
 
 _NOTHING_STORED: Final = "Nothing of this was stored; try again later."
@@ -105,7 +110,7 @@ def open_engine(
         "pool_use_lifo": True,
         "execution_options": {
             _WRITER: Lock(),
-            _PATIENCE: busy_timeout,
+            PATIENCE: busy_timeout,
             _OUTAGE: outage,
         },
     }
@@ -149,7 +154,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
         If the database cannot be reached or does not answer.
     """
     _outage(engine).require_over()
-    options: dict[str, Any] = {BEGIN: "BEGIN DEFERRED"}
+    options: dict[str, Any] = {READS: True}
     if engine.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with (
@@ -195,12 +200,11 @@ def writing(engine: Engine) -> Iterator[Connection]:
 def _queued(engine: Engine) -> Iterator[None]:
     """Wait until no other thread of this process writes to SQLite.
 
-    SQLite has one writer.  Threads that wait for it in its busy handler poll with
-    growing sleeps (up to 100 ms), so the threads of one process queue here instead,
-    and only other processes are polled for.
+    SQLite has one writer, and who waits for it has to ask again and again.  So the
+    threads of one process queue here, and only other processes are asked for.
     """
     writer: Lock = engine.get_execution_options()[_WRITER]
-    patience: float = engine.get_execution_options()[_PATIENCE]
+    patience: float = engine.get_execution_options()[PATIENCE]
     if not writer.acquire(timeout=patience):
         msg = f"The database was busy for {patience:g} seconds. {_NOTHING_STORED}"
         raise DatabaseUnavailable(msg)
@@ -248,7 +252,11 @@ def migrating(engine: Engine) -> Iterator[Connection]:
         If the database cannot be reached or written.
     """
     _outage(engine).require_over()
-    with _translated(engine), engine.connect() as connection:
+    patient = {PATIENCE: _MIGRATION_PATIENCE}
+    with (
+        _translated(engine),
+        engine.connect().execution_options(**patient) as connection,
+    ):
         # Not given back to the pool: it is set up for this purpose only.
         connection.detach()
         if connection.dialect.name == "sqlite":
@@ -256,7 +264,6 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             # Changing a table on SQLite means copying and dropping it, which
             # would delete what refers to it.  No effect inside a transaction.
             cursor.execute("PRAGMA foreign_keys = OFF")
-            cursor.execute(f"PRAGMA busy_timeout = {_MIGRATION_PATIENCE}")
             cursor.close()
         with connection.begin():
             if connection.dialect.name == "postgresql":

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from pathlib import Path
 from threading import Barrier, Event, Thread, Timer
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select, text
@@ -14,10 +15,18 @@ from sqlalchemy.event import listens_for
 from sqlalchemy.exc import IntegrityError
 
 from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
-from app.storage import feature_rows, tables
+from app.storage import drivers, feature_rows, tables
 from app.storage.append import append
 from app.storage.drivers import LONG_SILENCE
-from app.storage.engine import checkpoint, hasty, open_engine, probe, reading, writing
+from app.storage.engine import (
+    checkpoint,
+    hasty,
+    migrating,
+    open_engine,
+    probe,
+    reading,
+    writing,
+)
 from app.storage.migrate import migrate
 from tests.storage.builders import (
     new_profile,
@@ -167,6 +176,80 @@ def test_another_process_that_writes_is_waited_for(engine, tmp_path):
     assert 1 == len(teach(impatient, profile, taught(1, "ham", {"a": 1})))
     other.close()
     impatient.dispose()
+
+
+@pytest.fixture
+def naps(monkeypatch):
+    """Let time pass only while somebody sleeps, a second each; tell how often."""
+    taken = []
+    clock = SimpleNamespace(monotonic=lambda: float(len(taken)), sleep=taken.append)
+    monkeypatch.setattr(drivers, "time", clock)
+    return taken
+
+
+def released_after(other, naps, count):
+    """Let another connection give up its lock in the nap of that number."""
+
+    def nap(seconds):
+        naps.append(seconds)
+        if len(naps) == count:
+            other.execute("ROLLBACK")
+
+    return nap
+
+
+@on_sqlite
+def test_another_process_that_writes_is_asked_again_and_again(
+    engine, tmp_path, naps, monkeypatch
+):
+    """Not in sleeps that grow: who waited longest would get the lock last."""
+    profile = new_profile(engine)
+    other = sqlite3.connect(tmp_path / "postbayes.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(drivers.time, "sleep", released_after(other, naps, 4))
+
+    with writing(engine) as connection:
+        last = revision(connection, profile)
+        handler = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+
+    assert 0 == last
+    assert [0.001] * 4 == naps
+    assert 5000 == handler  # for whatever else the connection waits for
+    other.close()
+
+
+@on_sqlite
+def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
+    """Another that migrates may take minutes; a writer has given up by then."""
+    other = sqlite3.connect(tmp_path / "postbayes.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    def write(begun):
+        with begun(engine) as connection:
+            return connection.exec_driver_sql("SELECT 1").scalar_one()
+
+    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+        write(writing)
+    assert 5 == len(naps)
+    naps.clear()
+    monkeypatch.setattr(drivers.time, "sleep", released_after(other, naps, 290))
+    assert 1 == write(migrating)
+    assert 290 == len(naps)
+    other.close()
+
+
+@on_sqlite
+def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
+    """Whatever is wrong with it, nobody else is at it."""
+    with reading(engine) as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+
+    with (
+        pytest.raises(DatabaseUnavailable, match="readonly database"),
+        writing(engine) as connection,
+    ):
+        connection.execute(tables.profile.delete())
+    assert [] == naps
 
 
 @on_sqlite
