@@ -118,7 +118,10 @@ class BlockReader:
         self._file = file
         magic = file.readline(_LONGEST_LINE)
         if not magic.startswith(_MAGIC):
-            msg = "this is not an export of Postbayes: its first line is another one"
+            msg = (
+                "this is not an export of Postbayes: its first line is another one. "
+                "For the dump of another filter say --from PROGRAM"
+            )
             raise MalformedExport(msg)
         version = magic.removeprefix(_MAGIC).rstrip(b"\n")
         if version != b"%d" % VERSION:
@@ -157,11 +160,11 @@ class BlockReader:
         if content != _trailer(self.header, number, self.content):
             msg = (
                 "the end of this export is not that of what is before it: "
-                "parts are missing, or its header was changed"
+                f"parts are missing, or its header was changed. {_AGAIN}"
             )
             raise MalformedExport(msg)
         if self._file.read(1):
-            msg = "something follows the end of this export; it was changed"
+            msg = f"something follows the end of this export: it was changed. {_AGAIN}"
             raise MalformedExport(msg)
 
     def _next(self, number: int) -> tuple[bytes, bytes, bytes]:
@@ -185,8 +188,7 @@ class BlockReader:
         if length != size:
             content = _unpacked(packed, size, number)
         if _digest(kind, content) != digest:
-            msg = f"the checksum of block {number} of this export is wrong"
-            raise MalformedExport(msg)
+            raise MalformedExport(_damaged(number, "its checksum is wrong"))
         return kind, digest, content
 
     def _take(self, size: int) -> bytes:
@@ -197,10 +199,13 @@ class BlockReader:
         return taken
 
 
-_CUT: Final = (
-    "this export ends before its last block: it was cut short. "
-    "Copy or make it again; nothing of it was imported"
-)
+_AGAIN: Final = "Copy or make it again; nothing of it was imported"
+_CUT: Final = f"this export ends before its last block: it was cut short. {_AGAIN}"
+
+
+def _damaged(number: int, why: str) -> str:
+    """Return the sentence about a block that is not as it was written."""
+    return f"block {number} of this export is damaged: {why}. {_AGAIN}"
 
 
 def _digest(kind: bytes, content: bytes) -> bytes:
@@ -225,9 +230,7 @@ def _unpacked(packed: bytes, size: int, number: int) -> bytes:
         # One byte more than is said, so that more than is said is seen.
         content = unpacker.decompress(packed, size + 1)
     except zlib.error as error:
-        msg = f"block {number} of this export cannot be unpacked: {error}"
-        raise MalformedExport(msg) from error
+        raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error
     if len(content) != size or not unpacker.eof or unpacker.unused_data:
-        msg = f"block {number} of this export is not of the size that it says"
-        raise MalformedExport(msg)
+        raise MalformedExport(_damaged(number, "it is not of the size that it says"))
     return content

@@ -116,8 +116,8 @@ def create(
         connection.execute(insert(fold).values(profile_id=row.id, folded_revision=0))
     if (row.labels, row.spam_labels) != (labels, spam_labels):
         msg = (
-            f"The profile {name!r} exists with the labels {', '.join(row.labels)} "
-            f"(spam: {', '.join(row.spam_labels)}). Use these, or another name."
+            f"the profile {name!r} exists with the labels {', '.join(row.labels)} "
+            f"(spam: {', '.join(row.spam_labels)}); use these, or another name"
         )
         raise ProfileExists(msg)
     return row
@@ -133,7 +133,9 @@ def find(connection: Connection, name: str) -> ProfileRow:
     """
     row = connection.execute(select(profile).where(profile.c.name == name)).first()
     if row is None:
-        msg = f"There is no profile {name!r}."
+        msg = (
+            f"there is no profile {name!r}; `postbayes profiles` lists those that exist"
+        )
         raise UnknownProfile(msg)
     return _read(row)
 

@@ -31,7 +31,8 @@ CODES: Final = {
     "traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
-    3: "`serve` could not begin: its port is in use.",
+    3: "`serve` could not begin: its port is in use, or its address not of this "
+    "machine.",
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
     74: "The system refused to read or write: a full disk, say (EX_IOERR).",

@@ -63,12 +63,15 @@ def backup(
 def _unsound(part: Path) -> list[str]:
     """Return the profiles of a copy that do not agree with their ledger."""
     engine = open_engine(f"sqlite:///{part.resolve()}")
-    with reading(engine) as connection:
-        rows = profiles.list_all(connection)
     unsound = []
-    for row in rows:
+    try:
         with reading(engine) as connection:
-            if not storage_audit.audit(connection, row).sound:
-                unsound.append(row.name)
-    engine.dispose()
+            rows = profiles.list_all(connection)
+        for row in rows:
+            with reading(engine) as connection:
+                if not storage_audit.audit(connection, row).sound:
+                    unsound.append(row.name)
+    finally:
+        # Also when interrupted: else the files of SQLite's log stay beside it.
+        engine.dispose()
     return unsound

@@ -41,7 +41,10 @@ def fold(
     if profile is not None:
         rows = [row for row in rows if row.name == profile]
         if not rows:
-            msg = f"there is no profile {profile!r}; `postbayes profiles` lists them"
+            msg = (
+                f"there is no profile {profile!r}; "
+                "`postbayes profiles` lists those that exist"
+            )
             raise UnknownProfile(msg)
     folding = Folding(engine)
     results: dict[str, dict[str, int | float]] = {}

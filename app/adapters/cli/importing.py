@@ -19,7 +19,7 @@ from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.export import STANDARD, require_profile, show_folding
 from app.bootstrap import now, open_database
 from app.classifier.specification import check_name
-from app.errors import InvalidInput, UnreadableSource
+from app.errors import InvalidInput, UnknownProfile, UnreadableSource
 from app.foreign import bogofilter, rspamd, spamassassin, spambayes
 from app.portable.survey import survey
 from app.services.transfer import Transfer
@@ -113,7 +113,7 @@ def import_(
             bar.remove_task(task)
             engine = open_database(settings)
             transfer = Transfer(engine, now, store_words=settings.store_words)
-            name = require_profile(transfer, profile or settings.profile).name
+            name = _existing(transfer, profile or settings.profile)
             size = sum(tally.features.values())
             task = bar.add_task("importing", total=size, rate="")
             learned = transfer.add_dump(
@@ -126,9 +126,11 @@ def import_(
             )
             bar.remove_task(task)
             told_of = dict(tally.messages._asdict())
+            summed = True
         else:
             found = _survey(source, bar)
             tally = None
+            summed = found.header.contents == "counts"
             engine = open_database(settings)
             transfer = Transfer(engine, now, store_words=settings.store_words)
             name = profile or found.header.profile
@@ -143,7 +145,16 @@ def import_(
         return
     if tally is not None:
         _show(tally)
-    _say(learned, told_of)
+    _say(learned, told_of, summed=summed)
+
+
+def _existing(transfer: Transfer, name: str) -> str:
+    """Return the name of the profile that learns a dump, which names none itself."""
+    try:
+        return require_profile(transfer, name).name
+    except UnknownProfile as error:
+        msg = f"{error}. For a dump make it first: postbayes profiles --create {name}"
+        raise UnknownProfile(msg) from error
 
 
 def _survey(source: BinaryIO, bar: Progress) -> Survey:
@@ -258,8 +269,11 @@ def _show(tally: Tally) -> None:
     OUT.print(grid)
 
 
-def _say(learned: Learned, messages: dict[str, int]) -> None:
-    """Print what became of an import."""
+def _say(learned: Learned, messages: dict[str, int], *, summed: bool) -> None:
+    """Print what became of an import; of counts, how to take all of them back.
+
+    What came as a ledger is taken back by who said it, as before.
+    """
     name = learned.profile.name
     if learned.outcome == "unchanged":
         OUT.print(
@@ -279,6 +293,12 @@ def _say(learned: Learned, messages: dict[str, int]) -> None:
         f"rows.{known}",
         markup=False,
     )
+    if summed and learned.outcome == "added":
+        OUT.print(
+            f"To take that back: postbayes undo --profile {name} "
+            f"--source {learned.source}",
+            markup=False,
+        )
 
 
 @contextmanager

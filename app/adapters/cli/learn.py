@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.adapters.cli.complaint import complain
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.schemas.source import check_source
 from app.bootstrap import Specify, now, open_database
-from app.errors import InvalidInput, MissingLabel
+from app.errors import InvalidInput, MissingLabel, PostbayesError
 from app.evaluation.index import count_index, read_index
 from app.evaluation.streams import read_path
 from app.services.learn import BATCH, Learn
@@ -70,6 +72,9 @@ def learn(
     if bool(paths) == (index is not None):
         msg = "give either PATHS with --label, or --index FILE"
         raise InvalidInput(msg)
+    if index is not None and (label or junk):
+        msg = "the lines of an index have the labels; leave --label and --junk out"
+        raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
     engine = open_database(settings)
@@ -85,10 +90,10 @@ def learn(
     counted: Counter[str] = Counter()
     begun = time.perf_counter()
     told = "interrupted; what was committed is kept, and the same command goes on"
-    with interruptible(told), progress() as bar:
+    with interruptible(told), _saying_what_is_kept(counted), progress() as bar:
         task = bar.add_task("learning", total=total, rate="")
         while some := list(islice(entries, batch)):
-            counted += learner.batch([_labelled(entry) for entry in some])
+            counted.update(learner.batch([_labelled(entry) for entry in some]))
             done = counted.total()
             seconds = time.perf_counter() - begun
             bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
@@ -96,6 +101,7 @@ def learn(
         task = bar.add_task("folding", total=None, rate="")
         for rows in learner.fold():
             bar.advance(task, rows)
+    folding_seconds = time.perf_counter() - begun - seconds
     engine.dispose()
 
     rate = counted.total() / seconds
@@ -106,6 +112,7 @@ def learn(
             for kind in ("learned", "relabelled", "unchanged", "empty")
         },
         "messages_per_second": rate,
+        "folding_seconds": folding_seconds,
         "profile": taught.row.name,
         "revision": taught.snapshot.revision,
     }
@@ -115,9 +122,24 @@ def learn(
     OUT.print(
         f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
         f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
-        f"{counted['unchanged']} unchanged, {counted['empty']} empty. "
+        f"{counted['unchanged']} unchanged, {counted['empty']} empty; folded into "
+        f"the counts in {folding_seconds:.1f} s. "
         f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
     )
+
+
+@contextmanager
+def _saying_what_is_kept(counted: Counter[str]) -> Iterator[None]:
+    """Say before a complaint what it is not about: the batches before."""
+    try:
+        yield
+    except PostbayesError:
+        if kept := counted.total():
+            complain(
+                f"{kept} messages were learned, and stay so; the same command goes on "
+                "after them"
+            )
+        raise
 
 
 def _walk(

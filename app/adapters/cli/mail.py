@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
+EXAMPLE: Final = "http://127.0.0.1:8025"
 DIGEST_BYTES: Final = 16
 
 _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
@@ -52,7 +53,7 @@ Url = Annotated[
     str | None,
     typer.Option(
         help="Ask a running service instead of reading the database, such as "
-        "http://127.0.0.1:8025."
+        f"{EXAMPLE}."
     ),
 ]
 Profile = Annotated[
@@ -136,10 +137,10 @@ def feedback(
     if as_json:
         OUT.print(document.model_dump_json(), markup=False)
         return
-    was = f", was {document.label_before}" if document.label_before else ""
+    was = [f"was {document.label_before}"] if document.label_before else []
+    labels = ", ".join([document.label, *was] if document.label else was)
     OUT.print(
-        f"{document.outcome}: {document.label or 'nothing'}{was} "
-        f"(id {document.id}, revision {document.revision})"
+        f"{document.outcome}: {labels} (id {document.id}, revision {document.revision})"
     )
 
 
@@ -251,7 +252,10 @@ def ask(
             headers=RAW if raw is not None else None,
             timeout=60,
         )
-    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+    except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+        msg = f"{url!r} is no address of a service; write one like {EXAMPLE}"
+        raise InvalidInput(msg) from error
+    except httpx2.TransportError as error:
         msg = f"the service at {url} does not answer: {error}"
         raise DatabaseUnavailable(msg) from error
     if answer.is_success:

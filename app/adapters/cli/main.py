@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,7 +10,7 @@ import typer
 
 from app import __version__, errors
 from app.adapters.cli.commands import Commands
-from app.adapters.cli.complaint import complain
+from app.adapters.cli.complaint import Complaints, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,8 @@ def exit_code(error: errors.PostbayesError) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and turn an error into one line and its exit code."""
+    # Where nothing else is set up: `serve` and `imap` keep a log.
+    logging.lastResort = Complaints(logging.WARNING)
     try:
         cli(arguments)
     except errors.PostbayesError as error:

@@ -83,7 +83,10 @@ def audit(
     if profile is not None:
         rows = [row for row in rows if row.name == profile]
         if not rows:
-            msg = f"there is no profile {profile!r}; `postbayes profiles` lists them"
+            msg = (
+                f"there is no profile {profile!r}; "
+                "`postbayes profiles` lists those that exist"
+            )
             raise UnknownProfile(msg)
     results = {}
     for row in rows:

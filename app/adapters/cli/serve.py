@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import socket
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 import uvicorn
 
+from app.adapters.cli.complaint import complain
 from app.adapters.patience import ImpatientProtocol
 from app.bootstrap import open_database, specification
 from app.services.tally import SHARED
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
 # Precedent: Postfix runs 100 processes of a kind (default_process_limit).
 MAX_CONNECTIONS: Final = 256
+# uvicorn's code, where the port is taken a moment after we looked.
+IN_USE: Final = 3
 
 
 def serve(
@@ -53,6 +57,9 @@ def serve(
         level=settings.log_level.upper(),
         format="%(levelname)-8s %(name)s: %(message)s",
     )
+    # Six lines at each migration, of what is in Alembic.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
+    _require_free(settings)
     if settings.workers > 1:
         # What no worker could start with is told here, once: uvicorn would start
         # workers that end at once again and again.
@@ -60,6 +67,30 @@ def serve(
         open_database(settings).dispose()
     with counting(settings.workers):
         _run(settings)
+
+
+def _require_free(settings: Settings) -> None:
+    """End with a sentence where the port cannot be had.
+
+    uvicorn finds that out after all is loaded, and names neither option nor setting.
+    """
+    try:
+        for family, kind, protocol, _, where in socket.getaddrinfo(
+            settings.host or None,
+            settings.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+    except OSError as error:
+        complain(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
+            "Say where else with --host and --port, or POSTBAYES_HOST and "
+            "POSTBAYES_PORT"
+        )
+        raise typer.Exit(IN_USE) from error
 
 
 @contextmanager

@@ -108,9 +108,14 @@ def _moment(text: str | None) -> datetime | None:
 def _sentences(document: UndoOut) -> list[str]:
     """Return what was taken back, in words."""
     if not document.rows and not document.undos:
-        return ["nothing of it is in force; nothing was changed"]
+        return [
+            "nothing of it is in force: it was never taught, or is taken back already"
+        ]
     would = "would take" if document.dry_run else "took"
-    back = [f"{document.rows} rows of the ledger", *document.undos]
+    back = list(document.undos)
+    # To undo an undo is about no row that somebody taught.
+    if document.rows:
+        back.insert(0, f"{document.rows} rows of the ledger")
     lines = [f"{document.profile}: {would} back {', '.join(back)}"]
     lines += [
         f"  {moved.messages} messages: {moved.label_before or 'not learned'} -> "
