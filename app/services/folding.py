@@ -9,13 +9,14 @@ short ones that come first.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
 from app.storage import fold, tables
-from app.storage.engine import reading
-from app.storage.turn import Turn
+from app.storage.engine import reading, writing
+from app.storage.turn import pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,6 @@ class Folding:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turn = Turn(engine)
         self._seconds_per_row = SECONDS_PER_ROW
 
     def step(self, profile: ProfileRow, *, seconds: float) -> fold.Step | None:
@@ -68,11 +68,12 @@ class Folding:
             step = fold.prepare(connection, profile, limit=self._limit(seconds))
         if step is None:
             return None
-        with self._turn.writing() as connection:
+        with writing(self._engine) as connection:
+            begun = time.monotonic()
             written = fold.write(connection, profile, step)
         if not written:
             return None
-        per_row = self._turn.held / step.rows
+        per_row = (time.monotonic() - begun) / step.rows
         self._seconds_per_row = (self._seconds_per_row + per_row) / 2
         return step
 
@@ -94,14 +95,13 @@ class Folding:
             if step is None:
                 # A service folds what is prepared here before it is written, as
                 # often as it is tried: its steps are shorter.  So in one go.
-                with self._turn.writing() as connection:
+                with writing(self._engine) as connection:
                     rows = fold.fold(connection, profile, limit=self._limit(SHORT))
                 if not rows:
                     return
             else:
                 rows = step.rows
-            # What it took to prepare does not count: others could write meanwhile.
-            self._turn.pause()
+            pause()
             yield rows
             with reading(self._engine) as connection:
                 alone = alone and _taught(connection) == taught

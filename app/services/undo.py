@@ -9,7 +9,7 @@ from app.errors import DatabaseUnavailable, InvalidSelection
 from app.evaluation.metrics import Errors
 from app.storage import scores, undo_features, undo_plan, undo_work
 from app.storage.engine import reading, writing
-from app.storage.turn import Turn
+from app.storage.turn import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,10 +205,9 @@ def _steps(engine: Engine, live: LiveProfile) -> Iterator[int]:
     The rows are added to memory where nothing is missing before them; else the
     upkeep, which follows the ledger, adds them within a second.
     """
-    turn = Turn(engine)
     left = 1
     while left:
-        with turn.writing() as connection:
+        with writing(engine) as connection:
             rows = undo_work.step(connection, live.row, limit=undo_work.STEP)
             # Where others have put right what was to be, nothing is appended.
             left = undo_work.pending(connection, live.row.id)
@@ -216,7 +215,7 @@ def _steps(engine: Engine, live: LiveProfile) -> Iterator[int]:
             live.apply(rows)
             yield rows[-1].revision
         if left:
-            turn.pause()
+            pause()
 
 
 def require_something(asked: Selection) -> None:

@@ -1,17 +1,16 @@
-"""How do others get the write lock of SQLite between two steps?
+"""How do others get the write lock of SQLite between two steps? In a pause.
 
-Whoever writes step by step leaves it free after each for half as long as the step had
-it, and for no less and no more than the bounds below.  Another thread of the same
-process has it as soon as it is free (`app.storage.engine`), but another process asks
-for it only now and then: SQLite's busy handler asks again after 1, 2, 5, 10, 15, 20,
-25, 25, 25, 50, 50 and then every 100 ms, so that whoever has waited for a few steps
-misses a pause that is much shorter than they are.  The longest wait of one who came
-every 10 ms, for 6 s, in ms:
+A thread that takes the lock again at once would have it for the whole of its work.
+Another thread of its process has the lock as soon as it is free
+(`app.storage.engine`), and another process asks for it each millisecond
+(`app.storage.drivers`).  The longest of 100 waits (p99) of three processes that write
+for 3 ms every 10 ms, and the steps that a fourth does in 6 s beside them:
 
-    a step takes     30 ms    60 ms
-    5 ms between     1,055    2,238
-    a quarter        1,567      831
-    half               240       83
+    a step takes       30 ms            60 ms           250 ms
+    pauses of  2 ms    101 ms   155    189 ms    87    506 ms    24
+               5 ms    103 ms   151    129 ms    86    762 ms    24
+              10 ms     36 ms   146     65 ms    85    256 ms    23
+    half a step         38 ms   116     67 ms    64    255 ms    18
 """
 
 from __future__ import annotations
@@ -27,54 +26,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-# Enough for a thread that waits, and as long as the busy handler sleeps at most, so
-# that it asks once in the longest pause.  Unit: seconds.
-SHORTEST: Final = 0.005
-LONGEST: Final = 0.1
+PAUSE: Final = 0.01
+"""What comes after a step.  Unit: seconds."""
 
 
-class Turn:
-    """Writes step by step, and lets others write in between.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._held = 0.0
-        self._free_since = 0.0
-
-    @property
-    def held(self) -> float:
-        """How long the newest step had the lock, with its commit; 0 before any.
-
-        Unit: seconds.
-        """
-        return self._held
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Give a connection that writes, as `app.storage.engine.writing` does.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If the database did not take it.
-        """
-        with writing(self._engine) as connection:
-            # Not before: who has waited for others owes them nothing.
-            begun = time.monotonic()
-            yield connection
-        self._free_since = time.monotonic()
-        self._held = self._free_since - begun
-
-    def pause(self) -> None:
-        """Let others write after a step; what was done since it ended counts."""
-        pause = max(SHORTEST, min(self._held / 2, LONGEST))
-        time.sleep(max(0.0, self._free_since + pause - time.monotonic()))
+def pause() -> None:
+    """Let others write."""
+    time.sleep(PAUSE)
 
 
 @contextmanager
@@ -86,7 +44,6 @@ def brief(engine: Engine) -> Iterator[Connection]:
     DatabaseUnavailable
         If the database did not take it; then there is no pause.
     """
-    turn = Turn(engine)
-    with turn.writing() as connection:
+    with writing(engine) as connection:
         yield connection
-    turn.pause()
+    pause()

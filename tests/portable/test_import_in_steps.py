@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,6 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.storage import bulk, fold, hidden, profiles, scored, tables, turn
 from app.storage.engine import open_engine, reading, writing
-from tests.clock import Clock
 from tests.portable.test_transfer import (
     COUNTED,
     LATER,
@@ -270,7 +270,7 @@ def test_others_may_write_after_each_step_of_an_import(
     row = scored.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
     with writing(engine) as connection:
         scored.put_many(connection, other.id, [row])
-    clock, did = Clock(), []
+    did = []
 
     def noted(name, function):
         def note(*args, **how):
@@ -279,8 +279,7 @@ def test_others_may_write_after_each_step_of_an_import(
 
         return note
 
-    monkeypatch.setattr(turn, "time", clock)
-    monkeypatch.setattr(clock, "sleep", noted("pause", clock.sleep))
+    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
     steps = (hidden, "keep"), (hidden, "remove_step"), (fold, "write")
     for module, name in steps:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
