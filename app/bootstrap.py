@@ -153,6 +153,21 @@ class Specify:
         return decided_by(row, specification(self.settings))
 
 
+def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
+    """Return what the settings say, or raise where a service cannot go by it.
+
+    Before anything opens, and before there is a database.
+
+    Raises
+    ------
+    InvalidSetting
+        If thresholds contradict each other, or the aliases cannot be read.
+    """
+    service = specification(settings)
+    require_confident(settings.autolearn_from, service.verdict.spam_threshold)
+    return service, Aliases(settings.aliases)
+
+
 class Application:
     """Everything that serves, put together and loaded; start it before it learns.
 
@@ -164,10 +179,7 @@ class Application:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # Thresholds that contradict each other are told before anything opens.
-        self.service = specification(settings)
-        require_confident(settings.autolearn_from, self.service.verdict.spam_threshold)
-        self.aliases = Aliases(settings.aliases)
+        self.service, self.aliases = require_startable(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
         # What is wrong with a profile shows here, before anything is served.

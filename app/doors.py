@@ -18,6 +18,7 @@ from app.adapters.milter.server import milter
 from app.adapters.rspamd.server import rspamd
 from app.adapters.signals import heard
 from app.adapters.spamd.server import spamd
+from app.adapters.teachers import Teachers
 from app.adapters.web import WebDoor, WebListener
 from app.address import parse_address
 
@@ -47,10 +48,11 @@ def listen(settings: Settings) -> dict[str, Listening]:
     Raises
     ------
     InvalidSetting
-        If an address is none, or cannot be had, or the header that marks spam or
-        the name for results is none.
+        If an address is none, or cannot be had, or the header that marks spam, the
+        name for results or a network of teachers is none.
     """
     # A door would refuse them once the service runs.
+    Teachers(settings.teach_from, password=None)
     parse_flag(settings.spam_header)
     parse_authserv_id(settings.milter_authserv_id)
     opened: dict[str, Listening] = {}
@@ -75,6 +77,20 @@ def listen(settings: Settings) -> dict[str, Listening]:
             listening.close()
         raise
     return opened
+
+
+def require(settings: Settings) -> None:
+    """Raise if a door could not be opened; none is.
+
+    For who starts the workers of a service: one that ends at once is started again.
+
+    Raises
+    ------
+    InvalidSetting
+        As `listen` does.
+    """
+    for listening in listen(settings).values():
+        listening.close()
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from app import doors
@@ -15,6 +17,25 @@ def test_a_header_that_is_none_is_told_before_anything_opens():
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_SPAM_HEADER is 'bad header'"):
         doors.listen(settings)
+
+
+def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
+    """Whether a door is open that anybody teaches by, or not."""
+    settings = Settings(_env_file=None, teach_from=["everybody"])
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'everybody'"):
+        doors.listen(settings)
+
+
+def test_what_could_be_opened_is_not():
+    """Who asks whether it could be lets the address go."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        settings = Settings(_env_file=None, workers=2, spamd=f"127.0.0.1:{port}")
+        with pytest.raises(InvalidSetting, match="Address already in use"):
+            doors.require(settings)
+    doors.require(settings)
+    doors.listen(settings)["spamd"].close()
 
 
 def test_no_door_is_open_unless_it_is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
@@ -12,11 +13,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from app.adapters.cli.complaint import Complaints
 from app.adapters.cli.main import main
 from app.errors import DatabaseUnavailable
 from app.services.learn import Learn
+from app.services.undo import Undo
 from tests.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
@@ -36,6 +39,22 @@ def run(tmp_path, monkeypatch, capsys):
         return end.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture
+def starting(monkeypatch):
+    """Let `serve` end where it would begin to serve, and leave the process as it was."""
+
+    def serving(*_, **__):
+        raise SystemExit(0)
+
+    monkeypatch.setattr(uvicorn.Server, "startup", serving)
+    monkeypatch.setattr(uvicorn.Config, "configure_logging", lambda _: None)
+    monkeypatch.setattr(sys.modules[uvicorn.run.__module__], "Multiprocess", serving)
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    monkeypatch.setenv("POSTBAYES_WORKERS", "1")
+    yield
+    gc.enable()
 
 
 def test_what_is_forgotten_was_something(run):
@@ -164,6 +183,7 @@ def test_a_profile_that_is_missing_is_told_in_one_way(run, tmp_path, arguments):
     assert (65, f"postbayes: {told}\n") == (code, err)
 
 
+@pytest.mark.usefixtures("starting")
 def test_a_port_that_is_taken_is_told_before_anything_is_loaded(run, tmp_path):
     """With both ways to choose another, and the code that systemd sees."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -214,3 +234,48 @@ def test_an_interrupted_backup_leaves_no_file(run, index, tmp_path, monkeypatch)
 
     assert (130, True) == (code, "nothing was backed up" in err)
     assert [] == sorted(tmp_path.glob("copy.db*"))
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("POSTBAYES_ALIASES", "nowhere"),
+        ("POSTBAYES_AUTOLEARN_FROM", "0"),
+        ("POSTBAYES_SPAM_HEADER", "x"),
+        ("POSTBAYES_MILTER", "nonsense"),
+        ("POSTBAYES_TEACH_FROM", "everybody"),
+        ("POSTBAYES_REJECT_FROM", "1"),
+    ],
+)
+@pytest.mark.usefixtures("starting")
+def test_what_a_service_cannot_start_with_is_told_once(
+    run, monkeypatch, name, value, workers
+):
+    """In a sentence, by the process that was called: a worker is started again."""
+    monkeypatch.setenv(name, value)
+    code, _, err = run("serve", "--port", "0", "--workers", workers)
+
+    assert 78 == code
+    assert err.splitlines()[-1].startswith("postbayes: POSTBAYES_")
+    assert name in err
+
+
+def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
+    """Of its last step nothing was stored, but the rest is done without being asked."""
+    run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
+
+    def failing(self, profile):
+        msg = "The database is away: full. Nothing of this was stored; try again later."
+        raise DatabaseUnavailable(msg)
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Undo, "finish", failing)
+        code, _, err = run("undo", "--source", "ann")
+    again = run("undo", "--source", "ann")
+
+    assert 75 == code
+    assert "undo:1 is decided, and not done to its end yet" in err
+    assert (0, True) == (again[0], "taken back already" in again[1])
+    assert "revision 2 " in run("profiles")[1]

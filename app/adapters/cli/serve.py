@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from contextlib import contextmanager
+from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,7 +16,7 @@ import uvicorn
 
 from app.adapters.cli.complaint import complain
 from app.adapters.patience import ImpatientProtocol
-from app.bootstrap import open_database, specification
+from app.bootstrap import open_database, require_startable
 from app.services.tally import SHARED
 from app.settings import load_settings
 
@@ -63,7 +64,10 @@ def serve(
     if settings.workers > 1:
         # What no worker could start with is told here, once: uvicorn would start
         # workers that end at once again and again.
-        specification(settings)
+        require_startable(settings)
+        # By its name, as uvicorn is told of the application: both are put together
+        # above the commands.
+        import_module("app.doors").require(settings)
         open_database(settings).dispose()
     with counting(settings.workers):
         _run(settings)

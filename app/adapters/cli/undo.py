@@ -12,7 +12,7 @@ from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.mail import digest_of
 from app.adapters.undo import UndoOut
 from app.bootstrap import Specify, now, open_database
-from app.errors import InvalidSelection
+from app.errors import InvalidSelection, Unavailable
 from app.services.live import LiveProfiles
 from app.services.undo import Undo
 from app.settings import load_settings
@@ -81,8 +81,17 @@ def undo(
             total = len(undone.plan.work)
             task = bar.add_task("undoing", total=total, rate="")
             start = revision = undone.revision
-            for revision in reverse.finish(name):
-                bar.update(task, completed=revision - start)
+            try:
+                for revision in reverse.finish(name):
+                    bar.update(task, completed=revision - start)
+            except Unavailable as error:
+                # It is of a step alone that nothing was stored.
+                msg = (
+                    f"{undone.name} is decided, and not done to its end yet: a service "
+                    "does the rest, or the same command again, once the database is "
+                    f"back. The step that failed said: {error}"
+                )
+                raise type(error)(msg) from error
             undone = replace(undone, revision=revision)
     engine.dispose()
     document = UndoOut.of(undone)
