@@ -234,7 +234,8 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
     if header.contents == "counts" and header.created == profile.created_at:
         msg = (
             f"this export is of the profile {profile.name!r} itself, or of one that "
-            "began as a copy of it: their messages would count twice. Export it "
-            "--with-ledger to add what is new, or use --replace to go back to it"
+            "began as a copy of it: their messages would count twice. Use --replace "
+            "to go back to it; or export --with-ledger, which adds only what is new "
+            "where this profile has the ledger too, and not its counts alone"
         )
         raise OtherProfile(msg)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Pages of one step, 4 MB: some ms, after which progress is shown.
 _PAGES: Final = 1024
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def backup(
@@ -72,8 +73,11 @@ def backup(
                 copy.execute("PRAGMA journal_mode = DELETE")
                 found = copy.execute("PRAGMA integrity_check").fetchall()
         except sqlite3.Error as error:
-            msg = f"the backup {target} cannot be written: {error}"
-            raise DatabaseUnavailable(msg) from error
+            if error.sqlite_errorcode not in _DAMAGED:
+                msg = f"the backup {target} cannot be written: {error}"
+                raise DatabaseUnavailable(msg) from error
+            # What is bad enough ends the check instead of being found by it.
+            found = [(str(error),)]
     if found != [("ok",)]:
         msg = (
             f"the backup {target} is not sound ({found[0][0]}): the database itself is "

@@ -279,3 +279,17 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     assert "undo:1 is decided, and not done to its end yet" in err
     assert (0, True) == (again[0], "taken back already" in again[1])
     assert "revision 2 " in run("profiles")[1]
+
+
+def test_counts_of_a_profile_that_has_them_are_refused_with_what_helps(run, index):
+    """A ledger would count them twice as well, where there are counts alone."""
+    run("learn", "--index", index)
+    run("export", "before.pbx")
+    run("import", "before.pbx", "--profile", "copy")
+    run("feedback", "--label", "ham", stdin=ham(50))
+    run("export", "after.pbx")
+    code, _, err = run("import", "after.pbx", "--profile", "copy")
+
+    assert 65 == code
+    assert "Use --replace to go back to it" in err
+    assert "where this profile has the ledger too" in err

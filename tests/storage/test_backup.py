@@ -145,12 +145,13 @@ def test_a_backup_that_cannot_be_written_says_so(engine, tmp_path):
 
 
 @on_sqlite
-def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, monkeypatch):
-    """A backup that nobody can restore is worse than none."""
+@pytest.mark.parametrize("table", ["feature_name", "ledger"])
+def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, table):
+    """A backup that nobody can restore is worse than none, and not its place is why."""
     name = learned(engine)
     with writing(engine) as connection:
         (root,) = connection.exec_driver_sql(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'feature_name'"
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)
         ).one()
         (size,) = connection.exec_driver_sql("PRAGMA page_size").one()
     assert answers(engine, name).size
@@ -163,7 +164,7 @@ def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, monkeypatch):
         file.seek((root - 1) * size)
         file.write(b"\x0d\xff\xff\xff\xff" * 9)
 
-    with pytest.raises(DatabaseUnavailable):
+    with pytest.raises(DatabaseUnavailable, match="database itself is damaged"):
         backup(engine, tmp_path / "copy.db")
 
 
