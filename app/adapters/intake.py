@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 
 from app.errors import MessageTooLarge, SlowRequest
+from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -69,6 +70,6 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
 def _too_large(limit: int) -> str:
     return (
         f"the body is larger than {limit} bytes; send the message raw, as "
-        "message/rfc822, and only its first part, or raise "
-        "POSTBAYES_MAX_REQUEST_BYTES"
+        f"message/rfc822: its first {MAX_BYTES} bytes suffice, and "
+        "POSTBAYES_MAX_REQUEST_BYTES is the limit"
     )
