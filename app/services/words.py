@@ -62,6 +62,10 @@ class WordInView:
 
     Parameters
     ----------
+    learned : mapping of str to int
+        Messages per label that the view has learned, as they are in memory now:
+        fewer than the profile where an import had nothing for it, or where it
+        was added later.
     messages, occurrences : mapping of str to int
         Per label, as it is in memory now, whole messages where they decay.
     log_odds : float
@@ -73,6 +77,7 @@ class WordInView:
         The same months, and what the word was worth after each.
     """
 
+    learned: Mapping[str, int]
     messages: Mapping[str, int]
     occurrences: Mapping[str, int]
     log_odds: float
@@ -95,7 +100,7 @@ class WordState:
     folded_revision : int
         The one that the months had.
     messages : mapping of str to int
-        Messages learned per label: what the counts are a share of.
+        Messages learned per label, by the view that decides.
     half_life : float or None
         After so many months a message counts half; None: never.
     views : mapping of str to WordInView
@@ -159,6 +164,7 @@ class Words:
                     continue
                 occurrences = table.look_up(ids, "occurrences")[0]
                 found[view] = WordInView(
+                    learned=_by_label(specification, table.messages),
                     messages=_by_label(specification, documents),
                     occurrences=_by_label(specification, occurrences),
                     log_odds=weight(snapshot, view, feature),

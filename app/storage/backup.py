@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Pages of one step, 4 MB: some ms, after which progress is shown.
 _PAGES: Final = 1024
+# Instructions of SQLite, some ms, after which Python hears of a signal.
+_INSTRUCTIONS: Final = 1_000_000
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -69,10 +71,15 @@ def backup(
         try:
             with closing(sqlite3.connect(target)) as copy:
                 source.backup(copy, pages=_PAGES, progress=show)
+                # Else a signal would wait until the check of a large copy is done.
+                copy.set_progress_handler(lambda: 0, _INSTRUCTIONS)
                 # A file of its own, that can be copied on by itself.
                 copy.execute("PRAGMA journal_mode = DELETE")
                 found = copy.execute("PRAGMA integrity_check").fetchall()
         except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                # What a signal raises in the handler of progress, SQLite swallows.
+                raise KeyboardInterrupt from error
             if error.sqlite_errorcode not in _DAMAGED:
                 msg = f"the backup {target} cannot be written: {error}"
                 raise DatabaseUnavailable(msg) from error

@@ -41,7 +41,7 @@ CODES: Final = {
     78: "A setting cannot be used (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, not `serve`. What was committed is kept.",
     143: "Told to stop with SIGTERM: `serve` answered what it had taken, and `imap` "
-    "remembers what it taught.",
+    "remembers what it taught; the others keep what was committed, as after Ctrl-C.",
 }
 """What each exit code means."""
 

@@ -334,6 +334,17 @@ def test_a_word_is_shown_month_by_month(run, index, monkeypatch):
     assert 1 == max(line.count("10 of 10") for line in out.splitlines()[1:])
 
 
+def test_a_word_is_headed_by_what_its_view_has_learned(run, index):
+    """A dump has no pairs, and so what it counts is not of their messages."""
+    run("learn", "--index", index)
+    dumps = Path(__file__).parent.parent / "golden" / "dumps"
+    run("import", dumps / "bogofilter.txt", "--from", "bogofilter")
+
+    assert "words: usual in 5 of 11 ham, 0 of 11 spam" in run("word", "usual")[1]
+    pair = run("word", "usual place")[1]
+    assert "pairs: usual place in 4 of 10 ham, 0 of 10 spam" in pair
+
+
 def test_figures_and_words_are_the_documents_of_http(run, index):
     """`--json` is one object with the fields of the HTTP door."""
     run("learn", "--index", index)

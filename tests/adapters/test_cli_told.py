@@ -281,6 +281,32 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     assert "revision 2 " in run("profiles")[1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["import", "--from", "bogo", "x"], "'bogo' is not one of 'bogofilter',"),
+        (["evaluate", "--folds", "x"], "'x' is no whole number."),
+        (["evaluate", "--folds", "1.5"], "'1.5' is no whole number."),
+        (["evaluate", "--folds", "1"], "1 is too small: 2 or more."),
+        (["figures", "--window", "100001"], "100001 is too large: 100000 or less."),
+        (
+            ["evaluate", "--shuffle", "9" * 5000],
+            "a number of so many digits is too large.",
+        ),
+        (["prune", "--max-log-odds", "x"], "'x' is no number."),
+        (["prune", "--max-log-odds", "nan"], "'nan' is no number."),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
+    """Not in those of the library that reads it, of inputs and strings."""
+    code, out, err = run(*arguments)
+    said = " ".join(err.replace("│", " ").split())
+
+    assert (2, "") == (code, out)
+    assert f"Invalid value for '{arguments[1]}': {says}" in said
+    assert "Value error" not in err
+
+
 def test_counts_of_a_profile_that_has_them_are_refused_with_what_helps(run, index):
     """A ledger would count them twice as well, where there are counts alone."""
     run("learn", "--index", index)

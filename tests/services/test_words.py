@@ -49,6 +49,26 @@ def test_months_add_up_to_the_counts(app):
         assert {"ham": 3, "spam": 6}[label] == sum(count.learned for count in here)
 
 
+def test_what_a_view_has_learned_is_told_of_it_alone(database_url):
+    """Not of the profile: a view that was added later has learned less."""
+    with running(database_url=database_url, text_views=("words",)) as app:
+        for i in range(3):
+            app.feedback.teach("default", ham(i), label="ham", source="test")
+    with running(database_url=database_url, text_views=("words", "pairs")) as app:
+        app.feedback.teach("default", spam(0), label="spam", source="test")
+        app.feedback.teach("default", ham(5), label="ham", source="test")
+        views = {
+            view: each.learned
+            for word in ("free", "free prize")
+            for view, each in app.words("default", word).views.items()
+        }
+
+    assert {
+        "words": {"ham": 4, "spam": 1},
+        "pairs": {"ham": 1, "spam": 1},
+    } == views
+
+
 def test_the_weight_is_the_difference_of_the_log_likelihoods(app):
     """Of 4 of 6 spam against 0 of 3 ham, each mixed with the whole."""
     table = app.live.get("default").snapshot.tables["words"]

@@ -13,6 +13,9 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from app.adapters.cli.loading import EndedByCtrlC
+from app.adapters.cli.values import Command
+
 
 class Place(NamedTuple):
     """Where the function of a command is, and the line that lists have of it."""
@@ -130,7 +133,8 @@ def load(name: str) -> Any:
     # is a sixth of the CPU that it takes to import what serves.
     gc.disable()
     try:
-        module = import_module(f"app.adapters.cli.{place.module}")
+        with EndedByCtrlC():
+            module = import_module(f"app.adapters.cli.{place.module}")
     finally:
         gc.enable()
     one = typer.Typer(
@@ -138,5 +142,5 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name)(getattr(module, place.function))
+    one.command(name, cls=Command)(getattr(module, place.function))
     return typer.main.get_command(one)

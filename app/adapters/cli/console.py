@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.console import Console
@@ -18,20 +21,58 @@ from rich.progress import (
 from app.adapters.cli.complaint import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 OUT = Console(highlight=False, soft_wrap=True)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a process at once where it does not ask to be told."""
+
+
 @contextmanager
-def interruptible(sentence: str) -> Iterator[None]:
-    """Let Ctrl-C end a command with a sentence and the code of its signal."""
+def interruptible(
+    sentence: str, *, ending: Sequence[signal.Signals] = ENDING
+) -> Iterator[None]:
+    """Let Ctrl-C and other signals end a command with a sentence, and clean up.
+
+    After Ctrl-C the exit code is that of the signal.  By the others the process dies,
+    as it would without this: whoever sent one looks for that.
+
+    Parameters
+    ----------
+    sentence : str
+        What becomes of what was begun.
+    ending : sequence of Signals, optional
+        The other signals; those that are ignored or handled already stay so.
+    """
+    heard: list[int] = []
+    usual = [each for each in ending if signal.getsignal(each) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread has signals.
+        usual = []
+
+    def hear(number: int, _: object) -> None:
+        # `timeout` sends it twice: what is cleaned up is not to be torn again.
+        for each in usual:
+            signal.signal(each, signal.SIG_IGN)
+        heard.append(number)
+        raise KeyboardInterrupt
+
     try:
+        for number in usual:
+            signal.signal(number, hear)
         yield
     except KeyboardInterrupt:
         complain(sentence)
-        raise typer.Exit(130) from None
+        if not heard:
+            raise typer.Exit(130) from None
+    finally:
+        for number in usual:
+            signal.signal(number, signal.SIG_DFL)
+        if heard:
+            os.kill(os.getpid(), heard[0])
 
 
 def progress() -> Progress:

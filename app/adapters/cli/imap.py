@@ -68,7 +68,9 @@ def imap(
         teach=partial(_teach, where, user, profile),
         store=File(settings.imap_state),
     )
-    with interruptible("interrupted; what was taught is kept"):
+    # Told to end it dies at once: nothing is left behind, and a server that is asked
+    # to log out may take a minute.
+    with interruptible("interrupted; what was taught is kept", ending=()):
         if once:
             with follower.connect() as account:
                 number = follower.look(account, follower.store.load())

@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.lastResort = Complaints(logging.WARNING)
     try:
         cli(arguments)
+    except KeyboardInterrupt:
+        # Around the command. One that is at work says what is kept.
+        sys.exit(130)
     except errors.PostbayesError as error:
         complain(str(error))
         sys.exit(exit_code(error))
