@@ -295,10 +295,18 @@ class Application:
         Raises
         ------
         UnknownProfile, InvalidPolicy, DatabaseUnavailable
-            As `app.services.policies.change`.
+            As `app.services.policies.change`.  Or if it is changed and could not be
+            read again, which the error says.
         """
         changed = policies.change(self.engine, name, self.service, changes)
-        self.live.refresh()
+        try:
+            self.live.refresh()
+        except DatabaseUnavailable as error:
+            msg = (
+                "the policy is changed, and this process decides by it as soon as it "
+                f"can read it. It is said: {error}"
+            )
+            raise DatabaseUnavailable(msg) from error
         return changed
 
     def ping(self) -> None:

@@ -100,12 +100,22 @@ class Prune:
         Irreversible
             If something was imported, undone or pruned meanwhile.
         DatabaseUnavailable
-            As `forecast`; then nothing is pruned.
+            As `forecast`; then nothing is pruned. Or if it is pruned and could not be
+            folded, which the error says.
         """
         found = self._find(profile, criterion)
         with writing(self._engine) as connection:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
-        self._fold(profile)
+        try:
+            self._fold(profile)
+        except DatabaseUnavailable as error:
+            # It is of a step of the fold alone that nothing was stored.
+            msg = (
+                "the features are pruned, and the counts are not brought up to date "
+                "yet, which a service does or `postbayes fold`. "
+                f"Of the step that failed it is said: {error}"
+            )
+            raise DatabaseUnavailable(msg) from error
         return Pruned(
             features=found.features,
             rows=found.rows,

@@ -141,13 +141,16 @@ class Undo:
         Expired, Irreversible
             If it cannot be undone; nothing is.
         DatabaseUnavailable
-            If it could not be noted; then nothing is undone.
+            If it could not be noted; then nothing is undone, but for an earlier undo
+            that has to be finished first, and the error says so.
         """
         require_something(asked)
         live = self._live.get(profile)
         for _ in range(_TRIES):
             plan = self._plan(live, asked, source)
-            if plan is not None and self._noted(live, plan):
+            if plan is None:
+                self._finish_earlier(live)
+            elif self._noted(live, plan):
                 return Undone(
                     profile=live.row.name,
                     plan=plan,
@@ -155,8 +158,6 @@ class Undo:
                     forecast=None,
                     revision=live.snapshot.revision,
                 )
-            for _ in self.finish(profile):
-                pass
         msg = "other undos are being carried out; try again in a moment"
         raise DatabaseUnavailable(msg)
 
@@ -175,23 +176,55 @@ class Undo:
         with writing(self._engine) as connection:
             return undo_work.begin(connection, live.row, plan)
 
-    def finish(self, profile: str) -> Iterator[int]:
+    def _finish_earlier(self, live: LiveProfile) -> None:
+        """Carry out what was noted before, by whomever."""
+        try:
+            for _ in _steps(self._engine, live):
+                pass
+        except DatabaseUnavailable as error:
+            # It may be the same one, which somebody asks for again.
+            msg = (
+                "an undo that was asked for before is decided, and will be done to its "
+                "end once the database is back; this one waits for it and is not "
+                "noted. "
+                f"Of the step that failed it is said: {error}"
+            )
+            raise DatabaseUnavailable(msg) from error
+
+    def finish(self, undone: Undone) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.
 
         The last one holds the undo, in memory as well, whoever carried it out.
 
+        Parameters
+        ----------
+        undone : Undone
+            From `begin`.
+
         Raises
         ------
-        UnknownProfile
-            If there is no such profile.
+        ProfileReplaced
+            If an import has put another profile in the place of this one; nothing
+            of what was begun is left.
         DatabaseUnavailable
-            If the database went away: what is left is done by the upkeep.
+            If the database went away: what is left is done by the upkeep, and the
+            error says so.
         """
-        live = self._live.get(profile)
-        yield from _steps(self._engine, live)
-        # The upkeep, or another process, may have done a step or all of them.
-        self._live.refresh()
-        yield self._live.get(profile).snapshot.revision
+        try:
+            yield from _steps(self._engine, self._live.get(undone.profile))
+            # The upkeep, or another process, may have done a step or all of them.
+            self._live.refresh()
+        except DatabaseUnavailable as error:
+            if undone.name is None:
+                raise
+            # It is of a step alone that nothing was stored.
+            msg = (
+                f"{undone.name} is decided, and not done to its end yet: a service "
+                "does the rest once the database is back, or else the same undo again. "
+                f"Of the step that failed it is said: {error}"
+            )
+            raise DatabaseUnavailable(msg) from error
+        yield self._live.get(undone.profile).snapshot.revision
 
 
 def carry_out(engine: Engine, live: LiveProfile) -> int:
@@ -228,13 +261,13 @@ def require_something(asked: Selection) -> None:
     """
     if not asked.ids and asked.source is None and not (asked.since or asked.until):
         msg = (
-            "say what to undo: ids of messages, a source, or a time with since and "
+            "say what to undo: ids of messages, a source, or a time with from and "
             "until; several of them together must all be true"
         )
         raise InvalidSelection(msg)
     if asked.since and asked.until and asked.since >= asked.until:
         msg = (
-            f"the time ends before it begins: since {asked.since.isoformat()}, "
+            f"the time ends before it begins: from {asked.since.isoformat()}, "
             f"until {asked.until.isoformat()}"
         )
         raise InvalidSelection(msg)

@@ -19,7 +19,9 @@ from app.adapters.cli.complaint import Complaints
 from app.adapters.cli.main import main
 from app.errors import DatabaseUnavailable
 from app.services.learn import Learn
+from app.services.transfer import Transfer
 from app.services.undo import Undo
+from app.storage import undo_work
 from tests.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
@@ -261,17 +263,18 @@ def test_what_a_service_cannot_start_with_is_told_once(
     assert name in err
 
 
+def failing(*_, **__):
+    """Fail as whatever is written to a full disk."""
+    msg = "The database is away: full. Nothing of this was stored; try again later."
+    raise DatabaseUnavailable(msg)
+
+
 def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     """Of its last step nothing was stored, but the rest is done without being asked."""
     run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
 
-    def failing(self, profile):
-        msg = "The database is away: full. Nothing of this was stored; try again later."
-        raise DatabaseUnavailable(msg)
-        yield
-
     with monkeypatch.context() as patched:
-        patched.setattr(Undo, "finish", failing)
+        patched.setattr(undo_work, "step", failing)
         code, _, err = run("undo", "--source", "ann")
     again = run("undo", "--source", "ann")
 
@@ -305,6 +308,34 @@ def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
     assert (2, "") == (code, out)
     assert f"Invalid value for '{arguments[1]}': {says}" in said
     assert "Value error" not in err
+
+
+def test_an_undo_that_is_interrupted_early_does_not_promise_anything(run, monkeypatch):
+    """While it is planned, it is not decided."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
+    monkeypatch.setattr(Undo, "begin", interrupted)
+    code, _, err = run("undo", "--source", "ann")
+
+    assert (130, True) == (code, "perhaps it is decided" in err)
+
+
+def test_an_import_that_is_not_folded_says_that_it_is_there(run, index, monkeypatch):
+    """The complaint is about the fold, which a service does."""
+    run("learn", "--index", index)
+    run("export", "site.pbx")
+    with monkeypatch.context() as patched:
+        patched.setattr(Transfer, "fold", failing)
+        code, _, err = run("import", "site.pbx", "--profile", "copy")
+
+    kept, away = err.splitlines()
+    assert 75 == code
+    assert kept.startswith("postbayes: site.pbx is imported, and stays so")
+    assert away.startswith("postbayes: The database is away")
+    assert "'copy'" in run("import", "site.pbx", "--profile", "copy")[1]
 
 
 def test_counts_of_a_profile_that_has_them_are_refused_with_what_helps(run, index):

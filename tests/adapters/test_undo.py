@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.adapters.cli.main import main
+from app.errors import DatabaseUnavailable
 from app.services.undo import Undo
+from app.storage import undo_work
 from tests.adapters.test_http import served
 from tests.messages import ham, spam
 from tests.services.conftest import running
@@ -118,6 +120,38 @@ def test_what_cannot_be_undone_has_its_status(client, asked, status, kind):
     assert status == answer.status_code
     assert f"urn:postbayes:problem:{kind}" == answer.json()["type"]
     assert 1 == client.get("/profiles/default").json()["revision"]
+
+
+def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch):
+    """Of its last step nothing was stored, but the upkeep does the rest."""
+    teach(client, spam(1), "spam", "ann")
+
+    def failing(*_, **__):
+        msg = "The database is away: full. Nothing of this was stored; try again later."
+        raise DatabaseUnavailable(msg)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(undo_work, "step", failing)
+        answer = client.post("/feedback/undo", json={"source": "ann"})
+        again = client.post("/feedback/undo", json={"source": "ann"})
+    while client.get("/profiles/default").json()["revision"] < 2:
+        time.sleep(0.01)
+
+    assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+    assert answer.json()["detail"].startswith("undo:1 is decided, and not done to its")
+    assert 503 == again.status_code
+    assert "asked for before is decided" in again.json()["detail"]
+    assert 0 == client.get("/profiles/default").json()["messages"]["spam"]
+
+
+def test_what_is_missing_or_impossible_is_said_as_it_is_asked_for(client):
+    """The field is `from`, and nowhere is one called since."""
+    late = {"from": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"}
+    nothing = client.post("/feedback/undo", json={}).json()["detail"]
+    never = client.post("/feedback/undo", json=late).json()["detail"]
+
+    assert "a time with from and until" in nothing
+    assert "from 2026-03-02T00:00:00+00:00, until 2026" in never
 
 
 def test_a_message_is_no_undo(client):

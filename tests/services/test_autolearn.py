@@ -59,8 +59,8 @@ def counted(app):
 
 def undo_own(app):
     """Take back what the filter taught itself."""
-    app.undo.begin("default", Selection(source="auto"), source="ann")
-    assert list(app.undo.finish("default"))
+    begun = app.undo.begin("default", Selection(source="auto"), source="ann")
+    assert list(app.undo.finish(begun))
 
 
 def rows(app):

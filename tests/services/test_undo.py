@@ -9,7 +9,12 @@ from contextlib import contextmanager
 import pytest
 
 from app.bootstrap import Application
-from app.errors import InvalidSelection, UnknownProfile, UnknownSource
+from app.errors import (
+    DatabaseUnavailable,
+    InvalidSelection,
+    UnknownProfile,
+    UnknownSource,
+)
 from app.settings import Settings
 from app.storage import undo_work
 from app.storage.audit import audit
@@ -30,7 +35,7 @@ def teach(app, raw, label, *, source):
 def undo(app, **asked):
     """Undo, carry it out, and return what became of it."""
     undone = app.undo.begin("default", Selection(**asked), source="test")
-    for _ in app.undo.finish("default"):
+    for _ in app.undo.finish(undone):
         pass
     return undone
 
@@ -65,9 +70,9 @@ def test_the_last_revision_holds_what_another_process_carried_out(database_url):
             teach(other, spam(n), "spam", source="ben")
         other.keeper.stop()
         app.live.refresh()
-        app.undo.begin("default", Selection(source="ben"), source="test")
-        list(other.undo.finish("default"))
-        said = list(app.undo.finish("default"))
+        begun = app.undo.begin("default", Selection(source="ben"), source="test")
+        list(other.undo.finish(begun))
+        said = list(app.undo.finish(begun))
 
         assert [10] == said
         assert [0, 0] == app.live.get("default").snapshot.messages.tolist()
@@ -113,6 +118,34 @@ def test_the_next_undo_finishes_the_one_before_it(database_url):
         assert [0, 0] == snapshot(app, revision=4).messages.tolist()
 
 
+def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkeypatch):
+    """Whoever asks for the same again is not told that nothing comes of it."""
+    asked = Selection(source="ben")
+    with running(database_url=database_url) as app:
+        teach(app, spam(1), "spam", source="ben")
+    with stopped(database_url) as app:
+        begun = app.undo.begin("default", asked, source="test")
+        with monkeypatch.context() as patched:
+            patched.setattr(undo_work, "step", full)
+            with pytest.raises(DatabaseUnavailable, match=r"^undo:1 is decided"):
+                list(app.undo.finish(begun))
+            with pytest.raises(DatabaseUnavailable, match=r"decided.*is not noted"):
+                app.undo.begin("default", asked, source="test")
+        again = undo(app, source="ben")
+
+        monkeypatch.setattr(undo_work, "step", full)
+
+        assert again.name is None
+        with pytest.raises(DatabaseUnavailable, match=r"^full"):
+            list(app.undo.finish(again))
+
+
+def full(*_, **__):
+    """Fail as a step of an undo does on a full disk."""
+    msg = "full. Nothing of this was stored"
+    raise DatabaseUnavailable(msg)
+
+
 def test_feedback_goes_on_while_something_is_undone(app, monkeypatch):
     """In the end memory is what a start would load, and an audit finds nothing."""
     monkeypatch.setattr(undo_work, "STEP", 3)
@@ -146,8 +179,8 @@ def test_others_may_write_between_the_steps_of_an_undo(database_url, monkeypatch
     monkeypatch.setattr("app.services.undo.pause", lambda: pauses.append(1))
     monkeypatch.setattr(undo_work, "STEP", 3)
     with stopped(database_url) as app:
-        app.undo.begin("default", Selection(source="ben"), source="test")
-        revisions = list(app.undo.finish("default"))
+        begun = app.undo.begin("default", Selection(source="ben"), source="test")
+        revisions = list(app.undo.finish(begun))
 
     assert [10, 13, 14, 14] == revisions
     assert 2 == len(pauses)

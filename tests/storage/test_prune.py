@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from app.errors import Irreversible
+from app.errors import DatabaseUnavailable, Irreversible
+from app.services.folding import Folding
 from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
 from app.storage.engine import reading, writing
@@ -211,6 +212,31 @@ def test_what_is_not_folded_is_folded_first(engine, profile):
     assert ({"words": 2}, 2, 4) == (dict(told.features), told.rows, told.revision)
     assert ({"words": 2}, 2, 5) == (dict(done.features), done.rows, done.revision)
     assert ({}, 0, 5) == (dict(again.features), again.rows, again.revision)
+
+
+def test_what_is_pruned_and_not_folded_is_said_to_be_pruned(
+    engine, profile, monkeypatch
+):
+    """Whoever is told that nothing was stored would be told wrong."""
+    drop(engine, profile)
+    criterion = Criterion(max_messages=1, months=12)
+    folds = []
+    fold = Folding.all
+
+    def full(folding, row):
+        folds.append(row)
+        if len(folds) == 2:
+            msg = "full. Nothing of this was stored"
+            raise DatabaseUnavailable(msg)
+        return fold(folding, row)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folding, "all", full)
+        with pytest.raises(DatabaseUnavailable, match=r"^the features are pruned"):
+            Prune(engine, lambda: NOW)(profile, criterion)
+    again = Prune(engine, lambda: NOW)(profile, criterion)
+
+    assert ({}, 5) == (dict(again.features), again.revision)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from app.adapters.cli.complaint import complain
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.export import STANDARD, require_profile, show_folding
 from app.bootstrap import now, open_database
 from app.classifier.specification import check_name
-from app.errors import InvalidInput, UnknownProfile, UnreadableSource
+from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
 from app.foreign import bogofilter, rspamd, spamassassin, spambayes
 from app.portable.survey import survey
 from app.services.transfer import Transfer
@@ -138,7 +139,14 @@ def import_(
                 transfer, name, source, found, bar, replace=replace, yes=yes
             )
             told_of = found.header.messages
-        show_folding(transfer, learned.profile, bar)
+        try:
+            show_folding(transfer, learned.profile, bar)
+        except Unavailable:
+            complain(
+                f"{file} is imported, and stays so; what fails is to bring the counts "
+                "up to date, which a service does or `postbayes fold`"
+            )
+            raise
     engine.dispose()
     if as_json:
         OUT.print(json.dumps(_as_json(learned, told_of, tally)), markup=False)

@@ -12,7 +12,7 @@ from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.mail import digest_of
 from app.adapters.undo import UndoOut
 from app.bootstrap import Specify, now, open_database
-from app.errors import InvalidSelection, Unavailable
+from app.errors import InvalidSelection
 from app.services.live import LiveProfiles
 from app.services.undo import Undo
 from app.settings import load_settings
@@ -72,26 +72,19 @@ def undo(
     live = LiveProfiles(engine, Specify(settings))
     live.refresh()
     reverse = Undo(engine, live, now)
-    told = "interrupted; it is decided, and the same command or the service goes on"
+    noting = "interrupted; perhaps it is decided: the same command goes on, or says so"
+    doing = "interrupted; it is decided, and the same command or the service goes on"
     if dry_run:
         undone = reverse.forecast(name, asked)
     else:
-        with interruptible(told), progress() as bar:
+        with interruptible(noting):
             undone = reverse.begin(name, asked, source="undo")
+        with interruptible(doing), progress() as bar:
             total = len(undone.plan.work)
             task = bar.add_task("undoing", total=total, rate="")
             start = revision = undone.revision
-            try:
-                for revision in reverse.finish(name):
-                    bar.update(task, completed=revision - start)
-            except Unavailable as error:
-                # It is of a step alone that nothing was stored.
-                msg = (
-                    f"{undone.name} is decided, and not done to its end yet: a service "
-                    "does the rest, or the same command again, once the database is "
-                    f"back. The step that failed said: {error}"
-                )
-                raise type(error)(msg) from error
+            for revision in reverse.finish(undone):
+                bar.update(task, completed=revision - start)
             undone = replace(undone, revision=revision)
     engine.dispose()
     document = UndoOut.of(undone)

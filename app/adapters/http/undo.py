@@ -10,6 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 
 from app.adapters.http.body import JSON_TYPE, Body, parse_document, require_json
+from app.adapters.http.parameters import Strict
 from app.adapters.http.query import ProfileName  # noqa: TC001  read at run time
 from app.adapters.http.routes import ApplicationDep, parse_id, problems
 from app.adapters.undo import UndoIn, UndoOut
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # One is carried out at a time anyway, and each may take a minute.
 _THREADS: Final = CapacityLimiter(4)
 
-router = APIRouter()
+router = APIRouter(route_class=Strict)
 
 
 @router.post(
@@ -72,6 +73,6 @@ def _forecast(app: Application, profile: str, asked: Selection) -> Undone:
 def _undo(app: Application, profile: str, asked: Selection) -> Undone:
     undone = app.undo.begin(profile, asked, source="http")
     revision = undone.revision
-    for newest in app.undo.finish(profile):
+    for newest in app.undo.finish(undone):
         revision = newest
     return replace(undone, revision=revision)
