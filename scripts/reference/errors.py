@@ -93,10 +93,22 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MalformedRequest: Advice(
-        "The sentence names the field. Unknown fields are refused, so that a "
-        "misspelt one is noticed. The status is 422 where a query parameter is "
-        "wrong, and 400 where the body is.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, FORGET, UNDO, PROFILES, CHANGE),
+        "The sentence names the field or the query parameter. Unknown ones are "
+        "refused, so that a misspelt one is noticed, and those that there are stand "
+        "beside them. The status is 422 where a query parameter is wrong, and 400 "
+        "where the body is.",
+        operations=(
+            CLASSIFY,
+            BATCH,
+            FEEDBACK,
+            FORGET,
+            UNDO,
+            PROFILES,
+            PROFILE,
+            CHANGE,
+            FIGURES,
+            WORD,
+        ),
     ),
     errors.InvalidSelection: Advice(
         "Say at least one of ids, source, from and until. Times are ISO 8601; over "
@@ -228,8 +240,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.DatabaseUnavailable: Advice(
         f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
-        "Nothing of the request is stored, unless the sentence says that it may be; "
-        "sending a feedback twice is safe in any case. "
+        "Nothing of the request is stored, unless the sentence says that it may be, or "
+        "that it is decided and will be done; sending a feedback twice is safe in any "
+        "case. "
         "With `--url` it is also the answer where the service is away.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),
@@ -336,7 +349,8 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    return [wrong] if operation in {FORGET, PROFILES} else [status, wrong]
+    without_body = {FORGET, PROFILES, PROFILE, FIGURES, WORD}
+    return [wrong] if operation in without_body else [status, wrong]
 
 
 def exit_code(cls: ErrorClass) -> int:

@@ -127,6 +127,8 @@ def test_any_query_is_read_as_the_framework_reads_it(both, path, query):
             422,
             {"content": b"x", "headers": RAW},
         ),
+        ("POST", "/feedback?labell=a&x=1&x=2", 422, {"content": b"x", "headers": RAW}),
+        ("POST", "/classify?x=1&explain=zz&=", 422, {"content": b"x", "headers": RAW}),
         ("POST", "/feedback?profile=nobody", 404, {"content": b"x", "headers": RAW}),
         ("POST", "/feedback?profile=defect", 500, {"content": b"x", "headers": RAW}),
         ("POST", "/classify?explain=-1", 400, {"headers": RAW}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -13,6 +14,7 @@ from fastapi.testclient import TestClient
 from app.adapters import intake
 from app.adapters.http.app import create_app
 from app.bootstrap import Application
+from app.errors import DatabaseUnavailable
 from app.settings import Settings
 from app.storage import profiles
 from app.storage.engine import writing
@@ -640,8 +642,8 @@ def test_the_policy_decides_what_is_answered(client):
     [
         ({"reject_from": {"log_odds": 1}}, 422, "invalid-policy", "below the spam thr"),
         ({"ham_threshold": {"probability": 0.99}}, 422, "invalid-policy", "above the"),
-        ({"ham_cost": 0}, 400, "malformed-request", "ham_cost: Input should be great"),
-        ({"spam_cost": 2}, 400, "malformed-request", "spam_cost: Extra inputs"),
+        ({"ham_cost": 0}, 400, "malformed-request", "`ham_cost` should be great"),
+        ({"spam_cost": 2}, 400, "malformed-request", "unknown field `spam_cost`"),
         ({"reject_from": 12}, 400, "malformed-request", "reject_from"),
         ({"reject_from": {"probability": 1}}, 400, "malformed-request", "less than 1"),
         ({"reject_from": {}}, 400, "malformed-request", "either `log_odds` or"),
@@ -661,6 +663,23 @@ def test_a_policy_that_cannot_be_is_refused(client, policy, status, kind, says):
     assert (status, kind) == problem(answer)[:2]
     assert says in problem(answer)[2]
     assert {} == client.get("/profiles/default").json()["policy"]
+
+
+def test_a_policy_that_cannot_be_read_again_is_changed(client, monkeypatch):
+    """The answer does not say that nothing came of it."""
+
+    def failing():
+        msg = "away. Nothing of this was stored"
+        raise DatabaseUnavailable(msg)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client.app.state.application.live, "refresh", failing)
+        answer = client.patch("/profiles/default", json={"ham_cost": 20})
+    while not client.get("/profiles/default").json()["policy"]:
+        time.sleep(0.01)
+
+    assert 503 == answer.status_code
+    assert answer.json()["detail"].startswith("the policy is changed")
 
 
 def test_numbers_that_are_none_are_no_thresholds(client):

@@ -96,6 +96,7 @@ def create_app(
     # twice, which takes 9 us of the 74 for `/classify`.
     app.router.routes.extend(routes.messages.routes)
     app.include_router(routes.router)
+    app.include_router(routes.operation)
     app.include_router(batch.router)
     app.include_router(profiles.router)
     app.include_router(insight.router)

@@ -25,6 +25,7 @@ from app.adapters.http.body import (
     schema_of,
 )
 from app.adapters.http.errors import DEFECT, described
+from app.adapters.http.parameters import Strict
 from app.adapters.http.query import (  # noqa: TC001  read at run time
     ProfileName,
     Recipient,
@@ -51,7 +52,7 @@ MAX_EXPLAINED: Final = 20
 BATCHES: Final = CapacityLimiter(4)
 TURN: Final = CapacityLimiter(1)
 
-router = APIRouter()
+router = APIRouter(route_class=Strict)
 
 
 @router.post(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 
+from app.adapters.http.faults import told
 from app.adapters.http.parts import require_few_parts
 from app.adapters.intake import take
 from app.adapters.schemas.feedback import FeedbackIn
@@ -124,7 +125,7 @@ def read_message(value: object) -> TextIn:
     try:
         return _in_one_form(TextIn.model_validate(value))
     except ValidationError as error:
-        raise _refusal(error, "the message") from error
+        raise _refusal(error, "the message", TextIn) from error
 
 
 def _in_one_form(given: In) -> In:
@@ -153,15 +154,14 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
                 raise
             return model.model_validate(_lenient(body))
     except ValidationError as error:
-        raise _refusal(error, "the JSON body") from error
+        raise _refusal(error, "the JSON body", model) from error
 
 
-def _refusal(error: ValidationError, what: str) -> MalformedRequest:
-    detail = "; ".join(
-        f"{'.'.join(str(part) for part in e['loc']) or 'body'}: {e['msg']}"
-        for e in error.errors(include_url=False, include_input=False)[:5]
-    )
-    return MalformedRequest(f"{what} cannot be used: {detail}")
+def _refusal(
+    error: ValidationError, what: str, model: type[BaseModel]
+) -> MalformedRequest:
+    found = error.errors(include_url=False, include_input=False)
+    return MalformedRequest(f"{what} cannot be used: {told(found, model, of='field')}")
 
 
 def require_json(request: Request) -> None:

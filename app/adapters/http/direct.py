@@ -62,6 +62,9 @@ class Direct(APIRoute):
             for name in self._query.model_fields
             if name in given
         }
+        # The model refuses what it does not know, so that a misspelt one is noticed.
+        if len(values) < len(given):
+            values |= {name: given[name] for name in given if name not in values}
         try:
             return self._query.model_validate(values)
         except ValidationError as error:

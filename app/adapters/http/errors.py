@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app import errors
+from app.adapters.http.faults import told
+from app.adapters.http.parameters import parameters
 from app.adapters.schemas.problem import ProblemOut
 
 if TYPE_CHECKING:
@@ -110,10 +112,15 @@ def install(app: FastAPI) -> None:
         return problem(status, problem_type(type(error)), str(error), headers)
 
     @app.exception_handler(RequestValidationError)
-    async def _(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def _(request: Request, error: RequestValidationError) -> JSONResponse:
+        names = parameters(request.scope["route"])
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in error.errors():
+            where, *place = each["loc"]
+            found.setdefault(where, []).append({**each, "loc": tuple(place)})
         detail = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}"
-            for e in error.errors()
+            f"the {where} cannot be used: {told(some, names, of='parameter')}"
+            for where, some in found.items()
         )
         return problem(
             HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
 
+from app.adapters.http.parameters import Strict
 from app.adapters.http.query import ProfileName  # noqa: TC001  read at run time
 from app.adapters.http.routes import ApplicationDep, problems
 from app.adapters.insight import FiguresOut, WordOut
@@ -17,10 +18,12 @@ MAX_WINDOW: Final = 100_000
 # Longer than any feature (`app.features.tokens` cuts them), and two of them.
 MAX_WORD: Final = 512
 
-router = APIRouter()
+router = APIRouter(route_class=Strict)
 
 
-@router.get("/profiles/{name}/figures", tags=["profiles"], responses=problems(404, 503))
+@router.get(
+    "/profiles/{name}/figures", tags=["profiles"], responses=problems(404, 422, 503)
+)
 def figures(
     name: Annotated[str, Path(max_length=128)],
     app: ApplicationDep,
@@ -42,7 +45,7 @@ def figures(
     return FiguresOut.of_figures(app.figures(name, window=window))
 
 
-@router.get("/words/{word}", tags=["profiles"], responses=problems(404, 503))
+@router.get("/words/{word}", tags=["profiles"], responses=problems(404, 422, 503))
 def word(
     word: Annotated[
         str,

@@ -16,12 +16,13 @@ from app.adapters.http.body import (
     require_json,
     schema_of,
 )
+from app.adapters.http.parameters import Strict
 from app.adapters.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.adapters.schemas.policy import PolicyIn
 from app.adapters.schemas.profile import ListedOut, ProfileOut, ProfilesOut
 from app.services.profiles import learned
 
-router = APIRouter()
+router = APIRouter(route_class=Strict)
 
 # A site with a profile for each user has thousands of them.
 MAX_LISTED: Final = 1000

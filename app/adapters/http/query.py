@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import Query
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from app.adapters.schemas.source import MAX_SOURCE, PRINTABLE
 
@@ -53,6 +53,8 @@ Source = Annotated[
 class ClassifyQuery(BaseModel):
     """The query of `/classify`."""
 
+    model_config = ConfigDict(extra="forbid")
+
     profile: ProfileName = None
     recipient: Recipient = []
     explain: Explain = 10
@@ -60,6 +62,8 @@ class ClassifyQuery(BaseModel):
 
 class FeedbackQuery(BaseModel):
     """The query of `/feedback`."""
+
+    model_config = ConfigDict(extra="forbid")
 
     label: Label = None
     profile: ProfileName = None

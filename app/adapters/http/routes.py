@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.body import Body, is_json, openapi_body, parse_json
 from app.adapters.http.direct import Direct, document
+from app.adapters.http.parameters import Strict
 from app.adapters.http.query import (  # noqa: TC001  read at run time
     ClassifyQuery,
     FeedbackQuery,
@@ -51,7 +52,9 @@ INLINE_PROFILES: Final = 4
 DATABASE_THREADS: Final = CapacityLimiter(64)
 
 messages = APIRouter(route_class=Direct)
-router = APIRouter()
+router = APIRouter(route_class=Strict)
+# A monitoring system may add parameters of its own.
+operation = APIRouter()
 
 
 async def application(request: Request) -> Application:
@@ -179,7 +182,7 @@ async def forget(
     )
 
 
-@router.get("/healthz", tags=["operation"])
+@operation.get("/healthz", tags=["operation"])
 async def healthz(response: Response) -> dict[str, str]:
     """Tell that the process answers.
 
@@ -189,7 +192,7 @@ async def healthz(response: Response) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", tags=["operation"], responses=problems(503))
+@operation.get("/readyz", tags=["operation"], responses=problems(503))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profiles are loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.keeper.alive):
