@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import ham
+from tests.services.conftest import running
+
 ROOT = Path(__file__).parents[2]
 
 
-def kill(database_url, *arguments):
-    """Run the script, and return its exit code and what it counted."""
-    done = subprocess.run(
+def run(database_url, *arguments):
+    """Run the script, and return what became of it."""
+    return subprocess.run(
         [
             *(sys.executable, ROOT / "scripts" / "kill"),
             *(*arguments, "--database-url", database_url),
@@ -23,6 +26,11 @@ def kill(database_url, *arguments):
         capture_output=True,
         text=True,
     )
+
+
+def kill(database_url, *arguments):
+    """Run the script, and return its exit code and what it counted."""
+    done = run(database_url, *arguments)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -54,3 +62,13 @@ def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(database_url, wo
     assert 0 == code
     assert {"kills": 3, **NOTHING}.items() <= counted.items()
     assert 200 <= counted["ledger_rows"]
+
+
+def test_a_database_that_was_taught_before_is_refused(database_url):
+    """What is in it would be counted too, and found to be halves."""
+    with running(database_url=database_url) as app:
+        app.feedback.teach("default", ham(1), label="ham", source="ann")
+    done = run(database_url, "--kills", "1")
+
+    assert 2 == done.returncode
+    assert "give an empty one" in done.stderr
