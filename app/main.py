@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import sys
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from app import doors
 from app.adapters.http.app import create_app
 from app.adapters.orphan import ending_with_its_parent
 from app.bootstrap import Application
+from app.errors import PostbayesError
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -17,16 +20,32 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+log = logging.getLogger(__name__)
+
 
 def create() -> FastAPI:
     """Return the HTTP door over the settings of the environment.
 
     ``uvicorn --factory app.main:create`` serves it; `postbayes serve` is the
     same with the settings' host, port and log level.
+
+    Raises
+    ------
+    PostbayesError
+        If it cannot be put together; one of several workers says so and exits.
     """
-    application = Application(load_settings())
-    sockets = doors.listen(application.settings)
-    several = application.settings.workers > 1
+    settings = load_settings()
+    several = settings.workers > 1
+    try:
+        application = Application(settings)
+        sockets = doors.listen(settings)
+    except PostbayesError as error:
+        if not several:
+            raise
+        # The first process has found nothing wrong, and starts another: what is
+        # away may be back, and the other workers go on. One sentence for each.
+        log.error("this worker cannot start: %s", error)  # noqa: TRY400
+        sys.exit(1)
 
     @asynccontextmanager
     async def beside() -> AsyncIterator[None]:

@@ -7,6 +7,7 @@ import gc
 import pytest
 from fastapi.testclient import TestClient
 
+from app.errors import DatabaseUnavailable
 from app.main import create
 from tests.messages import ham
 
@@ -28,3 +29,23 @@ def test_what_is_there_at_the_start_is_not_walked_again(client):
     gc.collect()
 
     assert len(gc.get_objects()) < gc.get_freeze_count() / 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_cannot_start_says_so_in_a_sentence(
+    tmp_path, monkeypatch, caplog, workers
+):
+    """Where it is one of several: another is started, which would say it again."""
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}")
+    monkeypatch.setenv("POSTBAYES_WORKERS", f"{workers}")
+    raised = DatabaseUnavailable if workers == 1 else SystemExit
+    with pytest.raises(raised) as end:
+        create()
+
+    told = [(each.getMessage(), each.exc_info) for each in caplog.records]
+    if workers == 1:
+        assert [] == told
+    else:
+        [(sentence, traceback)] = told
+        assert sentence.startswith("this worker cannot start: The database is away")
+        assert (1, None) == (end.value.code, traceback)

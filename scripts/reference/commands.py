@@ -25,14 +25,15 @@ Commands and services may work on one database at the same time.
 """
 
 CODES: Final = {
-    0: "Done; or `serve` was interrupted with Ctrl-C.",
+    0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers was "
+    "told to stop.",
     1: "`audit` or `backup --audit` found a difference; the question of "
     "`import --replace` was answered with no; or a defect of Postbayes, with a "
     "traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
     3: "`serve` could not begin: its port is in use, or its address not of this "
-    "machine.",
+    "machine; or one of several workers failed while it started.",
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
     74: "The system refused to read or write: a full disk, say (EX_IOERR).",

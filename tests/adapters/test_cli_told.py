@@ -52,7 +52,8 @@ def starting(monkeypatch):
 
     monkeypatch.setattr(uvicorn.Server, "startup", serving)
     monkeypatch.setattr(uvicorn.Config, "configure_logging", lambda _: None)
-    monkeypatch.setattr(sys.modules[uvicorn.run.__module__], "Multiprocess", serving)
+    module = importlib.import_module("app.adapters.cli.serve")
+    monkeypatch.setattr(module, "Multiprocess", serving)
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
     monkeypatch.setenv("POSTBAYES_WORKERS", "1")
     yield

@@ -144,6 +144,35 @@ def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
     assert taught["revision"] == answer["revision"]
 
 
+# In each process, before anything of ours: in the first there is no such thread.
+NO_THREADS = """
+import threading
+start = threading.Thread.start
+def refuse(self):
+    if self.name == "writer":
+        raise RuntimeError("can't start new thread")
+    start(self)
+threading.Thread.start = refuse
+"""
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_service_that_ends_since_a_worker_fails_does_not_say_all_went_well(
+    service, tmp_path
+):
+    """A supervisor that restarts what failed goes by the exit code."""
+    (tmp_path / "sitecustomize.py").write_text(NO_THREADS)
+    paths = [str(tmp_path), service.environment.get("PYTHONPATH", "")]
+    service.environment |= {
+        "POSTBAYES_WORKERS": "2",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    done = service.command("serve")
+
+    assert 3 == done.returncode
+    assert "postbayes: a worker could not start" in done.stderr
+
+
 def test_any_worker_tells_what_all_of_them_counted(service, workers):
     """A monitor that asks one worker sees the verdicts of the others too."""
     for client in workers:

@@ -9,10 +9,12 @@ import socket
 from contextlib import contextmanager
 from importlib import import_module
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
 from app.adapters.cli.complaint import complain
 from app.adapters.patience import ImpatientProtocol
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
 # Precedent: Postfix runs 100 processes of a kind (default_process_limit).
 MAX_CONNECTIONS: Final = 256
-# uvicorn's code, where the port is taken a moment after we looked.
-IN_USE: Final = 3
+# Also uvicorn's own code, where the port is taken a moment after we looked.
+IN_USE: Final = STARTUP_FAILURE
+_APPLICATION: Final = "app.main:create"
 
 
 def serve(
@@ -115,18 +118,28 @@ def _run(settings: Settings) -> None:
     """Serve until a signal ends it."""
     # What a start makes stays, and `app.main` keeps the collector from it in the end.
     gc.disable()
-    uvicorn.run(
-        "app.main:create",
-        factory=True,
-        workers=settings.workers,
-        host=settings.host,
-        port=settings.port,
-        log_level=settings.log_level,
-        loop="uvloop",
-        http=ImpatientProtocol,
+    options: dict[str, Any] = {
+        "factory": True,
+        "workers": settings.workers,
+        "host": settings.host,
+        "port": settings.port,
+        "log_level": settings.log_level,
+        "loop": "uvloop",
+        "http": ImpatientProtocol,
         # One line per message, thousands a minute: a mail server logs them.
-        access_log=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        "access_log": False,
+        "limit_concurrency": MAX_CONNECTIONS,
         # A feedback that was taken is answered before the process ends.
-        timeout_graceful_shutdown=30,
-    )
+        "timeout_graceful_shutdown": 30,
+    }
+    if settings.workers == 1:
+        uvicorn.run(_APPLICATION, **options)
+        return
+    # As `uvicorn.run` does it, which says of a worker that fails while it starts,
+    # and so ends the service, that all went well: a supervisor would leave it ended.
+    config = uvicorn.Config(_APPLICATION, **options)
+    workers = Multiprocess(config, [config.bind_socket()])
+    workers.run()
+    if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
+        complain("a worker could not start, so the service has ended; see above")
+        raise typer.Exit(STARTUP_FAILURE)
