@@ -1,24 +1,17 @@
 """How does a transaction begin, and what becomes of one that fails?
 
 SQLite and PostgreSQL, by URL.  `reading` gives one consistent snapshot,
-`writing` one transaction that may change things; both translate what the
-driver raises into the errors of `app.errors`, and roll back.
+`writing` one transaction that may change things; both roll back what fails.
 """
 
 from __future__ import annotations
 
 import math
-import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
-from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
+from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.storage.drivers import (
     PATIENCE,
     READS,
@@ -26,12 +19,14 @@ from app.storage.drivers import (
     postgresql_engine,
     sqlite_engine,
 )
+from app.storage.failure import NOTHING_STORED, Transaction, translated
 from app.storage.outage import Outage
+from app.storage.url import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import Connection, Engine
 
 # Seconds that a transaction waits for the others before it gives up.  Python's
 # sqlite3 module and Django wait 5 s as well; a mail server waits 30 s or more
@@ -56,13 +51,6 @@ _MIGRATION_PATIENCE: Final = 300.0
 # is known of a server that hangs.
 _WRITER: Final = "postbayes_writer"
 _OUTAGE: Final = "postbayes_outage"
-
-_NOTHING_STORED: Final = "Nothing of this was stored; try again later."
-# Whoever loses the connection between COMMIT and its answer cannot know.
-_PERHAPS_STORED: Final = (
-    "It was being committed, so this may or may not have been stored; "
-    "sending it again is safe."
-)
 
 
 def open_engine(
@@ -99,7 +87,7 @@ def open_engine(
     The folder of an SQLite file is created here.  An in-memory SQLite database
     is refused: every thread would see one of its own.
     """
-    parsed = _parse(url)
+    parsed = parse(url)
     outage = Outage()
     options: dict[str, Any] = {
         "pool_size": pool_size,
@@ -140,7 +128,7 @@ def probe(engine: Engine) -> None:
     """
     outage = _outage(engine)
     if outage.lasts:
-        with _translated(engine):
+        with translated(engine):
             outage.probe()
 
 
@@ -158,7 +146,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     if engine.dialect.name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     with (
-        _translated(engine),
+        translated(engine),
         engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
@@ -180,16 +168,16 @@ def writing(engine: Engine) -> Iterator[Connection]:
     InconsistentCounts
         If a count would become negative.  Nothing of the block is stored.
     """
-    transaction = _Transaction()
+    transaction = Transaction()
     if engine.dialect.name != "sqlite":
         _outage(engine).require_over()
-        with _translated(engine, transaction), engine.begin() as connection:
+        with translated(engine, transaction), engine.begin() as connection:
             yield connection
             transaction.committing = True
         return
     with (
         _queued(engine),
-        _translated(engine, transaction),
+        translated(engine, transaction),
         engine.begin() as connection,
     ):
         yield connection
@@ -206,7 +194,7 @@ def _queued(engine: Engine) -> Iterator[None]:
     writer: Lock = engine.get_execution_options()[_WRITER]
     patience: float = engine.get_execution_options()[PATIENCE]
     if not writer.acquire(timeout=patience):
-        msg = f"The database was busy for {patience:g} seconds. {_NOTHING_STORED}"
+        msg = f"The database was busy for {patience:g} seconds. {NOTHING_STORED}"
         raise DatabaseUnavailable(msg)
     try:
         yield
@@ -231,7 +219,7 @@ def checkpoint(engine: Engine) -> None:
     # closed before it is given back: beside a pragma that was not read to its end
     # SQLite refuses the commit of whoever has the connection next.
     with (
-        _translated(engine),
+        translated(engine),
         closing(engine.raw_connection()) as connection,
         closing(connection.cursor()) as cursor,
     ):
@@ -254,7 +242,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
     _outage(engine).require_over()
     patient = {PATIENCE: _MIGRATION_PATIENCE}
     with (
-        _translated(engine),
+        translated(engine),
         engine.connect().execution_options(**patient) as connection,
     ):
         # Not given back to the pool: it is set up for this purpose only.
@@ -290,7 +278,7 @@ def listening(engine: Engine) -> Iterator[Any]:
         If the database cannot be reached, or no longer.
     """
     _outage(engine).require_over()
-    with _translated(engine), engine.connect() as connection:
+    with translated(engine), engine.connect() as connection:
         connection.detach()
         driver: Any = connection.connection.dbapi_connection
         driver.autocommit = True
@@ -307,75 +295,3 @@ def _outage(engine: Engine) -> Outage:
     """Return what is known of a server that hangs."""
     outage: Outage = engine.get_execution_options()[_OUTAGE]
     return outage
-
-
-def _parse(url: str) -> URL:
-    """Return the URL with the driver that we use, or refuse it."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        msg = (
-            "The database URL cannot be read. Give one like "
-            "sqlite:///var/postbayes.db or postgresql://user@host/database."
-        )
-        raise InvalidSetting(msg) from error
-    backend = parsed.get_backend_name()
-    if backend == "sqlite":
-        if not parsed.database or ":memory:" in parsed.database:
-            msg = (
-                "An in-memory SQLite database would lose what is learned. "
-                "Give a file: sqlite:///var/postbayes.db."
-            )
-            raise InvalidSetting(msg)
-        return parsed.set(drivername="sqlite+pysqlite")
-    # "postgres" is how several hosting platforms write it.
-    if backend in {"postgresql", "postgres"}:
-        return parsed.set(drivername="postgresql+psycopg")
-    msg = f"{backend!r} is not a database that Postbayes knows: sqlite or postgresql."
-    raise InvalidSetting(msg)
-
-
-@dataclass(slots=True)
-class _Transaction:
-    """How far a transaction is."""
-
-    committing: bool = False
-
-    def stored(self, error: object) -> str:
-        """Return what is to be said of it if it fails now, with that error."""
-        # Of what did not fit not even the log has the end, so none of it counts.
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        return _PERHAPS_STORED if self.committing and not full else _NOTHING_STORED
-
-
-@contextmanager
-def _translated(
-    engine: Engine, transaction: _Transaction | None = None
-) -> Iterator[None]:
-    """Raise what the driver raises as an error of ours."""
-    state = transaction or _Transaction()
-    # The driver's own errors too: hot statements and bulk reads use its cursor.
-    driver = engine.dialect.loaded_dbapi
-    try:
-        yield
-    except PoolTimeoutError as error:
-        msg = f"All connections to the database are in use. {_NOTHING_STORED}"
-        raise DatabaseUnavailable(msg) from error
-    except (DBAPIError, driver.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        if isinstance(cause, driver.IntegrityError) and "check" in str(cause).lower():
-            msg = f"A count would be negative: {_first_line(cause)}"
-            raise InconsistentCounts(msg) from error
-        # A statement or a value that the database cannot take is a defect of ours,
-        # which no later attempt cures.
-        defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
-        if isinstance(cause, defects):
-            raise
-        msg = f"The database is away: {_first_line(cause)}. {state.stored(cause)}"
-        raise DatabaseUnavailable(msg) from error
-
-
-def _first_line(error: object) -> str:
-    """Return what the driver says, without its hints and positions."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
