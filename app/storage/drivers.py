@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.exc import NoSuchModuleError
 
 from app.errors import DatabaseUnavailable, InvalidSetting
+from app.storage.url import require_options
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
@@ -77,20 +77,17 @@ _READ_ONLY: Final = "postbayes_read_only"
 
 
 def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> Engine:
-    """Return an engine for an SQLite file, whose folder is created.
+    """Return an engine for an SQLite file, whose folder is made.
 
     Raises
     ------
+    InvalidSetting
+        If the folder would have to be made in one that is not there.
     DatabaseUnavailable
-        If the folder cannot be created.
+        If it cannot be made.
     """
-    folder = Path(str(url.database)).parent
     if not str(url.database).startswith("file:"):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"The folder {folder} for the database cannot be created: {error}."
-            raise DatabaseUnavailable(msg) from error
+        _make_folder(Path(str(url.database)).absolute().parent)
     engine = create_engine(
         url,
         # No isolation level: the driver would begin transactions by itself, late
@@ -155,9 +152,14 @@ def postgresql_engine(
     Raises
     ------
     InvalidSetting
-        If the driver is not installed.
+        If the driver is not installed, or the URL has an option that it has not.
     """
     try:
+        # Here, because SQLite alone works without the driver.
+        from psycopg.pq import Conninfo  # noqa: PLC0415
+
+        options_of_libpq = [each.keyword.decode() for each in Conninfo.get_defaults()]
+        require_options(url, options_of_libpq, database="PostgreSQL")
         engine = create_engine(
             url,
             # `append` counts on it: after waiting for the profile's lock, each
@@ -181,7 +183,8 @@ def postgresql_engine(
             },
             **options,
         )
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
+    # Not only where it is missing: also where it finds no libpq.
+    except ImportError as error:
         msg = (
             "The PostgreSQL driver is not installed. "
             "Install it with: pip install 'postbayes[postgres]'."
@@ -192,7 +195,6 @@ def postgresql_engine(
     patience = 2 * busy_timeout
 
     def _open(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
-        # Here, because SQLite alone works without the driver.
         from app.storage.patient import PatientConnection  # noqa: PLC0415
 
         def connect() -> Any:
@@ -225,10 +227,27 @@ def postgresql_engine(
     return engine
 
 
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a file; those above it are somebody's mistake."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError as error:
+        msg = (
+            f"The folder {folder} for the database cannot be made, because "
+            f"{folder.parent} does not exist. Make that folder, or correct the "
+            "database URL."
+        )
+        raise InvalidSetting(msg) from error
+    except OSError as error:
+        msg = f"The folder {folder} for the database cannot be made: {error.strerror}."
+        raise DatabaseUnavailable(msg) from error
+
+
 def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None:
     """See to it that a file is read that cannot be written."""
     # Before it is opened: the file may become writable at any time.
-    if path.is_file() and not os.access(path, os.W_OK):
+    # Not `is_file`, which raises where a folder may not be looked into.
+    if os.access(path, os.F_OK) and not os.access(path, os.W_OK):
         record.info[_READ_ONLY] = True
         if _nobody_writes(path):
             arguments[0] = f"{path.absolute().as_uri()}?immutable=1"

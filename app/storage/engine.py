@@ -78,14 +78,15 @@ def open_engine(
     Raises
     ------
     InvalidSetting
-        If the URL is not of one of these shapes, or the driver is missing.
+        If the URL is not of one of these shapes, the driver is missing, or the folder
+        of an SQLite file would have to be made in one that does not exist.
     DatabaseUnavailable
-        If the folder of an SQLite file does not exist and cannot be created.
+        If the folder of an SQLite file does not exist and cannot be made.
 
     Notes
     -----
-    The folder of an SQLite file is created here.  An in-memory SQLite database
-    is refused: every thread would see one of its own.
+    The folder of an SQLite file is made here, and none above it.  An in-memory SQLite
+    database is refused: every thread would see one of its own.
     """
     parsed = parse(url)
     outage = Outage()

@@ -7,15 +7,22 @@ No time-out of the server or of TCP helps there, so the client counts.
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+
+from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from app.storage.outage import Outage
+
+# libpq looks at the values of its options when it connects, and has no code for them:
+# `invalid sslmode value: "x"`, `invalid integer value "x" for connection option "y"`.
+_WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
 
 
 class PatientConnection(psycopg.Connection[Any]):
@@ -41,12 +48,23 @@ class PatientConnection(psycopg.Connection[Any]):
         ------
         psycopg.OperationalError
             If the server cannot be reached.
+        InvalidSetting
+            If no server could be reached so.
         """
         try:
             connection = cls.connect(*arguments, **named)
         except psycopg.errors.ConnectionTimeout:
             outage.begin()
             raise
+        except psycopg.OperationalError as error:
+            if wrong := _WRONG.search(str(error)):
+                msg = f"The database URL cannot be used: {wrong[0]}."
+                raise InvalidSetting(msg) from error
+            raise
+        # The name of a host is encoded as it is looked up.
+        except UnicodeError:
+            msg = "The database URL has a host whose name cannot be one."
+            raise InvalidSetting(msg) from None
         connection.outage = outage
         connection.patience = connection.silence = patience
         return connection
