@@ -12,7 +12,7 @@ from app.bayes.prior import UniformPrior
 from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
-from app.errors import DatabaseUnavailable, InvalidSetting
+from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.services import policies
 from app.services.aliases import Aliases
@@ -65,6 +65,8 @@ def open_database(settings: Settings) -> Engine:
         If the URL cannot be used.
     DatabaseUnavailable
         If the database does not answer.
+    DatabaseDamaged
+        If it is damaged, or the file is no database.
     DatabaseTooNew
         If a newer version of Postbayes wrote it.
     """
@@ -279,7 +281,7 @@ class Application:
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)
-            except DatabaseUnavailable as error:
+            except (DatabaseUnavailable, DatabaseDamaged) as error:
                 log.warning("the last scored messages are not kept: %s", error)
         self.engine.dispose()
 

@@ -35,6 +35,7 @@ PostbayesError
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
     ├── CorruptVector
+    ├── DatabaseDamaged
     └── DatabaseTooNew
 
 Every message is one or two plain sentences with the offending value and the
@@ -180,6 +181,10 @@ class InconsistentCounts(Inconsistent):
 
 class CorruptVector(Inconsistent):
     """A stored feature vector cannot be decoded."""
+
+
+class DatabaseDamaged(Inconsistent):
+    """The database is damaged, or its file is no database."""
 
 
 class DatabaseTooNew(Inconsistent):

@@ -47,5 +47,5 @@ def test_a_worker_that_cannot_start_says_so_in_a_sentence(
         assert [] == told
     else:
         [(sentence, traceback)] = told
-        assert sentence.startswith("this worker cannot start: The database is away")
+        assert sentence.startswith(f"this worker cannot start: {tmp_path} cannot be op")
         assert (1, None) == (end.value.code, traceback)

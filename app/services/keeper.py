@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Unavailable
+from app.errors import Inconsistent, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,10 +74,12 @@ class Keeper:
     def _step(self) -> bool:
         try:
             more = self._upkeep()
-        except Unavailable as error:
+        except (Unavailable, Inconsistent) as error:
             # Once: two lines a second would bury what else is logged that night.
             if str(error) != self._away:
-                log.warning("upkeep waits for the database: %s", error)
+                broken = isinstance(error, Inconsistent)
+                level = logging.ERROR if broken else logging.WARNING
+                log.log(level, "upkeep waits for the database: %s", error)
             self._away = str(error)
             return False
         except Exception:  # the thread's outermost loop: it must go on

@@ -184,6 +184,7 @@ class LiveProfiles:
         self._engine = engine
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
+        self._broken: dict[int, str] = {}
         self._refreshing = threading.Lock()
 
     def __iter__(self) -> Iterator[LiveProfile]:
@@ -262,7 +263,10 @@ class LiveProfiles:
                     followed += live.follow(self._engine)
             # What is wrong with one profile must not stop the others.
             except Inconsistent as error:
-                log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
+                # Once, as it is tried twice a second.
+                if self._broken.get(row.id) != str(error):
+                    log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
+                self._broken[row.id] = str(error)
         return followed
 
     def turn(self) -> bool:

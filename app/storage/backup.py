@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from app.errors import DatabaseUnavailable, InvalidInput
+from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
 from app.storage.engine import reading
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def backup(
     InvalidInput
         If it is not an SQLite database.
     DatabaseUnavailable
-        If it cannot be read, or the copy cannot be written or is not sound.
+        If it cannot be read, or the copy cannot be written.
+    DatabaseDamaged
+        If the copy is not sound.
 
     Notes
     -----
@@ -90,4 +92,4 @@ def backup(
             f"the backup {target} is not sound ({found[0][0]}): the database itself is "
             "damaged, or the disk is"
         )
-        raise DatabaseUnavailable(msg)
+        raise DatabaseDamaged(msg)

@@ -141,6 +141,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
     ------
     DatabaseUnavailable
         If the database cannot be reached or does not answer.
+    DatabaseDamaged
+        If what is read is damaged, or the file is no database.
     """
     _outage(engine).require_over()
     options: dict[str, Any] = {READS: True}
@@ -166,6 +168,8 @@ def writing(engine: Engine) -> Iterator[Connection]:
         If the database cannot be reached, is locked for longer than the busy
         time-out, is full or read-only.  Nothing of the block is stored, unless
         the database went away while it committed: the error says so then.
+    DatabaseDamaged
+        If what is written to is damaged, or the file is no database.
     InconsistentCounts
         If a count would become negative.  Nothing of the block is stored.
     """

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.errors import DatabaseUnavailable, InconsistentCounts
+from app.errors import DatabaseDamaged, DatabaseUnavailable, InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,12 @@ _PERHAPS_STORED: Final = (
     "sending it again is safe."
 )
 
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# data_corrupted and index_corrupted, and disk_full: the appendix "Error Codes" of
+# PostgreSQL's manual.
+_DAMAGED_THERE: Final = {"XX001", "XX002"}
+_FULL_THERE: Final = "53100"
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -34,7 +41,7 @@ class Transaction:
     def stored(self, error: object) -> str:
         """Return what is to be said of it if it fails now, with that error."""
         # Of what did not fit not even the log has the end, so none of it counts.
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        full = _code(error) == sqlite3.SQLITE_FULL
         return _PERHAPS_STORED if self.committing and not full else NOTHING_STORED
 
 
@@ -48,6 +55,8 @@ def translated(
     ------
     DatabaseUnavailable
         If the database did not take it; the sentence says what may be stored.
+    DatabaseDamaged
+        If no later attempt would help either.
     InconsistentCounts
         If a check of the tables refused a count.
     """
@@ -64,13 +73,58 @@ def translated(
         if isinstance(cause, driver.IntegrityError) and "check" in str(cause).lower():
             msg = f"A count would be negative: {_first_line(cause)}"
             raise InconsistentCounts(msg) from error
+        if _code(cause) in _DAMAGED or _state(cause) in _DAMAGED_THERE:
+            raise DatabaseDamaged(_damage(engine, cause)) from error
         # A statement or a value that the database cannot take is a defect of ours,
         # which no later attempt cures.
         defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
         if isinstance(cause, defects):
             raise
-        msg = f"The database is away: {_first_line(cause)}. {state.stored(cause)}"
+        msg = f"{_hindrance(engine, cause)} {state.stored(cause)}"
         raise DatabaseUnavailable(msg) from error
+
+
+def _damage(engine: Engine, cause: object) -> str:
+    """Return what is damaged, and what is to be done."""
+    said = _first_line(cause)
+    if engine.dialect.name == "sqlite":
+        said = f"{_file(engine)} is damaged, or is no SQLite database ({said})"
+    else:
+        said = f"The database is damaged, says PostgreSQL: {said}"
+    return f"{said}. Restore a backup, as docs/operating.md says."
+
+
+def _hindrance(engine: Engine, cause: object) -> str:
+    """Return what keeps a database from its work for now."""
+    if _code(cause) == sqlite3.SQLITE_CANTOPEN:
+        return (
+            f"{_file(engine)} cannot be opened: look at its path, and at who may read "
+            "and write it and its folder."
+        )
+    if _code(cause) == sqlite3.SQLITE_FULL:
+        return f"The disk is full: make room where {_file(engine)} is."
+    if _state(cause) == _FULL_THERE:
+        return f"PostgreSQL has a full disk ({_first_line(cause)}): make room there."
+    return f"The database is away: {_first_line(cause)}."
+
+
+def _code(error: object) -> int | None:
+    """Return SQLite's code of an error; None of any other."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    # The lowest byte: the others tell more of the same.
+    return None if code is None else code & 0xFF
+
+
+def _state(error: object) -> str | None:
+    """Return PostgreSQL's code of an error; None of any other."""
+    state: str | None = getattr(error, "sqlstate", None)
+    return state
+
+
+def _file(engine: Engine) -> str:
+    """Return the path of an SQLite database, from the root on."""
+    path = str(engine.url.database)
+    return path if path.startswith("file:") else str(Path(path).absolute())
 
 
 def _first_line(error: object) -> str:

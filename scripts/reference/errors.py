@@ -271,6 +271,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(FEEDBACK,),
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
+    errors.DatabaseDamaged: Advice(
+        "Look at the disk, and restore a backup, as "
+        "[operating.md](../operating.md#backup-and-restore) says; or correct "
+        "`POSTBAYES_DATABASE_URL`, where it names a file that is no database. Nothing "
+        "of the request is stored. A service that runs goes on scoring from memory.",
+        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
+        commands=_STORED,
+    ),
     errors.DatabaseTooNew: Advice(
         "Start the newer version again, or restore a backup from before the upgrade.",
         commands=_STORED,

@@ -96,7 +96,8 @@ def test_a_full_disk_loses_nothing_and_is_forgotten_when_there_is_room(
     code, audit = service.audit()
 
     assert (503, "5") == (refusal.status_code, refusal.headers["retry-after"])
-    assert "disk is full. Nothing of this was stored" in refusal.json()["detail"]
+    detail = refusal.json()["detail"]
+    assert f"is full: make room where {disk.path}/postbayes.db is. Nothing" in detail
     assert ("spam", 503) == (scored, again.status_code)
     assert (200, "learned") == (after.status_code, after.json()["outcome"])
     assert {"unchanged"} == kept

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services import keeper as module
 from app.services.keeper import Keeper
 
@@ -37,14 +37,23 @@ def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, 
     monkeypatch.setattr(module, "INTERVAL", 0.01)
     caplog.set_level("INFO", logger="app.services.keeper")
     back = threading.Event()
-    tries = iter(["is full", "is full", "is full", "is gone", "is gone", None])
+    tries = iter(
+        [
+            DatabaseUnavailable("is full"),
+            DatabaseUnavailable("is full"),
+            DatabaseUnavailable("is full"),
+            DatabaseDamaged("is broken"),
+            DatabaseDamaged("is broken"),
+            None,
+        ]
+    )
 
     def away():
         error = next(tries, None)
         if error is None:
             back.set()
             return False
-        raise DatabaseUnavailable(error)
+        raise error
 
     keeper = Keeper(away)
     keeper.start()
@@ -52,10 +61,10 @@ def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, 
     keeper.stop()
 
     assert [
-        "upkeep waits for the database: is full",
-        "upkeep waits for the database: is gone",
-        "the database is back",
-    ] == caplog.messages
+        ("WARNING", "upkeep waits for the database: is full"),
+        ("ERROR", "upkeep waits for the database: is broken"),
+        ("INFO", "the database is back"),
+    ] == [(record.levelname, record.message) for record in caplog.records]
 
 
 def test_what_is_left_is_done_while_nobody_teaches(monkeypatch):

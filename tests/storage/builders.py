@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
@@ -127,3 +128,18 @@ def rows_of(engine, table, profile):
             table.select().where(table.c.profile_id == profile.id)
         )
         return sorted(tuple(row)[1:] for row in rows)
+
+
+def damage(engine, path, *tables):
+    """Write nonsense over the first pages of tables of an SQLite database."""
+    # In a transaction there is no checkpoint.
+    with closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        roots = dict(cursor.execute("SELECT name, rootpage FROM sqlite_schema"))
+        (size,) = cursor.execute("PRAGMA page_size").fetchone()
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    engine.dispose()
+    with path.open("r+b") as file:
+        for table in tables:
+            file.seek((roots[table] - 1) * size)
+            file.write(b"\x0d\xff\xff\xff\xff" * 9)

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import threading
-from contextlib import closing
 
 import numpy as np
 import psycopg
@@ -15,7 +14,7 @@ import pytest
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.errors import DatabaseUnavailable, InvalidInput
+from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
 from app.features.extract import extract
 from app.mail.parse import parse
 from app.storage import profiles
@@ -30,6 +29,7 @@ from tests import postgres
 from tests.messages import ham, spam
 from tests.storage.builders import (
     MARCH,
+    damage,
     fold_all,
     new_profile,
     on_postgresql,
@@ -149,22 +149,10 @@ def test_a_backup_that_cannot_be_written_says_so(engine, tmp_path):
 def test_a_copy_that_is_not_sound_is_refused(engine, tmp_path, table):
     """A backup that nobody can restore is worse than none, and not its place is why."""
     name = learned(engine)
-    with writing(engine) as connection:
-        (root,) = connection.exec_driver_sql(
-            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)
-        ).one()
-        (size,) = connection.exec_driver_sql("PRAGMA page_size").one()
     assert answers(engine, name).size
-    # In a transaction there is no checkpoint.
-    with closing(engine.raw_connection()) as connection:
-        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    path = tmp_path / "postbayes.db"
-    engine.dispose()
-    with path.open("r+b") as file:
-        file.seek((root - 1) * size)
-        file.write(b"\x0d\xff\xff\xff\xff" * 9)
+    damage(engine, tmp_path / "postbayes.db", table)
 
-    with pytest.raises(DatabaseUnavailable, match="database itself is damaged"):
+    with pytest.raises(DatabaseDamaged, match="database itself is damaged"):
         backup(engine, tmp_path / "copy.db")
 
 

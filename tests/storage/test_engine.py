@@ -14,7 +14,12 @@ from sqlalchemy import select, text
 from sqlalchemy.event import listens_for
 from sqlalchemy.exc import IntegrityError
 
-from app.errors import DatabaseUnavailable, InconsistentCounts, InvalidSetting
+from app.errors import (
+    DatabaseDamaged,
+    DatabaseUnavailable,
+    InconsistentCounts,
+    InvalidSetting,
+)
 from app.storage import drivers, feature_rows, tables
 from app.storage.append import append
 from app.storage.drivers import LONG_SILENCE
@@ -29,6 +34,7 @@ from app.storage.engine import (
 )
 from app.storage.migrate import migrate
 from tests.storage.builders import (
+    damage,
     new_profile,
     on_postgresql,
     on_sqlite,
@@ -254,13 +260,15 @@ def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
 
 @on_sqlite
 def test_a_full_disk_stores_nothing(engine):
-    """The sentence says what the database says."""
+    """The sentence says where room is to be made."""
     profile = new_profile(engine)
     with reading(engine) as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 30")
     huge = {f"word{n}": 1 for n in range(30_000)}
 
-    with pytest.raises(DatabaseUnavailable, match="disk is full"):
+    with pytest.raises(
+        DatabaseUnavailable, match=r"disk is full: make room where /.*\.db is\. Nothing"
+    ):
         teach(engine, profile, taught(1, "ham", huge))
     assert 1 == len(teach(engine, profile, taught(1, "ham", {"a": 1})))
     with reading(engine) as connection:
@@ -282,15 +290,75 @@ def test_a_read_only_file_can_be_read(engine, tmp_path):
 
 @on_sqlite
 def test_a_file_that_is_no_database_is_an_error(database_url, tmp_path):
-    """It is left as it is."""
+    """It is named and left as it is, and nobody is told to try again."""
     path = tmp_path / "postbayes.db"
     path.write_bytes(b"Dear diary, " * 100)
     engine = open_engine(database_url)
 
-    with pytest.raises(DatabaseUnavailable, match="not a database"):
+    with pytest.raises(DatabaseDamaged, match=f"^{path} is damaged, or is no") as told:
         migrate(engine)
+    assert "again" not in str(told.value)
     assert b"Dear diary, " * 100 == path.read_bytes()
     engine.dispose()
+
+
+@on_sqlite
+def test_a_page_that_is_damaged_is_an_error(engine, tmp_path):
+    """What is on the others can be read, and what needs it says what is to be done."""
+    profile = new_profile(engine)
+    damage(engine, tmp_path / "postbayes.db", "ledger")
+    with reading(engine) as connection:
+        assert 0 == revision(connection, profile)
+
+    with pytest.raises(DatabaseDamaged, match=r"malformed\)\. Restore a backup, as"):
+        teach(engine, profile, taught(1, "ham", {"a": 1}))
+
+
+@on_sqlite
+def test_what_sqlite_tells_more_exactly_is_the_same(engine):
+    """Which part is damaged is in the higher bytes of its code."""
+    error = sqlite3.DatabaseError("index")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT_INDEX
+
+    with pytest.raises(DatabaseDamaged), reading(engine):
+        raise error
+
+
+@on_postgresql
+@pytest.mark.parametrize(
+    ("code", "error", "sentence"),
+    [
+        ("XX001", DatabaseDamaged, "damaged, says PostgreSQL: page 7. Restore a"),
+        ("XX002", DatabaseDamaged, "damaged, says PostgreSQL: page 7. Restore a"),
+        (
+            "53100",
+            DatabaseUnavailable,
+            "a full disk (page 7): make room there. Nothing",
+        ),
+    ],
+)
+def test_what_the_disk_of_postgresql_has_is_told(engine, code, error, sentence):
+    """As of SQLite: damaged for good, or full for now."""
+
+    def fail():
+        with writing(engine) as connection:
+            connection.exec_driver_sql(
+                f"DO $$ BEGIN RAISE 'page 7' USING ERRCODE = '{code}'; END $$"
+            )
+
+    with pytest.raises(error, match=re.escape(sentence)):
+        fail()
+
+
+@pytest.mark.parametrize("name", ["folder", "x" * 256])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch, name):
+    """From the root on, and with what to look at."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    engine = open_engine(f"sqlite:///{name}")
+
+    with pytest.raises(DatabaseUnavailable, match=rf"^{tmp_path}/{name} cannot be op"):
+        migrate(engine)
 
 
 @on_postgresql

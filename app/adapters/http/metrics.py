@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.adapters.http.insight import WINDOW
 from app.adapters.http.routes import ApplicationDep  # noqa: TC001  read at run time
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.storage.engine import reading
 from app.storage.fold import folded_revision
 
@@ -95,7 +95,7 @@ class State(Collector):
             with reading(self._app.engine) as connection:
                 folded = folded_revision(connection, site.row.id)
             figures = self._app.figures(site.row.name, window=WINDOW)
-        except DatabaseUnavailable:
+        except (DatabaseUnavailable, DatabaseDamaged):
             up = 0
         else:
             yield _gauge(
