@@ -42,6 +42,13 @@ Every message is one or two plain sentences with the offending value and the
 way out.  Doors map the classes to their protocol in one table each.
 """
 
+from __future__ import annotations
+
+from typing import Final, Self
+
+# Of a name that somebody gave.
+_SHOWN: Final = 64
+
 
 class PostbayesError(Exception):
     """Base of every error that Postbayes raises on purpose."""
@@ -125,6 +132,21 @@ class NotFound(PostbayesError):
 
 class UnknownProfile(NotFound):
     """No profile of that name."""
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the error about a name that somebody gave, of any length.
+
+        Examples
+        --------
+        >>> str(UnknownProfile.named("ann"))
+        "there is no profile 'ann'; `postbayes profiles` lists those that exist"
+        """
+        shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
+        return cls(
+            f"there is no profile {shown!r}; "
+            "`postbayes profiles` lists those that exist"
+        )
 
 
 class UnknownMessage(NotFound):

@@ -142,6 +142,10 @@ class WordInViewOut(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
+    learned: dict[str, int] = Field(
+        description="Messages that the view has learned, per label: fewer than the "
+        "profile where an import had nothing for it."
+    )
     messages: dict[str, int] = Field(description="Messages with the word, per label.")
     occurrences: dict[str, int] = Field(description="Occurrences, per label.")
     log_odds: float = Field(

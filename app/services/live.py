@@ -207,12 +207,7 @@ class LiveProfiles:
         try:
             return self._profiles[name]
         except KeyError:
-            shown = name if len(name) <= 64 else name[:64] + "…"  # noqa: PLR2004
-            msg = (
-                f"there is no profile {shown!r}; "
-                "`postbayes profiles` lists those that exist"
-            )
-            raise UnknownProfile(msg) from None
+            raise UnknownProfile.named(name) from None
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
         """Load what has the place of a profile that was replaced, and return it.

@@ -133,10 +133,7 @@ def find(connection: Connection, name: str) -> ProfileRow:
     """
     row = connection.execute(select(profile).where(profile.c.name == name)).first()
     if row is None:
-        msg = (
-            f"there is no profile {name!r}; `postbayes profiles` lists those that exist"
-        )
-        raise UnknownProfile(msg)
+        raise UnknownProfile.named(name)
     return _read(row)
 
 

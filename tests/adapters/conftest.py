@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
+from app.adapters.cli.main import main
 from tests.messages import ham, spam
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `postbayes` in an empty folder, and return code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
 
 
 @pytest.fixture

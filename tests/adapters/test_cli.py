@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import mailbox
 import os
@@ -20,28 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from app.adapters.cli.main import EXIT, exit_code, main
+from app.adapters.cli.main import EXIT, exit_code
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
 from app.portable.blocks import BlockWriter
 from tests.messages import HAM, SPAM, ham, spam
 
 ROOT = str(Path(__file__).parent.parent.parent)
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run `postbayes` in an empty folder, and return code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def learned(run, *arguments, stdin=b""):

@@ -7,23 +7,8 @@ from itertools import islice
 
 import pytest
 
-from app.adapters.cli.main import main
 from app.evaluation import source
 from tests.messages import ham, spam
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run `postbayes` in an empty folder, and return code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def figures(run, *arguments):

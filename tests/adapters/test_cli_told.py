@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 import importlib
-import io
 import json
 import logging
 import re
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 import uvicorn
 
 from app.adapters.cli.complaint import Complaints
-from app.adapters.cli.main import main
 from app.errors import DatabaseUnavailable
 from app.services.learn import Learn
 from app.services.transfer import Transfer
@@ -25,22 +22,6 @@ from app.storage import undo_work
 from tests.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run `postbayes` in an empty folder, and return code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 @pytest.fixture

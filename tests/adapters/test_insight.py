@@ -41,6 +41,7 @@ def test_a_word_has_counts_and_a_weight(client):
     document = client.get("/words/money").json()
 
     assert {"ham": 0, "spam": 2} == document["views"]["words"]["messages"]
+    assert document["messages"] == document["views"]["words"]["learned"]
     assert document["views"]["words"]["log_odds"] > 0
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.adapters.cli.main import main
 from app.errors import DatabaseUnavailable
 from app.services.undo import Undo
 from app.storage import undo_work
@@ -27,22 +24,6 @@ def client(tmp_path):
     """A client of a service over an empty database."""
     with served(tmp_path) as client:
         yield client
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run `postbayes` over a database of its own; return code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return run
 
 
 def teach(client, raw, label, source):

@@ -108,10 +108,7 @@ def require_profile(transfer: Transfer, name: str) -> ProfileRow:
     """
     row = transfer.profile(name)
     if row is None:
-        msg = (
-            f"there is no profile {name!r}; `postbayes profiles` lists those that exist"
-        )
-        raise UnknownProfile(msg)
+        raise UnknownProfile.named(name)
     return row
 
 

@@ -41,11 +41,7 @@ def fold(
     if profile is not None:
         rows = [row for row in rows if row.name == profile]
         if not rows:
-            msg = (
-                f"there is no profile {profile!r}; "
-                "`postbayes profiles` lists those that exist"
-            )
-            raise UnknownProfile(msg)
+            raise UnknownProfile.named(profile)
     folding = Folding(engine)
     results: dict[str, dict[str, int | float]] = {}
     told = "interrupted; what was folded is, and the same command goes on"

@@ -14,8 +14,6 @@ from app.bootstrap import Application
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.adapters.insight import ErrorsOut, WordInViewOut
 
 Profile = Annotated[
@@ -99,7 +97,7 @@ def word(
             markup=False,
         )
     for view, part in document.views.items():
-        OUT.print(_months(view, part, state.views[view].learned, document))
+        OUT.print(_months(view, part, document))
 
 
 def _sentences(document: FiguresOut) -> list[str]:
@@ -161,13 +159,11 @@ def _reliability(document: FiguresOut) -> Table:
     return table
 
 
-def _months(
-    view: str, part: WordInViewOut, learned: Mapping[str, int], document: WordOut
-) -> Table:
-    """Return the months of a word in one view, which has learned so many messages."""
+def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
+    """Return the months of a word in one view."""
     counts = ", ".join(
         f"{part.messages[label]} of {number} {label}"
-        for label, number in learned.items()
+        for label, number in part.learned.items()
     )
     table = Table(
         title=f"{view}: {document.word} in {counts}; {part.log_odds:+.2f} nats",

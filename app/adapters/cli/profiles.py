@@ -83,11 +83,7 @@ def audit(
     if profile is not None:
         rows = [row for row in rows if row.name == profile]
         if not rows:
-            msg = (
-                f"there is no profile {profile!r}; "
-                "`postbayes profiles` lists those that exist"
-            )
-            raise UnknownProfile(msg)
+            raise UnknownProfile.named(profile)
     results = {}
     for row in rows:
         with reading(engine) as connection:
