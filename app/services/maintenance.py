@@ -27,10 +27,11 @@ log = logging.getLogger(__name__)
 # For how long a fold may hold the write lock, which a feedback may have to wait
 # for: as many rows are folded in one transaction as fit. Unit: seconds.
 FOLD_SECONDS: Final = 0.015
-# Feedback that never pauses leaves a step per half second: once this far
-# behind, a step takes longer, so that the start of a service stays quick.
-LAGGING: Final = 2000
-LAGGING_FOLD_SECONDS: Final = 0.25
+# Feedback that never pauses leaves a step per half second.  The further that is
+# behind, the longer the steps: so many rows behind they are as long as above, and
+# twice as many behind twice as long.  A start reads 1,000 such rows in 0.17 s.
+BEHIND: Final = 500
+LONGEST_FOLD_SECONDS: Final = 0.25
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
 # Vectors dropped in one transaction.
@@ -171,10 +172,7 @@ class Upkeep:
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
             return False
-        lagging = revision - folded >= LAGGING
-        step = self._folding.step(
-            live.row, seconds=LAGGING_FOLD_SECONDS if lagging else FOLD_SECONDS
-        )
+        step = self._folding.step(live.row, seconds=_fold_seconds(revision - folded))
         if step is None:
             # All is folded, or another process is at it.
             with reading(self._engine) as connection:
@@ -201,3 +199,8 @@ class Upkeep:
             return False
         with writing(self._engine) as connection:
             return retention.write(connection, live.row, drop)
+
+
+def _fold_seconds(behind: int) -> float:
+    """Return how long a step may take where so many rows are not folded."""
+    return min(FOLD_SECONDS * max(1.0, behind / BEHIND), LONGEST_FOLD_SECONDS)

@@ -10,10 +10,10 @@ from itertools import cycle
 import pytest
 
 from app.bootstrap import Specify, now
-from app.services import folding
+from app.services import folding, maintenance
 from app.services.folding import Folding
 from app.services.live import LiveProfiles
-from app.services.maintenance import LAGGING, Upkeep
+from app.services.maintenance import BEHIND, FOLD_SECONDS, Upkeep
 from app.settings import Settings
 from app.storage import fold, turn
 from app.storage.audit import audit
@@ -156,8 +156,17 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     assert kills > 0
 
 
-def test_a_service_catches_up_after_a_burst(engine):
-    """More than it takes for lagging, while nothing of it is in memory before."""
+def test_a_service_catches_up_after_a_burst(engine, monkeypatch):
+    """In steps that are the longer the further it is behind, within bounds."""
+    asked = []
+    step = Folding.step
+
+    def noted(self, profile, *, seconds):
+        asked.append(seconds)
+        return step(self, profile, seconds=seconds)
+
+    monkeypatch.setattr(Folding, "step", noted)
+    monkeypatch.setattr(maintenance, "LONGEST_FOLD_SECONDS", 0.05)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):
         burst(engine, profile, 500, start=start)
@@ -171,5 +180,7 @@ def test_a_service_catches_up_after_a_burst(engine):
     mark, found = marked(engine, profile)
 
     assert (True, found.revision) == (found.sound, mark)
-    assert mark > LAGGING
+    assert mark > 4 * BEHIND
     assert steps > 1
+    assert [0.05, FOLD_SECONDS] == [asked[0], asked[-1]]
+    assert sorted(asked, reverse=True) == asked
