@@ -45,6 +45,12 @@ main(sys.argv[1:])
 """
 
 
+def heed():
+    """Ignore no signal, whatever started the tests: `nohup`, or a shell with `&`."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def python(tmp_path):
     """Run Python in an empty folder that has a database of its own."""
@@ -57,6 +63,7 @@ def python(tmp_path):
             cwd=tmp_path,
             env=os.environ
             | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db", "PYTHONPATH": str(path)},
+            preexec_fn=heed,
             text=True,
             timeout=60,
         )
