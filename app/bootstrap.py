@@ -19,6 +19,7 @@ from app.services.aliases import Aliases
 from app.services.autolearn import AutoLearn
 from app.services.bell import Bell
 from app.services.classify import Classify
+from app.services.decided import decided
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
@@ -301,14 +302,11 @@ class Application:
             read again, which the error says.
         """
         changed = policies.change(self.engine, name, self.service, changes)
-        try:
+        with decided(
+            "the policy is changed, and this process decides by it as soon as it can "
+            "read it"
+        ):
             self.live.refresh()
-        except DatabaseUnavailable as error:
-            msg = (
-                "the policy is changed, and this process decides by it as soon as it "
-                f"can read it. It is said: {error}"
-            )
-            raise DatabaseUnavailable(msg) from error
         return changed
 
     def ping(self) -> None:

@@ -262,6 +262,8 @@ class LiveProfiles:
                 if self._broken.get(row.id) != str(error):
                     log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
                 self._broken[row.id] = str(error)
+            else:
+                self._broken.pop(row.id, None)
         return followed
 
     def turn(self) -> bool:

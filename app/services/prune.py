@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
 from app.errors import DatabaseUnavailable
+from app.services.decided import decided
 from app.services.folding import Folding
 from app.storage import prune
 from app.storage.engine import reading, writing
@@ -106,16 +107,11 @@ class Prune:
         found = self._find(profile, criterion)
         with writing(self._engine) as connection:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
-        try:
+        with decided(
+            "the features are pruned, and the counts are not brought up to date yet, "
+            "which a service does or `postbayes fold`"
+        ):
             self._fold(profile)
-        except DatabaseUnavailable as error:
-            # It is of a step of the fold alone that nothing was stored.
-            msg = (
-                "the features are pruned, and the counts are not brought up to date "
-                "yet, which a service does or `postbayes fold`. "
-                f"Of the step that failed it is said: {error}"
-            )
-            raise DatabaseUnavailable(msg) from error
         return Pruned(
             features=found.features,
             rows=found.rows,

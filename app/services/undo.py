@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, InvalidSelection
 from app.evaluation.metrics import Errors
+from app.services.decided import decided
 from app.storage import scores, undo_features, undo_plan, undo_work
 from app.storage.engine import reading, writing
 from app.storage.turn import pause
@@ -178,18 +180,13 @@ class Undo:
 
     def _finish_earlier(self, live: LiveProfile) -> None:
         """Carry out what was noted before, by whomever."""
-        try:
+        # It may be the same one, which somebody asks for again.
+        with decided(
+            "an undo that was asked for before is decided, and will be done to its end "
+            "once the database is back; this one waits for it and is not noted"
+        ):
             for _ in _steps(self._engine, live):
                 pass
-        except DatabaseUnavailable as error:
-            # It may be the same one, which somebody asks for again.
-            msg = (
-                "an undo that was asked for before is decided, and will be done to its "
-                "end once the database is back; this one waits for it and is not "
-                "noted. "
-                f"Of the step that failed it is said: {error}"
-            )
-            raise DatabaseUnavailable(msg) from error
 
     def finish(self, undone: Undone) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.
@@ -210,20 +207,12 @@ class Undo:
             If the database went away: what is left is done by the upkeep, and the
             error says so.
         """
-        try:
+        said = f"{undone.name} is decided, and not done to its end yet: a service does "
+        said += "the rest once the database is back, or else the same undo again"
+        with nullcontext() if undone.name is None else decided(said):
             yield from _steps(self._engine, self._live.get(undone.profile))
             # The upkeep, or another process, may have done a step or all of them.
             self._live.refresh()
-        except DatabaseUnavailable as error:
-            if undone.name is None:
-                raise
-            # It is of a step alone that nothing was stored.
-            msg = (
-                f"{undone.name} is decided, and not done to its end yet: a service "
-                "does the rest once the database is back, or else the same undo again. "
-                f"Of the step that failed it is said: {error}"
-            )
-            raise DatabaseUnavailable(msg) from error
         yield self._live.get(undone.profile).snapshot.revision
 
 

@@ -70,18 +70,24 @@ def test_all_of_a_ledger_is_folded(engine):
     assert [] == list(Folding(engine).all(profile))
 
 
-def test_steps_grow_until_somebody_teaches(engine, monkeypatch):
-    """Who is alone takes long steps, which are cheaper, but not from the start."""
-    profile, other = new_profile(engine), new_profile(engine)
-    burst(engine, profile, 60)
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """The seconds that each step was asked to take at most."""
+    taken = []
     step = Folding.step
 
     def noted(self, profile, *, seconds):
-        asked.append(seconds)
+        taken.append(seconds)
         return step(self, profile, seconds=seconds)
 
     monkeypatch.setattr(Folding, "step", noted)
+    return taken
+
+
+def test_steps_grow_until_somebody_teaches(engine, asked, monkeypatch):
+    """Who is alone takes long steps, which are cheaper, but not from the start."""
+    profile, other = new_profile(engine), new_profile(engine)
+    burst(engine, profile, 60)
     monkeypatch.setattr(folding, "MOST_ROWS", 10)
     steps = Folding(engine).all(profile)
     for _ in range(6):
@@ -156,16 +162,8 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     assert kills > 0
 
 
-def test_a_service_catches_up_after_a_burst(engine, monkeypatch):
+def test_a_service_catches_up_after_a_burst(engine, asked, monkeypatch):
     """In steps that are the longer the further it is behind, within bounds."""
-    asked = []
-    step = Folding.step
-
-    def noted(self, profile, *, seconds):
-        asked.append(seconds)
-        return step(self, profile, seconds=seconds)
-
-    monkeypatch.setattr(Folding, "step", noted)
     monkeypatch.setattr(maintenance, "LONGEST_FOLD_SECONDS", 0.05)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):

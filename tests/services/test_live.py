@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from app.storage import profiles, tables
 from app.storage.append import append
@@ -11,12 +11,21 @@ from tests.storage.builders import taught
 
 
 def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
-    """It is tried twice a second, and nobody mends it meanwhile."""
+    """It is tried twice a second; once it is mended, the next one is told again."""
+
+    def change(vector):
+        with writing(app.engine) as connection:
+            connection.execute(update(tables.ledger).values(vector=vector))
+        for _ in range(3):
+            app.live.refresh()
+        return caplog.text.count("cannot follow: A stored vector has version")
+
     with writing(app.engine) as connection:
         row = profiles.find(connection, "default")
         append(connection, row, [taught(1, "spam", {"money": 1})])
-        connection.execute(update(tables.ledger).values(vector=b"nonsense"))
-    for _ in range(3):
-        app.live.refresh()
+        vector = connection.execute(select(tables.ledger.c.vector)).scalar_one()
 
-    assert 1 == caplog.text.count("cannot follow: A stored vector has version")
+    assert [1, 1] == [change(b"nonsense"), change(vector)]
+    with writing(app.engine) as connection:
+        append(connection, row, [taught(2, "spam", {"money": 1})])
+    assert 2 == change(b"nonsense")
