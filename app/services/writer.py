@@ -20,7 +20,8 @@ from app.services.before import scored
 from app.services.inbox import Inbox
 from app.services.succession import Job, Succession
 from app.storage.append import append
-from app.storage.engine import hasty, writing
+from app.storage.engine import hasty
+from app.storage.kept import Kept
 from app.storage.profiles import require_label
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Writer:
         successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
-        self._hasty = hasty(engine)
+        self._kept = Kept(hasty(engine))
         self._ring = ring
         self._committed_at = -math.inf
         self._inbox: Inbox[_Job] = Inbox()
@@ -138,6 +139,7 @@ class Writer:
                 self._committed_at = time.monotonic()
         finally:
             self._inbox.close()
+            self._kept.close()
 
     def _commit(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}
@@ -174,7 +176,7 @@ class Writer:
         snapshot = profile.snapshot
         try:
             teachings, before = scored([job.teaching for job in jobs], snapshot)
-            with writing(self._hasty) as connection:
+            with self._kept.writing() as connection:
                 outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
             self._succession.hand_on(profile, jobs, error)

@@ -71,6 +71,11 @@ _LOG_PAGES: Final = 16_384
 # Unit: seconds.
 _ASK_AGAIN: Final = 0.001
 
+# What is noted of a connection: whether SQLite's busy handler is on, as it is at first.
+# Readers have it, for the moments in which another process sets up or recovers the
+# log; writers ask by themselves, and who has the lock waits for nobody.
+_HANDLED: Final = "postbayes_busy_handler"
+
 # What is noted of a connection to a file that could not be written: SQLite asks
 # once, when it opens the file, and such a connection never writes.
 _READ_ONLY: Final = "postbayes_read_only"
@@ -111,20 +116,19 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         cursor.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         cursor.close()
 
-    handler = f"PRAGMA busy_timeout = {round(busy_timeout * 1000)}"
-
     def _begin(connection: Connection) -> None:
         # On the driver's connection, in a tenth of the time.
         driver: Any = connection.connection.dbapi_connection
         options = connection.get_execution_options()
-        if options.get(READS):
+        reads = options.get(READS, False)
+        if connection.info.get(_HANDLED, True) != reads:
+            seconds = busy_timeout if reads else 0
+            driver.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+            connection.info[_HANDLED] = reads
+        if reads:
             driver.execute("BEGIN DEFERRED")
-            return
-        driver.execute("PRAGMA busy_timeout = 0")
-        try:
+        else:
             _take_write_lock(driver, patience=options[PATIENCE])
-        finally:
-            driver.execute(handler)
 
     event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)

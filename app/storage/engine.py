@@ -24,9 +24,12 @@ from app.storage.outage import Outage
 from app.storage.url import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection, Engine
+
+    Begin = Callable[[], AbstractContextManager[Connection]]
 
 # Seconds that a transaction waits for the others before it gives up.  Python's
 # sqlite3 module and Django wait 5 s as well; a mail server waits 30 s or more
@@ -157,10 +160,17 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def writing(engine: Engine, begin: Begin | None = None) -> Iterator[Connection]:
     """Give a connection whose changes are durable when the block ends.
 
     Leaving the block normally commits; anything raised in it rolls back.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    begin : callable or None
+        Begins a transaction of this engine; None for one on a connection of the pool.
 
     Raises
     ------
@@ -174,17 +184,14 @@ def writing(engine: Engine) -> Iterator[Connection]:
         If a count would become negative.  Nothing of the block is stored.
     """
     transaction = Transaction()
+    begun = begin or engine.begin
     if engine.dialect.name != "sqlite":
         _outage(engine).require_over()
-        with translated(engine, transaction), engine.begin() as connection:
+        with translated(engine, transaction), begun() as connection:
             yield connection
             transaction.committing = True
         return
-    with (
-        _queued(engine),
-        translated(engine, transaction),
-        engine.begin() as connection,
-    ):
+    with _queued(engine), translated(engine, transaction), begun() as connection:
         yield connection
         transaction.committing = True
 
