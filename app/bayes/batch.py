@@ -66,6 +66,12 @@ class Known:
         """The count of each feature in each class, shape (K, N)."""
         return self.counts[:-1]
 
+    def take(self, place: NDArray[np.intp]) -> Known:
+        """Return what is known of the features at some places, in their order."""
+        counts, seen = self.counts.take(place, axis=1), self.seen.take(place)
+        counts.flags.writeable = seen.flags.writeable = False
+        return Known(counts, seen)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
@@ -77,11 +83,17 @@ class Joined:
         The features of all messages, and their counts or measured values.
     bounds : list of int, length M + 1
         Message *m* has the features ``bounds[m]:bounds[m + 1]``.
+    distinct : ndarray of int64
+        Each of `ids` once, strictly increasing.
+    place : ndarray of int, shape (N,), or None
+        Where each of `ids` is among them; None if they are the same.
     """
 
     ids: NDArray[np.int64]
     values: NDArray[np.int64]
     bounds: list[int]
+    distinct: NDArray[np.int64]
+    place: NDArray[np.intp] | None = None
     _known: dict[tuple[int, Counting], tuple[CountSource, Known]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -92,11 +104,13 @@ class Joined:
         Looked up once, whoever asks: two models of one view ask the same, and
         half of what a model takes is the look-up.
         """
-        # With the source, so that its id stays its own.
         found = self._known.get((id(source), counting))
         if found is None:
-            found = source, Known.of(source.look_up(self.ids, counting))
-            self._known[id(source), counting] = found
+            known = Known.of(source.look_up(self.distinct, counting))
+            if self.place is not None:
+                known = known.take(self.place)
+            # With the source, so that its id stays its own.
+            found = self._known[id(source), counting] = source, known
         return found[1]
 
 
@@ -112,10 +126,23 @@ def join(xs: Sequence[Sparse]) -> Joined:
     """
     if len(xs) == 1:
         (x,) = xs
-        return Joined(x.ids, x.values, [0, int(x.ids.size)])
-    empty = np.empty(0, np.int64)
+        return Joined(x.ids, x.values, [0, int(x.ids.size)], x.ids)
+    ids, values = in_a_row(xs)
     return Joined(
+        ids,
+        values,
+        [0, *accumulate(int(x.ids.size) for x in xs)],
+        # Messages share features: 9,700 of 25 were 5,500 different ones. In order and
+        # each once they are found in a table of 60,000 in 190 us instead of 470, and
+        # to sort them takes 160, once for all tables and tiers.
+        *np.unique(ids, return_inverse=True),
+    )
+
+
+def in_a_row(xs: Sequence[Sparse]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ids and the values of several messages, one after the other."""
+    empty = np.empty(0, np.int64)
+    return (
         np.concatenate([empty, *(x.ids for x in xs)]),
         np.concatenate([empty, *(x.values for x in xs)]),
-        [0, *accumulate(int(x.ids.size) for x in xs)],
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
 import numpy as np
 
-from app.bayes.batch import join
+from app.bayes.batch import in_a_row
 from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
 from app.bayes.rows import Rows, beside, collected, merged, summed
@@ -154,11 +154,11 @@ class FeatureCounts:
         """
         if len(xs) == 1:
             return cls._of_one(xs[0], signs[0])
-        joined = join(xs)
+        ids, counts = in_a_row(xs)
         documents = signs.repeat([x.size for x in xs], axis=0)
-        occurrences = joined.values[:, np.newaxis] * documents
+        occurrences = counts[:, np.newaxis] * documents
         columns = np.concatenate((occurrences, documents), axis=1)
-        return cls(np.add.reduce(signs), *summed(Rows(joined.ids, columns)))
+        return cls(np.add.reduce(signs), *summed(Rows(ids, columns)))
 
     @classmethod
     def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:

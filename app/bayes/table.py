@@ -175,12 +175,12 @@ class FeatureTable:
     def _columns(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return both counts of `ids` (n,), shape (n, 2K), read-only.
 
-        The last answer is kept: a message is scored before it is learned, and both
-        ask for the counts of its features.
+        The last answer is kept: messages are scored before they are learned, and both
+        ask for the counts of their features.
         """
         last = self._asked[0]
-        # The array itself, which nobody changes: to compare ids is to read them.
-        if last is not None and last[0] is ids:
+        # Mostly it is the same array.
+        if last is not None and (last[0] is ids or np.array_equal(last[0], ids)):
             return last[1]
         found = self.tiers[0].look_up(ids)
         for tier in self.tiers[1:]:

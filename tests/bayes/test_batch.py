@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,26 @@ def test_a_message_without_features_sums_to_zero():
 
     assert [0, 1, 1, 2] == joined.bounds
     assert [[3.0], [0.0], [4.0]] == sums(np.array([[3.0, 4.0]]), joined.bounds).tolist()
+
+
+def test_a_feature_of_several_messages_is_looked_up_once():
+    """In order, by whoever asks; and known wherever it occurs."""
+    xs = [SparseCounts.of({7: 1, 9: 2}), SparseCounts.of({5: 1, 9: 1})]
+    state = FeatureCounts.of(xs[0], label=1, n_classes=2)
+    asked = []
+    source = SimpleNamespace(
+        look_up=lambda ids, counting: (
+            asked.append((ids.tolist(), counting)) or state.look_up(ids, counting)
+        )
+    )
+    joined = join(xs)
+    known = [joined.known(source, "occurrences") for _ in range(2)][1]
+
+    assert [([5, 7, 9], "occurrences")] == asked
+    assert [[0, 0, 0, 0], [1, 2, 0, 2], [1, 2, 0, 2]] == known.counts.tolist()
+    assert [True, True, False, True] == known.seen.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        known.counts += 1
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,18 @@ def test_adding_leaves_the_old_table_as_it_was():
     assert delta({1: 2}) + delta({1: 1, 2: 1}, label=1) == new.flatten()
 
 
-def test_what_was_just_looked_up_is_learned_as_if_it_was_not():
+@pytest.mark.parametrize("same", [True, False], ids=["same", "equal"])
+def test_what_was_just_looked_up_is_learned_as_if_it_was_not(same):
     """The answer that a table keeps is of those ids in that table, and stays so."""
     more = delta({1: 1, 2: 1}, label=1)
+    ids = more.ids if same else more.ids.copy()
     table = FeatureTable.of(delta({1: 2})).tallied()
     expected = table.add(more).add(more)
 
     grown = table
     for _ in range(2):
-        found = grown.look_up(more.ids, "presence")
+        found = grown.look_up(ids, "presence")
+        assert grown.look_up(more.ids, "presence").base is found.base
         grown = grown.add(more)
         with pytest.raises(ValueError, match="read-only"):
             found += 1
