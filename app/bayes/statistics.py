@@ -16,13 +16,15 @@ from app.bayes.batch import in_a_row
 from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
 from app.bayes.rows import Rows, beside, collected, merged, summed
-from app.bayes.sparse import SparseCounts
+from app.bayes.tally import Tally
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from app.bayes.sparse import SparseCounts
 
 LARGEST_COUNT: Final = 2**63 - 1
 
@@ -55,12 +57,8 @@ class CountSource(Protocol):
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         ...
 
-    def document_frequencies(self, label: int) -> SparseCounts:
-        """Return how many features have each document frequency m >= 1.
-
-        `ids` are the distinct frequencies m in class `label`, `counts` the
-        number of features that occur in exactly m of its messages.
-        """
+    def document_frequencies(self, label: int) -> Tally:
+        """Return how many features have each document frequency in a class."""
         ...
 
 
@@ -95,6 +93,7 @@ class FeatureCounts:
 
     Examples
     --------
+    >>> from app.bayes.sparse import SparseCounts
     >>> x = SparseCounts.of({1: 3, 2: 1})
     >>> state = FeatureCounts.of(x, label=1, n_classes=2)
     >>> state.totals("occurrences").tolist(), state.totals("presence").tolist()
@@ -298,10 +297,9 @@ class FeatureCounts:
         found[self.ids.take(place, mode="clip") != ids] = 0
         return found
 
-    def document_frequencies(self, label: int) -> SparseCounts:
-        """Return how many features have each document frequency m >= 1."""
-        column = self.documents[:, label]
-        return SparseCounts.from_occurrences(column[column > 0])
+    def document_frequencies(self, label: int) -> Tally:
+        """Return how many features have each document frequency in a class."""
+        return Tally.of(self.documents[:, label])
 
     def flatten(self) -> FeatureCounts:
         """Return the state itself; a table of tiers returns their sum."""

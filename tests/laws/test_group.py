@@ -214,7 +214,7 @@ def test_a_table_of_a_state_is_the_table_that_learned_it(history):
 
     assert loaded.flatten() == grown.flatten()
     assert loaded.vocabulary == grown.vocabulary
-    assert loaded.frequencies == grown.frequencies
+    assert loaded.tallies == grown.tallies
 
 
 @given(histories, deltas)
