@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, Unavailable
+from app.services.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ class Keeper:
     ) -> None:
         self._upkeep = upkeep
         self._idle = idle
-        self._away = ""
+        self._news = News()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -75,17 +76,15 @@ class Keeper:
         try:
             more = self._upkeep()
         except (Unavailable, Inconsistent) as error:
-            # Once: two lines a second would bury what else is logged that night.
-            if str(error) != self._away:
+            # Two lines a second would bury what else is logged that night.
+            if self._news.tell("upkeep", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
                 log.log(level, "upkeep waits for the database: %s", error)
-            self._away = str(error)
             return False
         except Exception:  # the thread's outermost loop: it must go on
             log.exception("upkeep failed; scoring and feedback go on")
             return False
-        if self._away:
+        if self._news.over("upkeep"):
             log.info("the database is back")
-            self._away = ""
         return more

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from app.classifier.decay import weighted
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
+from app.services.news import News
 from app.storage import ledger, profiles, state
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import hasty, reading
@@ -184,7 +185,7 @@ class LiveProfiles:
         self._engine = engine
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
-        self._broken: dict[int, str] = {}
+        self._news = News()
         self._refreshing = threading.Lock()
 
     def __iter__(self) -> Iterator[LiveProfile]:
@@ -258,12 +259,10 @@ class LiveProfiles:
                     followed += live.follow(self._engine)
             # What is wrong with one profile must not stop the others.
             except Inconsistent as error:
-                # Once, as it is tried twice a second.
-                if self._broken.get(row.id) != str(error):
+                if self._news.tell(row.id, error):
                     log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
-                self._broken[row.id] = str(error)
             else:
-                self._broken.pop(row.id, None)
+                self._news.over(row.id)
         return followed
 
     def turn(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, ProfileReplaced
 from app.services.folding import Folding
+from app.services.news import News
 from app.services.undo import carry_out
 from app.storage import fold, hidden, retention, scored, sealed, undo_work
 from app.storage.engine import checkpoint, hasty, probe, reading, writing
@@ -87,7 +88,7 @@ class Upkeep:
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._abandoned: list[int] = []
-        self._broken: dict[int, str] = {}
+        self._news = News()
 
     def __call__(self) -> bool:
         """Do one short step; return True if more is to be done at once.
@@ -135,11 +136,10 @@ class Upkeep:
             self._follow_at = 0.0
             return True
         except Inconsistent as error:
-            if self._broken.get(live.row.id) != str(error):
+            if self._news.tell(live.row.id, error):
                 log.error(  # noqa: TRY400
                     "the profile %r cannot be folded: %s", live.row.name, error
                 )
-            self._broken[live.row.id] = str(error)
         return more
 
     def _expire(self) -> None:
