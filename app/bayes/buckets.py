@@ -84,15 +84,13 @@ class Buckets:
             What ``ids.searchsorted(asked)`` returns.
         """
         place = self.starts.take(_leading(asked, self.bits)).astype(np.intp)
-        last = ids.size - 1
         for _ in range(self.steps):
             smaller = ids.take(place, mode="clip") < asked
-            # Beyond the end there is nothing to pass over.
-            smaller &= place <= last
-            if not smaller.any():
-                break
+            if not np.count_nonzero(smaller):
+                return place
             place += smaller
-        return place
+        # What is larger than all ids was led beyond the end.
+        return np.minimum(place, ids.size)
 
 
 def _leading(ids: NDArray[np.int64], bits: int) -> NDArray[np.int64]:

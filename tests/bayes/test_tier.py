@@ -9,7 +9,7 @@ from app.bayes import tier
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts, half
 from app.bayes.table import FeatureTable
-from app.bayes.tier import BUCKETS_FROM, Tier
+from app.bayes.tier import BUCKETS_FROM, FEW, Tier
 
 
 def counted(ids, label=0):
@@ -21,10 +21,14 @@ def counted(ids, label=0):
 ONE = counted([1, 3, 3, 7]) + counted([3, -(2**63)], label=1)
 
 
+@pytest.mark.parametrize("few", [0, FEW])
 @pytest.mark.parametrize("buckets_from", [2, BUCKETS_FROM])
-def test_looking_up_in_a_tier_is_looking_up_in_its_counts(monkeypatch, buckets_from):
+def test_looking_up_in_a_tier_is_looking_up_in_its_counts(
+    monkeypatch, buckets_from, few
+):
     """One search answers for both counts, with buckets and without."""
     monkeypatch.setattr(tier, "BUCKETS_FROM", buckets_from)
+    monkeypatch.setattr(tier, "FEW", few)
     ids = np.array([-9, 1, 3, 5, 9, -(2**63), 2**63 - 1])
     it = Tier.of(ONE)
     found = it.look_up(ids)
