@@ -11,7 +11,7 @@ from app.bayes.likelihood import Breakdown, Likelihood
 from app.bayes.rows import first_of_each
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts, RowSource
+from app.bayes.statistics import CountSource, FeatureCounts, RowSource
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ class Categorical:
         totals = np.zeros((first.size, state.n_classes), np.int64)
         if first.size:
             np.add.reduceat(state.documents, first, out=totals)
-        n_values = np.append(first[1:], fields.size) - first
+        n_values = np.concatenate((first[1:], [fields.size])) - first
         return CategoricalLikelihood(
-            state, self.smoothing, fields[first], totals, n_values
+            source, self.smoothing, fields[first], totals, n_values
         )
 
 
@@ -154,8 +154,8 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
 
     Parameters
     ----------
-    state : FeatureCounts
-        Messages per value and class.
+    source : CountSource
+        Where the messages per value and class are looked up.
     smoothing : Smoothing
         What becomes of rare and missing counts.
     fields : ndarray of int64, shape (F,)
@@ -166,7 +166,7 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
         Values of the field that any class has seen.
     """
 
-    state: FeatureCounts
+    source: CountSource
     smoothing: Smoothing
     fields: NDArray[np.int64]
     totals: NDArray[np.int64]
@@ -181,7 +181,7 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which values are seen (N,)."""
-        known = x.known(self.state, "presence")
+        known = x.known(self.source, "presence")
         counts, seen = known.by_class, known.seen
         terms = np.zeros(counts.shape)
         if not self.fields.size:

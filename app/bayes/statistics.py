@@ -62,7 +62,7 @@ class CountSource(Protocol):
         ...
 
 
-class RowSource(Protocol):
+class RowSource(CountSource, Protocol):
     """Training data whose rows can be listed, not only looked up."""
 
     def flatten(self) -> FeatureCounts:
