@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.adapters.whole import WholeTransport
+
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
@@ -36,7 +38,8 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Expect a request."""
-        super().connection_made(transport)
+        whole: Any = WholeTransport(transport, self.loop)
+        super().connection_made(whole)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
