@@ -123,11 +123,19 @@ class FeatureTable:
             tallies=tuple(flat.document_frequencies(c) for c in range(flat.n_classes)),
         )
 
-    def add(self, delta: FeatureCounts) -> FeatureTable:
+    def add(self, delta: FeatureCounts, *, takes_back: bool = True) -> FeatureTable:
         """Return the table with `delta` added; this one stays as it is.
 
         The cost grows with the features of `delta`, not with the vocabulary
         (amortised over the merges of tiers).
+
+        Parameters
+        ----------
+        delta : FeatureCounts
+            What is learned, and what is taken back.
+        takes_back : bool, default True
+            False where no message is taken back in `delta`: then no set of messages
+            is without such counts, and they are not looked at.
 
         Raises
         ------
@@ -141,19 +149,21 @@ class FeatureTable:
         old = half(found, "presence")
         found = found + delta.columns
         new = half(found, "presence")
-        require_reachable(
-            messages=messages, occurrences=half(found, "occurrences"), documents=new
-        )
+        if takes_back:
+            require_reachable(
+                messages=messages, occurrences=half(found, "occurrences"), documents=new
+            )
         tallies = self.tallies and tuple(
             tally.moved(old[:, c], delta.documents[:, c])
             for c, tally in enumerate(self.tallies)
         )
-        require_frequencies(
-            messages=messages,
-            documents=np.array([[tally.largest for tally in tallies]])
-            if tallies
-            else new,
-        )
+        if takes_back:
+            require_frequencies(
+                messages=messages,
+                documents=np.array([[tally.largest for tally in tallies]])
+                if tallies
+                else new,
+            )
         gained = np.count_nonzero(occupied(new)) - np.count_nonzero(occupied(old))
         return FeatureTable(
             _push(self.tiers, delta),

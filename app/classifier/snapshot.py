@@ -129,6 +129,7 @@ class Snapshot:
         *,
         revision: int,
         lessons: Iterable[Lesson] = (),
+        takes_back: bool = True,
     ) -> Snapshot:
         """Return the snapshot after more ledger rows.
 
@@ -140,6 +141,9 @@ class Snapshot:
             The last of them.
         lessons : iterable of Lesson
             The rows themselves, in their order.
+        takes_back : bool, default True
+            False where they take back no message: then nothing can contradict, and
+            it is not looked for.
 
         Raises
         ------
@@ -147,7 +151,9 @@ class Snapshot:
             If a count would become negative.
         """
         tables = {
-            view: _added(table, delta[view]) if view in delta else table
+            view: _added(table, delta[view], takes_back=takes_back)
+            if view in delta
+            else table
             for view, table in self.tables.items()
         }
         fusion = self.fusion.follow(
@@ -204,12 +210,15 @@ def _table(state: Statistics) -> Table:
     return state
 
 
-def _added(table: Table, delta: Statistics) -> Table:
+def _added(table: Table, delta: Statistics, *, takes_back: bool) -> Table:
     """Return a table with what messages add to its view."""
     if isinstance(table, FeatureTable) and isinstance(delta, FeatureCounts):
-        return table.add(delta)
+        return table.add(delta, takes_back=takes_back)
     if isinstance(table, MomentSums) and isinstance(delta, MomentSums):
-        return _table(table + delta)
+        total = table + delta
+        if takes_back:
+            total.require_reachable()
+        return total
     msg = f"a view holds {type(table).__name__} and cannot learn {type(delta).__name__}"
     raise InvalidObservation(msg)
 

@@ -93,6 +93,7 @@ class LiveProfile:
                     delta,
                     revision=new[-1].revision,
                     lessons=[row.lesson for row in new],
+                    takes_back=any(row.takes_back for row in new),
                 )
                 if decay is not None:
                     months = (epoch_of(row.time) for row in new)

@@ -86,6 +86,11 @@ class LedgerRow:
         )
 
     @property
+    def takes_back(self) -> bool:
+        """Whether this row may make a count smaller."""
+        return self.kind == "sum" or self.label_before is not None
+
+    @property
     def own(self) -> bool:
         """Whether the filter itself said so, and not a person."""
         return self.source == OWN

@@ -101,6 +101,17 @@ def test_unlearning_what_was_not_learned_is_refused(taken):
     assert delta({1: 2}) == table.flatten()
 
 
+def test_what_takes_nothing_back_is_added_as_anything_else():
+    """It is only not looked at whether any messages have such counts."""
+    table = FeatureTable.of(delta({1: 2})).tallied()
+    more = delta({1: 1, 2: 3}, label=1)
+    looked, trusted = (table.add(more, takes_back=each) for each in (True, False))
+
+    assert looked.flatten() == trusted.flatten()
+    assert looked.vocabulary == trusted.vocabulary
+    assert looked.document_frequencies(1) == trusted.document_frequencies(1)
+
+
 def test_a_table_of_impossible_statistics_is_refused():
     """What is loaded is checked before it is scored with."""
     with pytest.raises(InconsistentCounts, match="messages would be negative"):

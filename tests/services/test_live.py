@@ -29,3 +29,22 @@ def test_a_row_that_cannot_be_read_is_told_once(app, caplog):
     with writing(app.engine) as connection:
         append(connection, row, [taught(2, "spam", {"money": 1})])
     assert 2 == change(b"nonsense")
+
+
+def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
+    """What is in memory stays as it is."""
+    with writing(app.engine) as connection:
+        row = profiles.find(connection, "default")
+        append(connection, row, [taught(1, "spam", {"money": 1})])
+        append(connection, row, [taught(1, "ham")])
+        connection.execute(
+            update(tables.ledger)
+            .where(tables.ledger.c.revision == 2)
+            .values(label_before="ham", label="spam")
+        )
+    known = app.live.get("default").snapshot
+
+    app.live.refresh()
+
+    assert "cannot follow: a count of messages would be negative: -1" in caplog.text
+    assert known is app.live.get("default").snapshot

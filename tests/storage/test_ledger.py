@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -130,6 +131,17 @@ def test_forgetting_takes_back_what_was_learned(engine):
     )
     assert {"words": sparse({"money": 1})} == row.views
     assert 202603 == row.epoch
+
+
+def test_what_may_make_a_count_smaller_is_known(engine):
+    """Whoever adds it sees to it that none becomes negative."""
+    profile = new_profile(engine)
+    for label in ("spam", "ham", None, "ham"):
+        teach(engine, profile, taught(1, label, {"money": 1}))
+    rows = ledger_of(engine, profile)
+
+    assert [False, True, True, False] == [row.takes_back for row in rows]
+    assert replace(rows[0], kind="sum").takes_back
 
 
 def test_what_was_not_learned_cannot_be_forgotten(engine):
