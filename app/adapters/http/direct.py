@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -76,6 +77,7 @@ class Direct(APIRoute):
             ) from error
 
 
-def document(model: BaseModel) -> Response:
-    """Return a document as an answer."""
-    return Response(model.__pydantic_serializer__.to_json(model), media_type=JSON_TYPE)
+def document(content: object) -> Response:
+    """Return a document as an answer: a model, or the fields of one."""
+    # Numbers as a model writes them: what JSON has no number for is null.
+    return Response(to_json(content, inf_nan_mode="null"), media_type=JSON_TYPE)

@@ -23,8 +23,8 @@ from app.adapters.http.query import (  # noqa: TC001  read at run time
     Source,
 )
 from app.adapters.http.waiting import answered, recalled
-from app.adapters.schemas.answer import ClassifyOut
-from app.adapters.schemas.feedback import FeedbackIn, FeedbackOut
+from app.adapters.schemas.answer import ClassifyOut, answer_fields
+from app.adapters.schemas.feedback import FeedbackIn, FeedbackOut, feedback_fields
 from app.adapters.schemas.message import TextIn
 from app.adapters.schemas.problem import ProblemOut
 from app.adapters.schemas.source import check_source
@@ -116,9 +116,7 @@ async def classify(
     inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
     answers = score() if inline else await run_in_threadpool(score)
     return document(
-        ClassifyOut.of_classified(
-            answers[name], {each: answers[theirs[each]] for each in theirs}
-        )
+        answer_fields(answers[name], {each: answers[theirs[each]] for each in theirs})
     )
 
 
@@ -157,14 +155,14 @@ async def feedback(
         teach = partial(app.feedback.start_teach, name, message, marks, **said)
         inline = len(message) <= INLINE_BYTES
         pending = teach() if inline else await run_in_threadpool(teach)
-        return document(await answered(pending))
+        return document(feedback_fields(await answered(pending)))
     if raw is not None:
         msg = "send either the `id` or the message, not both"
         raise MalformedRequest(msg)
     digest = parse_id(given.id)
     known = await recalled(app, name, digest, within=app.recall.write_behind)
     pending = app.feedback.start_teach_by_id(name, digest, known, **said)
-    return document(await answered(pending))
+    return document(feedback_fields(await answered(pending)))
 
 
 @router.delete("/feedback/{id}", tags=["mail"], responses=problems(404, 409, 422, 503))
@@ -177,9 +175,8 @@ async def forget(
 ) -> FeedbackOut:
     """Take one message back, as if it had never been learned."""
     name = profile or app.recipients.shared(recipient)
-    return await answered(
-        app.feedback.start_forget(name, parse_id(id), source=_source(source))
-    )
+    pending = app.feedback.start_forget(name, parse_id(id), source=_source(source))
+    return FeedbackOut.of(await answered(pending))
 
 
 @operation.get("/healthz", tags=["operation"])

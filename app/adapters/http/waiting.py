@@ -6,14 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from app.adapters.schemas.feedback import FeedbackOut
 from app.services.recall import LOOK_AGAIN, PATIENCE, too_late
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from app.bootstrap import Application
-    from app.services.pending import Pending
+    from app.services.pending import Pending, Taught
     from app.services.recall import Known
 
 Answer = TypeVar("Answer")
@@ -39,8 +38,8 @@ async def recalled(
         await asyncio.sleep(LOOK_AGAIN)
 
 
-async def answered(pending: Pending) -> FeedbackOut:
-    """Return the answer to a feedback once it is on disk.
+async def answered(pending: Pending) -> Taught:
+    """Return what became of a feedback once it is on disk.
 
     Raises
     ------
@@ -49,7 +48,7 @@ async def answered(pending: Pending) -> FeedbackOut:
     UnknownMessage
         If the message cannot be changed, or is not there to be forgotten.
     """
-    return FeedbackOut.of(pending.taught(await in_time(pending.answer)))
+    return pending.taught(await in_time(pending.answer))
 
 
 async def in_time(answer: Future[Answer]) -> Answer:

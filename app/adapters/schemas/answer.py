@@ -61,18 +61,6 @@ class RecipientOut(BaseModel):
     probability: float = Field(description="Probability of spam.")
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
-    @classmethod
-    def of(cls, classified: Classified) -> Self:
-        """Return the document of an answer."""
-        verdict = classified.verdict
-        return cls(
-            profile=classified.profile,
-            decision=verdict.decision,
-            action=classified.action,
-            probability=verdict.probability,
-            log_odds=finite(verdict.log_odds),
-        )
-
 
 # pydantic takes the fields of the last base first: the id stands first.
 class ClassifyOut(VerdictOut, IdentifiedOut):
@@ -98,20 +86,35 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
         cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
     ) -> Self:
         """Return the document of an answer, and of those to its recipients."""
-        return cls.model_validate(
-            {
-                **verdict_fields(classified.verdict, classified.labels),
-                "id": classified.observation.id,
-                "action": agreed(
-                    classified.action, (answer.action for answer in recipients.values())
-                ),
-                "explanation": classified.explanation,
-                "profile": classified.profile,
-                "revision": classified.revision,
-                "defects": classified.observation.defects,
-                "recipients": {
-                    address: RecipientOut.of(answer)
-                    for address, answer in recipients.items()
-                },
-            }
-        )
+        return cls.model_validate(answer_fields(classified, recipients))
+
+
+def answer_fields(
+    classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
+) -> dict[str, object]:
+    """Return the fields of a `ClassifyOut`, in its order."""
+    return {
+        "id": classified.observation.id,
+        **verdict_fields(classified.verdict, classified.labels),
+        "action": agreed(
+            classified.action, (answer.action for answer in recipients.values())
+        ),
+        "explanation": classified.explanation,
+        "profile": classified.profile,
+        "revision": classified.revision,
+        "defects": classified.observation.defects,
+        "recipients": {
+            address: _recipient_fields(answer) for address, answer in recipients.items()
+        },
+    }
+
+
+def _recipient_fields(classified: Classified) -> dict[str, object]:
+    verdict = classified.verdict
+    return {
+        "profile": classified.profile,
+        "decision": verdict.decision,
+        "action": classified.action,
+        "probability": verdict.probability,
+        "log_odds": finite(verdict.log_odds),
+    }

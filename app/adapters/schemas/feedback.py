@@ -50,16 +50,19 @@ class FeedbackOut(BaseModel):
     @classmethod
     def of(cls, taught: Taught) -> Self:
         """Return the document of an outcome."""
-        before = taught.before
-        return cls.model_validate(
-            {
-                "id": taught.outcome.digest.hex(),
-                "outcome": taught.outcome.kind,
-                "label": taught.outcome.label,
-                "label_before": taught.outcome.label_before,
-                "revision": taught.revision,
-                "score_before": None
-                if before is None
-                else verdict_fields(before, taught.labels),
-            }
-        )
+        return cls.model_validate(feedback_fields(taught))
+
+
+def feedback_fields(taught: Taught) -> dict[str, object]:
+    """Return the fields of a `FeedbackOut`, in its order."""
+    outcome, before = taught.outcome, taught.before
+    return {
+        "id": outcome.digest.hex(),
+        "outcome": outcome.kind,
+        "label": outcome.label,
+        "label_before": outcome.label_before,
+        "revision": taught.revision,
+        "score_before": None
+        if before is None
+        else verdict_fields(before, taught.labels),
+    }

@@ -47,7 +47,7 @@ class VerdictOut(BaseModel):
 
 
 def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, object]:
-    """Return the fields that every verdict document has."""
+    """Return the fields of a `VerdictOut`, in its order."""
     return {
         "decision": verdict.decision,
         "label": labels[verdict.label],
