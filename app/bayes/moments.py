@@ -14,7 +14,7 @@ import numpy as np
 
 from app.bayes.one_hot import one_hot
 from app.bayes.powers import AT_ONCE, added, narrowed, powers, products, squarable
-from app.bayes.rows import first_of_each, occupied
+from app.bayes.rows import any_of, first_of_each
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    kept = occupied(state.counts)
+    kept = any_of(state.counts) != 0
     if kept.all():
         return state
     # Only where the counts cancel out.

@@ -165,7 +165,7 @@ class FeatureCounts:
         if not np.count_nonzero(signs):
             return cls.zero(signs.size)
         columns = np.empty((x.size, 2 * signs.size), np.int64)
-        np.multiply.outer(x.counts, signs, out=half(columns, "occurrences"))
+        np.multiply(x.counts[:, np.newaxis], signs, out=half(columns, "occurrences"))
         half(columns, "presence")[:] = signs
         return cls(signs, x.ids, columns)
 
@@ -200,8 +200,11 @@ class FeatureCounts:
 
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
         """Return the statistics of both sets of messages together."""
-        small, large = sorted((self.rows, other.rows), key=lambda rows: rows.ids.size)
-        return FeatureCounts(self.messages + other.messages, *merged(large, small))
+        if self.ids.size < other.ids.size:
+            return other + self
+        return FeatureCounts(
+            self.messages + other.messages, *merged(self.rows, other.rows)
+        )
 
     def __neg__(self) -> FeatureCounts:
         """Return the inverse element."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import occupied
+from app.bayes.rows import any_of
 from app.bayes.statistics import Counting, FeatureCounts, half
 from app.bayes.tier import Tier
 
@@ -147,12 +147,15 @@ class FeatureTable:
         messages = self.messages + delta.messages
         found = self._columns(delta.ids)
         old = half(found, "presence")
-        found = found + delta.columns
-        new = half(found, "presence")
+        # What is learned is there afterwards.
+        left = delta.ids.size
         if takes_back:
+            found = found + delta.columns
+            new = half(found, "presence")
             require_reachable(
                 messages=messages, occurrences=half(found, "occurrences"), documents=new
             )
+            left = int(np.count_nonzero(any_of(new)))
         tallies = self.tallies and tuple(
             tally.moved(old[:, c], delta.documents[:, c])
             for c, tally in enumerate(self.tallies)
@@ -164,11 +167,11 @@ class FeatureTable:
                 if tallies
                 else new,
             )
-        gained = np.count_nonzero(occupied(new)) - np.count_nonzero(occupied(old))
+        gained = left - int(np.count_nonzero(any_of(old)))
         return FeatureTable(
             _push(self.tiers, delta),
             messages,
-            self.vocabulary + int(gained),
+            self.vocabulary + gained,
             self.column_totals + np.add.reduce(delta.columns),
             tallies,
         )

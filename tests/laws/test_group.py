@@ -179,7 +179,7 @@ def test_a_table_is_the_flat_sum_under_any_history(steps):
             table = table.add(-learned.pop(pick % len(learned)))
         else:
             learned.append(delta)
-            table = table.add(delta)
+            table = table.add(delta, takes_back=False)
         flat = total(learned)
         asked = np.unique(np.append(delta.ids, [0, 1, 2]))
 
