@@ -137,6 +137,6 @@ def sums(terms: NDArray[np.float64], bounds: Sequence[int]) -> NDArray[np.float6
     # Not np.add.reduceat: it adds from left to right, and its error grows with
     # the number of terms; that of the pairwise sum along a contiguous axis grows
     # with the logarithm of it.
-    for row, (start, end) in zip(found, pairwise(bounds), strict=True):
-        np.add.reduce(terms[:, start:end], axis=1, out=row)
+    for m, (start, end) in enumerate(pairwise(bounds)):
+        np.add.reduce(terms[:, start:end], axis=1, out=found[m])
     return found

@@ -310,9 +310,10 @@ def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    kept = any_of(state.counts) != 0
-    if kept.all():
+    counts = any_of(state.counts)
+    if np.count_nonzero(counts) == counts.size:
         return state
+    kept = counts != 0
     # Only where the counts cancel out.
     kept |= (state.first != 0).any(axis=1)
     kept |= ((state.pairs != 0) | (state.second != 0)).any(axis=(1, 2))

@@ -104,9 +104,9 @@ def _joined(high: Integers, low: NDArray[np.int64]) -> Integers:
 
 def _has_room(sums: Kept) -> bool:
     """Return whether 64 bits hold integers, and the sum of two as large."""
-    return not sums.size or (sums.max() < ROOM and sums.min() > -ROOM)
+    return _largest(sums) < ROOM
 
 
-def _largest(values: NDArray[np.int64]) -> int:
-    """Return the largest magnitude of some measurements.  Unit: steps."""
-    return int(np.abs(values).max(initial=0))
+def _largest(values: Kept) -> int:
+    """Return the largest magnitude of some integers."""
+    return int(np.maximum.reduce(np.abs(values), axis=None, initial=0))
