@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from app.adapters.http import errors
 from app.adapters.http.body import Body  # noqa: TC001  read at run time
@@ -114,6 +114,22 @@ def test_any_query_is_read_as_the_framework_reads_it(both, path, query):
     framework, own = asked(both, "POST", url, content=b"hello", headers=RAW)
 
     assert framework == own
+
+
+def test_a_query_that_was_read_before_says_the_same_of_another_message(both):
+    """What is remembered is the query, and only where it was taken."""
+    for url in ("/classify?explain=3", "/feedback?label=a", "/classify?explain=-3"):
+        for body in (b"hello", b"", b"world"):
+            framework, own = asked(both, "POST", url, content=body, headers=RAW)
+
+            assert framework == own
+
+
+@pytest.mark.parametrize("query", [ClassifyQuery(), FeedbackQuery()])
+def test_what_was_asked_cannot_be_changed(query):
+    """Other requests are given the same."""
+    with pytest.raises(ValidationError, match="frozen"):
+        query.profile = "another"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ Source = Annotated[
 class ClassifyQuery(BaseModel):
     """The query of `/classify`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     profile: ProfileName = None
     recipient: Recipient = []
@@ -63,7 +63,7 @@ class ClassifyQuery(BaseModel):
 class FeedbackQuery(BaseModel):
     """The query of `/feedback`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     label: Label = None
     profile: ProfileName = None
