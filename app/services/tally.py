@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import (
@@ -60,11 +61,15 @@ class Tally:
             # CPU, memory and descriptors: of several workers nobody could say
             # whose they are.
             ProcessCollector(registry=self.registry)
-        self._classified = Counter(
-            "postbayes_classified",
-            "Messages that were classified, by decision.",
-            ("decision",),
-            registry=own,
+        # Of what counts each request, a counter is looked up once for each value: by
+        # `labels` it is done under a lock, and takes 0.9 us of 1.3.
+        self._classified = cache(
+            Counter(
+                "postbayes_classified",
+                "Messages that were classified, by decision.",
+                ("decision",),
+                registry=own,
+            ).labels
         )
         self._acted = Counter(
             "postbayes_actions",
@@ -92,11 +97,13 @@ class Tally:
             multiprocess_mode="min",
         )
         self._started.set_to_current_time()
-        self._taught = Counter(
-            "postbayes_feedback",
-            "Feedback that was answered, by what became of it.",
-            ("outcome",),
-            registry=own,
+        self._taught = cache(
+            Counter(
+                "postbayes_feedback",
+                "Feedback that was answered, by what became of it.",
+                ("outcome",),
+                registry=own,
+            ).labels
         )
         self._teaching = Histogram(
             "postbayes_feedback_seconds",
@@ -104,11 +111,13 @@ class Tally:
             buckets=_BUCKETS,
             registry=own,
         )
-        self._answered = Counter(
-            "postbayes_http_responses",
-            "HTTP answers, by status.",
-            ("status",),
-            registry=own,
+        self._answered = cache(
+            Counter(
+                "postbayes_http_responses",
+                "HTTP answers, by status.",
+                ("status",),
+                registry=own,
+            ).labels
         )
         self._classifying = Histogram(
             "postbayes_classify_seconds",
@@ -119,7 +128,7 @@ class Tally:
 
     def classified(self, decision: str) -> None:
         """Count one verdict."""
-        self._classified.labels(decision).inc()
+        self._classified(decision).inc()
 
     def acted(self, door: str, action: str) -> None:
         """Count what a door asked a mail server for."""
@@ -135,12 +144,12 @@ class Tally:
 
     def taught(self, outcome: str, *, seconds: float) -> None:
         """Count one feedback, and how long it waited for the disk."""
-        self._taught.labels(outcome).inc()
+        self._taught(outcome).inc()
         self._teaching.observe(seconds)
 
     def answered(self, status: int) -> None:
         """Count one HTTP answer."""
-        self._answered.labels(str(status)).inc()
+        self._answered(status).inc()
 
     @contextmanager
     def classifying(self) -> Iterator[None]:

@@ -27,11 +27,25 @@ def test_every_verdict_counts_once():
     assert {"spam": 2, "ham": 1} == tally.counts("postbayes_classified", "decision")
 
 
+def test_answers_and_feedback_count_by_what_became_of_them():
+    """By status, and by outcome."""
+    tally = Tally()
+    for status in (200, 404, 200):
+        tally.answered(status)
+    for outcome in ("learned", "failed", "learned"):
+        tally.taught(outcome, seconds=0.5)
+
+    assert {"200": 2, "404": 1} == tally.counts("postbayes_http_responses", "status")
+    assert {"learned": 2, "failed": 1} == tally.counts("postbayes_feedback", "outcome")
+    assert 1.5 == tally.registry.get_sample_value("postbayes_feedback_seconds_sum")
+
+
 def test_two_tallies_of_one_process_are_two():
     """No global registry: what one application did is not another's."""
-    Tally().classified("spam")
+    for tally in (Tally(), Tally()):
+        tally.classified("spam")
 
-    assert {} == Tally().counts("postbayes_classified", "decision")
+        assert {"spam": 1} == tally.counts("postbayes_classified", "decision")
 
 
 def test_a_failure_is_not_a_duration():
