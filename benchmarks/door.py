@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import uvloop
 
 from app.adapters.http.app import create_app
+from app.adapters.patience import ARRIVED
 from app.bootstrap import Application
 from app.settings import Settings
 
@@ -90,6 +91,7 @@ async def ask(app: ASGIApp, asked: Asked) -> bytes:
         ],
         "client": ("127.0.0.1", 40000),
         "server": ("127.0.0.1", 8025),
+        ARRIVED: True,
     }
     sent: list[Any] = []
 

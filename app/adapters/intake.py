@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
 
+from app.adapters.patience import ARRIVED
 from app.errors import MessageTooLarge, SlowRequest
 from app.mail.limits import MAX_BYTES
 
@@ -46,8 +48,10 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
         raise MessageTooLarge(_too_large(limit))
     body = bytearray()
     size = 0
+    # Most bodies come with their heads, and a timer costs 6 us of the 9 for this.
+    there = ARRIVED in request.scope
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with nullcontext() if there else asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > limit:

@@ -29,6 +29,9 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 # 0.8 MiB of sizes.
 MAX_FRAMING_BYTES: Final = 1024 * 1024
 
+ARRIVED: Final = "postbayes.arrived"
+"""Key in the scope of a request that has arrived to its end: nobody waits for it."""
+
 
 class ImpatientProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits on time and size of request headers."""
@@ -58,7 +61,9 @@ class ImpatientProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Count the next request from its beginning."""
+        """Say that all is there, and count the next request from its beginning."""
+        scope: Any = self.scope
+        scope[ARRIVED] = True
         self._framing = 0
         super().on_message_complete()
 

@@ -13,9 +13,11 @@ from app.adapters import patience
 
 
 async def hello(scope, receive, send):
-    """Answer every request."""
+    """Answer every request; with a header that tells whether it had arrived."""
     assert "http" == scope["type"]
-    await send({"type": "http.response.start", "status": 200, "headers": []})
+    arrived = b"yes" if patience.ARRIVED in scope else b"no"
+    headers = [(b"arrived", arrived)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"hello"})
 
 
@@ -97,3 +99,22 @@ def test_a_large_body_in_chunks_is_no_head(port):
         ]
 
     assert ["hello"] * 2 == answers
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrived"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"yes"),
+        (HEAD + b"Content-Length: 4\r\n\r\nbody", b"yes"),
+        (HEAD + b"Content-Length: 4\r\n\r\nbod", b"no"),
+        (HEAD + b"Content-Length: 4\r\n\r\n", b"no"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", b"yes"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n", b"no"),
+    ],
+)
+def test_a_request_that_has_arrived_is_known_to(port, sent, arrived):
+    """To its last byte: whoever reads it need not wait."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(sent)
+
+        assert b"\r\narrived: " + arrived + b"\r\n" in client.recv(65536)
