@@ -7,7 +7,7 @@ is left out, so that equal sums are equal arrays.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+# A stable sort merges the runs that it finds, and the other one is fast where there
+# are many; of integers the sum is the same in any order:
+#
+#     runs x rows      2 x 6,000   4 x 3,000   10 x 300   40 x 300   1,000 x 150
+#     stable                  56         116         37        305         7,637  µs
+#     other                  146         140         31        141         2,339  µs
+MANY_RUNS: Final = 10
 
 
 class Rows(NamedTuple):
@@ -51,14 +59,22 @@ def collected(parts: Sequence[Rows]) -> Rows:
     """
     if len(parts) == 1:
         return parts[0]
-    return summed(Rows(*map(np.concatenate, zip(*parts, strict=True))))
+    return summed(Rows(*map(np.concatenate, zip(*parts, strict=True))), runs=len(parts))
 
 
-def summed(rows: Rows) -> Rows:
-    """Return the sum of rows in any order, whose ids may be there many times."""
+def summed(rows: Rows, *, runs: int) -> Rows:
+    """Return the sum of rows whose ids may be there many times.
+
+    Parameters
+    ----------
+    rows : Rows
+        With ids that are increasing in each run, not from one to the next.
+    runs : int
+        How many runs there are; it changes no sum, only the time.
+    """
     if not rows.ids.size:
         return rows
-    order = rows.ids.argsort(kind="stable")
+    order = rows.ids.argsort(kind="stable" if runs < MANY_RUNS else None)
     ids = rows.ids.take(order)
     first = first_of_each(ids)
     starts = first.nonzero()[0]

@@ -157,7 +157,7 @@ class FeatureCounts:
         documents = signs.repeat([x.size for x in xs], axis=0)
         occurrences = counts[:, np.newaxis] * documents
         columns = np.concatenate((occurrences, documents), axis=1)
-        return cls(np.add.reduce(signs), *summed(Rows(ids, columns)))
+        return cls(np.add.reduce(signs), *summed(Rows(ids, columns), runs=len(xs)))
 
     @classmethod
     def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
