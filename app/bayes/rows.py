@@ -125,8 +125,14 @@ def merged(large: Rows, small: Rows) -> Rows:
     if np.count_nonzero(new):
         row += new.cumsum()
         row -= new
-        found = _with_room(large, row[new])
-        found.ids[row] = small.ids
+        ids = np.concatenate((large.ids, small.ids[new]))
+        # A stable sort merges two sorted runs: 9,000 rows in 12 µs, where to sum up how
+        # far each is moved takes 24; from 270,000 on both take the same.
+        order = ids.argsort(kind="stable")
+        # What is new has some row of counts at first.  Rows are taken by their number
+        # in a thirtieth of the time that np.insert takes along an axis.
+        found = Rows(ids.take(order), large.counts.take(order, axis=0, mode="clip"))
+        found.counts[row[new]] = 0
     else:
         found = Rows(large.ids, large.counts.copy())
     both = found.counts.take(row, axis=0)
@@ -145,21 +151,6 @@ def without_empty(rows: Rows) -> Rows:
     """Return the same counts without rows of zeros."""
     left = any_of(rows.counts).nonzero()[0]
     return rows if left.size == rows.ids.size else rows.take(left)
-
-
-def _with_room(rows: Rows, before: NDArray[np.intp]) -> Rows:
-    """Return the same rows with some of zeros between them, at these places."""
-    # The row that stands at each place. Rows are taken by their number in a
-    # thirtieth of the time that np.insert takes along an axis: 0.3 and 7.6 ms for
-    # 6,000 rows among 100,000.
-    moved = np.ones(rows.ids.size + before.size, np.int64)
-    moved[before] = 0
-    moved[0] -= 1
-    moved.cumsum(out=moved)
-    ids = rows.ids.take(moved, mode="clip")
-    counts = rows.counts.take(moved, axis=0, mode="clip")
-    counts[before] = 0
-    return Rows(ids, counts)
 
 
 def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
