@@ -37,6 +37,7 @@ class ImpatientProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits on time and size of request headers."""
 
     _patience: TimerHandle | None = None
+    _in_head: bool = False
     _framing: int = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -49,7 +50,10 @@ class ImpatientProtocol(HttpToolsProtocol):
         """Read on, up to what a request can need."""
         self._framing += len(data)
         super().data_received(data)
-        # Looked at after the parser, which takes what is body off.
+        # Looked at after the parser: most heads are over, and of what is not head it
+        # takes off what is body.
+        if self._in_head and self._patience is None:
+            self._expect()
         waits = self._patience is not None
         if self._framing > (MAX_HEAD_BYTES if waits else MAX_FRAMING_BYTES):
             transport: Any = self.transport
@@ -68,12 +72,14 @@ class ImpatientProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_message_begin(self) -> None:
-        """Expect the rest of the headers."""
+        """Expect the rest of the headers, from now on."""
         super().on_message_begin()
-        self._expect()
+        self._in_head = True
+        self._be_patient()
 
     def on_headers_complete(self) -> None:
         """Be patient: the body has a limit of its own."""
+        self._in_head = False
         self._be_patient()
         super().on_headers_complete()
 
@@ -83,7 +89,6 @@ class ImpatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
-        self._be_patient()
         transport: Any = self.transport
         self._patience = self.loop.call_later(HEADER_SECONDS, transport.close)
 
