@@ -162,9 +162,16 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     assert kills > 0
 
 
-def test_a_service_catches_up_after_a_burst(engine, asked, monkeypatch):
-    """In steps that are the longer the further it is behind, within bounds."""
+@pytest.mark.parametrize(
+    ("left", "first"), [(300, 0.05), (2000, FOLD_SECONDS)], ids=["long", "burst"]
+)
+def test_a_service_catches_up(engine, asked, monkeypatch, left, first):
+    """In steps that are the longer the further it is behind, within bounds.
+
+    A burst is no reason for long ones.
+    """
     monkeypatch.setattr(maintenance, "LONGEST_FOLD_SECONDS", 0.05)
+    monkeypatch.setattr(maintenance, "BURST", left)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):
         burst(engine, profile, 500, start=start)
@@ -180,5 +187,5 @@ def test_a_service_catches_up_after_a_burst(engine, asked, monkeypatch):
     assert (True, found.revision) == (found.sound, mark)
     assert mark > 4 * BEHIND
     assert steps > 1
-    assert [0.05, FOLD_SECONDS] == [asked[0], asked[-1]]
+    assert [first, FOLD_SECONDS] == [asked[0], asked[-1]]
     assert sorted(asked, reverse=True) == asked
