@@ -114,11 +114,11 @@ class Bernoulli:
         absent = np.empty(messages.size)
         impossible = np.zeros(messages.size, np.int64)
         for c, n in enumerate(messages):
-            tally = source.document_frequencies(c)
-            frequencies = np.concatenate((tally.frequencies, _NEVER))
-            features = np.concatenate((tally.features, _NEVER))
+            spectrum = source.document_frequencies(c)
+            frequencies = np.concatenate((spectrum.frequencies, _NEVER))
+            features = np.concatenate((spectrum.features, _NEVER))
             # The features of the vocabulary that this class has never seen.
-            features[-1] = n_features - np.add.reduce(tally.features)
+            features[-1] = n_features - np.add.reduce(spectrum.features)
             logs = self.smoothing.log_probability(n - frequencies, n, 2)
             # A feature in every message of a class has log(1 - theta) = -inf
             # without smoothing.  A message that holds all of them takes all

@@ -16,7 +16,7 @@ from app.bayes.batch import in_a_row
 from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
 from app.bayes.rows import Rows, beside, collected, merged, summed
-from app.bayes.tally import Tally
+from app.bayes.spectrum import Spectrum
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CountSource(Protocol):
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
         ...
 
-    def document_frequencies(self, label: int) -> Tally:
+    def document_frequencies(self, label: int) -> Spectrum:
         """Return how many features have each document frequency in a class."""
         ...
 
@@ -300,9 +300,9 @@ class FeatureCounts:
         found[self.ids.take(place, mode="clip") != ids] = 0
         return found
 
-    def document_frequencies(self, label: int) -> Tally:
+    def document_frequencies(self, label: int) -> Spectrum:
         """Return how many features have each document frequency in a class."""
-        return Tally.of(self.documents[:, label])
+        return Spectrum.of(self.documents[:, label])
 
     def flatten(self) -> FeatureCounts:
         """Return the state itself; a table of tiers returns their sum."""

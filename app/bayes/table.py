@@ -24,7 +24,7 @@ from app.bayes.tier import Tier
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.tally import Tally
+    from app.bayes.spectrum import Spectrum
 
 # A tier is merged into the one below it once it is an eighth of its size.
 # A larger ratio leaves fewer tiers to search, and merges each row more often.
@@ -58,7 +58,7 @@ class FeatureTable:
     """A growing sum of feature statistics, with what scoring asks of it.
 
     Build one with `empty` or `of`, and grow it with `add`.  For a model that asks
-    for document frequencies at each message, have them kept with `tallied`.
+    for document frequencies at each message, have them kept with `with_spectra`.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class FeatureTable:
         Number of features with a count in any class.
     column_totals : ndarray of int64, shape (2K,)
         Sums over the features of both counts, occurrences first.
-    tallies : tuple of Tally or None
+    spectra : tuple of Spectrum or None
         The document frequencies of each class; None where they are counted when
         they are asked for.
 
@@ -92,7 +92,7 @@ class FeatureTable:
     column_totals: NDArray[np.int64]
     # Kept up to date, they are two fifths of what learning a message takes, 19 of 45 µs
     # for 91 words, and only the Bernoulli model asks.
-    tallies: tuple[Tally, ...] | None = None
+    spectra: tuple[Spectrum, ...] | None = None
     _asked: list[tuple[NDArray[np.int64], NDArray[np.int64]] | None] = field(
         default_factory=lambda: [None], init=False, repr=False, compare=False
     )
@@ -119,12 +119,12 @@ class FeatureTable:
             np.add.reduce(state.columns),
         )
 
-    def tallied(self) -> FeatureTable:
+    def with_spectra(self) -> FeatureTable:
         """Return the table with its document frequencies at hand from now on."""
         flat = self.flatten()
         return replace(
             self,
-            tallies=tuple(flat.document_frequencies(c) for c in range(flat.n_classes)),
+            spectra=tuple(flat.document_frequencies(c) for c in range(flat.n_classes)),
         )
 
     def add(self, delta: FeatureCounts, *, takes_back: bool = True) -> FeatureTable:
@@ -146,7 +146,7 @@ class FeatureTable:
         InconsistentCounts
             If no set of messages has the counts of the sum; the table stays
             as it is.  Whether another feature is now in more messages than its
-            class has, only a tallied table knows.
+            class has, only a table with spectra knows.
         """
         messages = self.messages + delta.messages
         found = self._columns(delta.ids)
@@ -160,15 +160,15 @@ class FeatureTable:
                 messages=messages, occurrences=half(found, "occurrences"), documents=new
             )
             left = int(np.count_nonzero(any_of(new)))
-        tallies = self.tallies and tuple(
-            tally.moved(old[:, c], delta.documents[:, c])
-            for c, tally in enumerate(self.tallies)
+        spectra = self.spectra and tuple(
+            spectrum.moved(old[:, c], delta.documents[:, c])
+            for c, spectrum in enumerate(self.spectra)
         )
         if takes_back:
             require_frequencies(
                 messages=messages,
-                documents=np.array([[tally.largest for tally in tallies]])
-                if tallies
+                documents=np.array([[spectrum.largest for spectrum in spectra]])
+                if spectra
                 else new,
             )
         gained = left - int(np.count_nonzero(any_of(old)))
@@ -177,7 +177,7 @@ class FeatureTable:
             messages,
             self.vocabulary + gained,
             self.column_totals + np.add.reduce(delta.columns),
-            tallies,
+            spectra,
         )
 
     def totals(self, counting: Counting) -> NDArray[np.int64]:
@@ -205,11 +205,11 @@ class FeatureTable:
         self._asked[0] = ids, found
         return found
 
-    def document_frequencies(self, label: int) -> Tally:
+    def document_frequencies(self, label: int) -> Spectrum:
         """Return how many features have each document frequency."""
-        if self.tallies is None:
+        if self.spectra is None:
             return self.flatten().document_frequencies(label)
-        return self.tallies[label]
+        return self.spectra[label]
 
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element, for comparing and saving."""

@@ -117,7 +117,7 @@ class Snapshot:
             if isinstance(model.event_model, Bernoulli) and isinstance(
                 table, FeatureTable
             ):
-                tables[model.view] = table.tallied()
+                tables[model.view] = table.with_spectra()
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )

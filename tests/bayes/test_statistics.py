@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from app.bayes.sparse import SparseCounts
+from app.bayes.spectrum import Spectrum
 from app.bayes.statistics import FeatureCounts
-from app.bayes.tally import Tally
 from app.errors import InconsistentCounts, InvalidObservation
 
 ONE = FeatureCounts.of(SparseCounts.of({1: 3, 5: 1}), label=1, n_classes=3)
@@ -85,8 +85,8 @@ def test_document_frequencies_are_counted():
     """Two features in two messages and one feature in one."""
     two = FeatureCounts.of(SparseCounts.of({1: 1, 5: 1, 7: 1}), label=1, n_classes=3)
 
-    assert Tally.of(np.array([1, 2, 2])) == (ONE + two).document_frequencies(1)
-    assert Tally.of(np.array([])) == (ONE + two).document_frequencies(0)
+    assert Spectrum.of(np.array([1, 2, 2])) == (ONE + two).document_frequencies(1)
+    assert Spectrum.of(np.array([])) == (ONE + two).document_frequencies(0)
 
 
 def test_statistics_compare_only_with_statistics():

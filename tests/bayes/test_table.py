@@ -32,7 +32,7 @@ def test_what_was_just_looked_up_is_learned_as_if_it_was_not(same):
     """The answer that a table keeps is of those ids in that table, and stays so."""
     more = delta({1: 1, 2: 1}, label=1)
     ids = more.ids if same else more.ids.copy()
-    table = FeatureTable.of(delta({1: 2})).tallied()
+    table = FeatureTable.of(delta({1: 2})).with_spectra()
     expected = table.add(more).add(more)
 
     grown = table
@@ -93,7 +93,7 @@ def test_a_small_message_is_not_merged_into_a_large_table():
 )
 def test_unlearning_what_was_not_learned_is_refused(taken):
     """Counts are never clamped; the table stays as it is."""
-    table = FeatureTable.of(delta({1: 2})).tallied()
+    table = FeatureTable.of(delta({1: 2})).with_spectra()
 
     with pytest.raises(InconsistentCounts):
         table.add(-taken)
@@ -103,7 +103,7 @@ def test_unlearning_what_was_not_learned_is_refused(taken):
 
 def test_what_takes_nothing_back_is_added_as_anything_else():
     """It is only not looked at whether any messages have such counts."""
-    table = FeatureTable.of(delta({1: 2})).tallied()
+    table = FeatureTable.of(delta({1: 2})).with_spectra()
     more = delta({1: 1, 2: 3}, label=1)
     looked, trusted = (table.add(more, takes_back=each) for each in (True, False))
 

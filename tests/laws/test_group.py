@@ -173,7 +173,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 2**16), deltas), max_si
 @given(steps)
 def test_a_table_is_the_flat_sum_under_any_history(steps):
     """Counts, totals, vocabulary and histograms agree after every step."""
-    table, learned = FeatureTable.empty(K).tallied(), []
+    table, learned = FeatureTable.empty(K).with_spectra(), []
     for unlearn, pick, delta in steps:
         if unlearn and learned:
             table = table.add(-learned.pop(pick % len(learned)))
@@ -197,7 +197,7 @@ def test_a_table_is_the_flat_sum_under_any_history(steps):
 
 @given(histories)
 def test_a_table_counts_document_frequencies_that_it_does_not_keep(history):
-    """They are those of the state, tallied or not."""
+    """They are those of the state, with spectra or without."""
     table = FeatureTable.of(total(history))
 
     for c in range(K):
@@ -207,20 +207,20 @@ def test_a_table_counts_document_frequencies_that_it_does_not_keep(history):
 @given(histories)
 def test_a_table_of_a_state_is_the_table_that_learned_it(history):
     """Loading a sum equals learning its messages."""
-    loaded = FeatureTable.of(total(history)).tallied()
-    grown = FeatureTable.empty(K).tallied()
+    loaded = FeatureTable.of(total(history)).with_spectra()
+    grown = FeatureTable.empty(K).with_spectra()
     for delta in history:
         grown = grown.add(delta)
 
     assert loaded.flatten() == grown.flatten()
     assert loaded.vocabulary == grown.vocabulary
-    assert loaded.tallies == grown.tallies
+    assert loaded.spectra == grown.spectra
 
 
 @given(histories, deltas)
 def test_a_table_takes_back_exactly_what_can_be_taken_back(history, delta):
     """A sum that no messages have is refused; any other is reached."""
-    table, change = FeatureTable.of(total(history)).tallied(), -delta
+    table, change = FeatureTable.of(total(history)).with_spectra(), -delta
     flat = total(history) + change
     try:
         flat.require_reachable()

@@ -1,4 +1,10 @@
-"""How many features of a class are in one of its messages, in two, in three?"""
+"""How many features of a class are in one of its messages, in two, in three?
+
+The frequency spectrum of its vocabulary [1]_, by document frequency: what the
+Bernoulli model has to know of all the features that a message does not have.
+
+.. [1] R. H. Baayen, *Word Frequency Distributions*, Kluwer, 2001, chapter 1.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +23,8 @@ _LEFT_AND_REACHED: Final = np.array([-1, 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
-    """The histogram of the document frequencies in one class.
+class Spectrum:
+    """The frequency spectrum of one class.
 
     Parameters
     ----------
@@ -30,10 +36,10 @@ class Tally:
 
     Examples
     --------
-    >>> tally = Tally.of(np.array([2, 0, 1, 2]))
-    >>> tally.frequencies.tolist(), tally.features.tolist()
+    >>> spectrum = Spectrum.of(np.array([2, 0, 1, 2]))
+    >>> spectrum.frequencies.tolist(), spectrum.features.tolist()
     ([1, 2], [1, 2])
-    >>> tally.moved(np.array([2, 0]), np.array([1, 1])) == Tally.of(
+    >>> spectrum.moved(np.array([2, 0]), np.array([1, 1])) == Spectrum.of(
     ...     np.array([3, 1, 1, 2])
     ... )
     True
@@ -44,7 +50,7 @@ class Tally:
 
     @classmethod
     def of(cls, documents: NDArray[np.int64]) -> Self:
-        """Return the tally of the document frequency of each feature, shape (V,)."""
+        """Return the spectrum of the document frequency of each feature, shape (V,)."""
         frequencies, features = np.unique(documents[documents > 0], return_counts=True)
         return cls(frequencies, features.astype(np.int64, copy=False))
 
@@ -58,8 +64,8 @@ class Tally:
         """The largest document frequency, 0 where there is no feature."""
         return int(self.frequencies[-1]) if self.frequencies.size else 0
 
-    def moved(self, old: NDArray[np.int64], change: NDArray[np.int64]) -> Tally:
-        """Return the tally after the frequencies of some features changed.
+    def moved(self, old: NDArray[np.int64], change: NDArray[np.int64]) -> Spectrum:
+        """Return the spectrum after the frequencies of some features changed.
 
         Parameters
         ----------
@@ -85,15 +91,15 @@ class Tally:
         if not frequencies[0]:
             features[0] = 0
         kept = features.nonzero()[0]
-        return Tally(frequencies.take(kept), features.take(kept))
+        return Spectrum(frequencies.take(kept), features.take(kept))
 
     def __eq__(self, other: object) -> bool:
         """Compare exactly, frequency by frequency."""
-        if not isinstance(other, Tally):
+        if not isinstance(other, Spectrum):
             return NotImplemented
         return np.array_equal(self.frequencies, other.frequencies) and np.array_equal(
             self.features, other.features
         )
 
-    # Equal tallies are equal values, but arrays are mutable: no hash.
+    # Equal spectra are equal values, but arrays are mutable: no hash.
     __hash__ = None  # type: ignore[assignment]
