@@ -138,8 +138,8 @@ class FeatureTable:
         delta : FeatureCounts
             What is learned, and what is taken back.
         takes_back : bool, default True
-            False where no message is taken back in `delta`: then no set of messages
-            is without such counts, and they are not looked at.
+            False where no message is taken back in `delta`: then there are messages
+            with the counts of the sum, and contradictions are not looked for.
 
         Raises
         ------

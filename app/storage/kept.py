@@ -9,6 +9,7 @@ from app.storage.engine import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection, Engine
 
@@ -32,12 +33,10 @@ class Kept:
         self._engine = engine
         self._connection: Connection | None = None
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Give what `app.storage.engine.writing` gives, and raise what it raises."""
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Return what `app.storage.engine.writing` returns, on the connection."""
         keeps = self._engine.dialect.name == "sqlite"
-        with writing(self._engine, self._begin if keeps else None) as connection:
-            yield connection
+        return writing(self._engine, self._begin if keeps else None)
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
