@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app.evaluation.index import read_index
+from benchmarks.clients import Load, client, request, run_clients
 from benchmarks.http_latency import learn, serving
-from benchmarks.write_path import Load, client, print_row, request, run_clients
+from benchmarks.write_path import print_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

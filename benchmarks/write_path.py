@@ -10,8 +10,7 @@ the messages that follow:
   is there and while another client teaches without a pause;
 * feedbacks a second of many clients at once.
 
-The clients are processes of their own that speak just enough HTTP, because a
-whole HTTP client takes more time per request than the service does.  Absolute
+The clients are processes of their own (`benchmarks.clients`).  Absolute
 times differ between machines, so three yardsticks of this machine stand beside
 them: how long the disk takes to make 8 kB durable, how long parsing and
 extracting take, and for the latencies their multiple of the quiet ones.
@@ -20,7 +19,6 @@ extracting take, and for the latencies their multiple of the quiet ones.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import multiprocessing
 import os
@@ -28,8 +26,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,112 +43,25 @@ from app.storage.append import append
 from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
+from benchmarks.clients import (
+    Connection,
+    Load,
+    request,
+    run_clients,
+    run_one,
+    teach_until,
+)
 from benchmarks.http_latency import learn, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from threading import Event
 
     from sqlalchemy import Engine
 
     from app.evaluation.entry import Entry
 
 CLIENTS: Final = 32
-HEAD_END: Final = b"\r\n\r\n"
 SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What some clients saw.
-
-    Parameters
-    ----------
-    seconds : sequence of float
-        How long each request took.
-    elapsed : float
-        How long all of them took together. Unit: seconds.
-    """
-
-    seconds: Sequence[float]
-    elapsed: float
-
-    def quantile(self, share: float) -> float:
-        """Return the time that this share of the requests kept to. Unit: ms."""
-        return 1e3 * float(np.quantile(self.seconds, share))
-
-    @property
-    def rate(self) -> float:
-        """Requests a second."""
-        return len(self.seconds) / self.elapsed
-
-
-def request(path: str, body: bytes, content_type: str = "message/rfc822") -> bytes:
-    """Return a POST request as it goes over the wire."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-async def ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes
-) -> bytes:
-    """Send a request and return the body of the answer.
-
-    Raises
-    ------
-    RuntimeError
-        If the answer is not 200.
-    """
-    writer.write(sent)
-    head = await reader.readuntil(HEAD_END)
-    length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-    body = await reader.readexactly(int(length))
-    if not head.startswith(b"HTTP/1.1 200"):
-        msg = f"{head[:40]!r} {body[:200]!r}"
-        raise RuntimeError(msg)
-    return body
-
-
-async def client(port: int, requests: Iterable[bytes], seconds: list[float]) -> None:
-    """Send requests over one connection, each after the answer to the last."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for sent in requests:
-        begun = time.perf_counter()
-        await ask(reader, writer, sent)
-        seconds.append(time.perf_counter() - begun)
-    writer.close()
-
-
-def run_clients(port: int, requests: Sequence[bytes], clients: int) -> Load:
-    """Share requests among some clients, in this process."""
-
-    async def run() -> Load:
-        seconds: list[float] = []
-        waiting = iter(requests)
-        begun = time.perf_counter()
-        await asyncio.gather(*(client(port, waiting, seconds) for _ in range(clients)))
-        return Load(seconds, time.perf_counter() - begun)
-
-    return asyncio.run(run())
-
-
-def teach_until(port: int, requests: Sequence[bytes], stop: Event) -> int:
-    """Teach without a pause until told to stop, and return how many requests."""
-    sent = 0
-
-    def endless() -> Iterable[bytes]:
-        nonlocal sent
-        for one in cycle(requests):
-            if stop.is_set():
-                return
-            sent += 1
-            yield one
-
-    asyncio.run(client(port, endless(), []))
-    return sent
 
 
 def flush_time(folder: Path) -> float:
@@ -233,26 +143,29 @@ def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
     with ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(2, mp_context=context))
 
-        def load(requests: Sequence[bytes], clients: int) -> Load:
-            return pool.submit(run_clients, port, requests, clients).result()
+        def alone(requests: Sequence[bytes]) -> Load:
+            return pool.submit(run_one, port, requests).result()
 
-        load(scoring[:50], 1)  # the service and the processes warm up
+        def together(requests: Sequence[bytes]) -> Load:
+            return pool.submit(run_clients, port, requests, CLIENTS).result()
+
+        alone(scoring[:50])  # the service and the processes warm up
         # SQLite's log becomes as long as it gets, and is written over from then on: a
         # commit that makes it longer takes twice as long, and there are few of them.
         rehearsal = [
             request(f"/feedback?label={e.label}", e.raw + b"\nrehearsed\n")
             for e in entries
         ]
-        load(rehearsal, CLIENTS)
+        together(rehearsal)
         time.sleep(CHECKPOINT_SECONDS + 1)
         print(f"{'one client':34} {'median':>8} {'p99':>8} {'p99':>8}")
         print(f"{'':34} {'ms':>8} {'ms':>8} {'x quiet':>8}")
         quiet = {
-            "/classify": load(scoring, 1),
-            "/feedback, message": load(by_message[:quarter], 1),
+            "/classify": alone(scoring),
+            "/feedback, message": alone(by_message[:quarter]),
         }
         ids = taught_by_id(port, entries[quarter : 2 * quarter])
-        quiet["/feedback, id"] = load(ids, 1)
+        quiet["/feedback, id"] = alone(ids)
         for name, seen in quiet.items():
             print_row(name, seen, seen)
         stop = stack.enter_context(context.Manager()).Event()
@@ -268,7 +181,7 @@ def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
             ("/classify", scoring),
             ("/feedback, message", by_message[2 * quarter : 3 * quarter]),
         ):
-            print_row(f"{name}, while learning", load(requests, 1), quiet[name])
+            print_row(f"{name}, while learning", alone(requests), quiet[name])
         stop.set()
         rate = taught.result() / (time.perf_counter() - begun)
         print(f"{'feedbacks beside it':34} {rate:8.0f} /s")
@@ -277,31 +190,24 @@ def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
             for n in range(2)
             for e in entries
         ]
-        print(f"{f'{CLIENTS} clients, message':34} {load(fresh, CLIENTS).rate:8.0f} /s")
+        print(f"{f'{CLIENTS} clients, message':34} {together(fresh).rate:8.0f} /s")
         anew = [
             type(e)(raw=e.raw + b"\nthe other half\n", label=e.label, where=e.where)
             for e in entries
         ]
         ids = taught_by_id(port, anew)
-        print(f"{f'{CLIENTS} clients, id':34} {load(ids, CLIENTS).rate:8.0f} /s")
+        print(f"{f'{CLIENTS} clients, id':34} {together(ids).rate:8.0f} /s")
     print(f"{'the disk takes 8 kB in':34} {flush_time(folder):8.2f} ms")
 
 
 def taught_by_id(port: int, entries: Sequence[Entry]) -> list[bytes]:
     """Have messages scored, and return the requests that teach them by id."""
-
-    async def scored() -> list[bytes]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        found = []
+    requests = []
+    with Connection(port) as connection:
         for entry in entries:
-            path = "/classify?explain=0"
-            answer = json.loads(await ask(reader, writer, request(path, entry.raw)))
-            said = json.dumps({"id": answer["id"], "label": entry.label})
-            found.append(request("/feedback", said.encode(), "application/json"))
-        writer.close()
-        return found
-
-    requests = asyncio.run(scored())
+            answer = connection.ask(request("/classify?explain=0", entry.raw))
+            said = json.dumps({"id": json.loads(answer)["id"], "label": entry.label})
+            requests.append(request("/feedback", said.encode(), "application/json"))
     # What was scored is kept behind the answers, within a second.
     time.sleep(2)
     return requests

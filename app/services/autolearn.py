@@ -84,7 +84,7 @@ class AutoLearn:
             evidence=ScoredRow.of(kept, time=now),
             source=OWN,
             time=now,
-            scores=record(verdict, live.snapshot.specification),
+            scores=record(verdict, live.specification),
             per_day=self._per_day,
         )
         try:

@@ -148,11 +148,7 @@ class Classify:
             If there is not a single byte.
         """
         lives = {name: self._live.get(name) for name in profiles}
-        views = {
-            view
-            for live in lives.values()
-            for view in live.snapshot.specification.views
-        }
+        views = {view for live in lives.values() for view in live.specification.views}
         with self._tally.classifying():
             observation = observe(raw, views)
             classified = {

@@ -137,7 +137,7 @@ class Feedback:
         """
         live = self._live.get(profile)
         require_label(live, label)
-        observation = observe(raw, live.snapshot.specification.views)
+        observation = observe(raw, live.specification.views)
         evidence = as_scored(marks, observation)
         if evidence is None:
             kept = (
@@ -193,7 +193,7 @@ class Feedback:
             If it cannot be looked up.
         """
         live = self._live.get(profile)
-        observation = observe(raw, live.snapshot.specification.views)
+        observation = observe(raw, live.specification.views)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 

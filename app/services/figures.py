@@ -131,7 +131,7 @@ class Figures:
             latest = self._latest
             if latest is None or (latest.profile, latest.revision, latest.window) != (
                 live.row.name,
-                live.snapshot.revision,
+                live.revision,
                 window,
             ):
                 latest = self._make(live, window)
@@ -139,7 +139,7 @@ class Figures:
             return latest
 
     def _make(self, live: LiveProfile, window: int) -> LiveFigures:
-        revision = live.snapshot.revision
+        revision = live.revision
         with reading(self._engine) as connection:
             scored = scores.newest(
                 connection,

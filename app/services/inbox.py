@@ -43,16 +43,28 @@ class Inbox(Generic[Job]):
                 raise DatabaseUnavailable(msg)
             self._jobs.put(job)
 
-    def take(self, most: int) -> list[Job]:
+    def take(self, most: int, *, within: float | None = None) -> list[Job]:
         """Wait for a job, and return all that there are, `most` at most.
+
+        Parameters
+        ----------
+        most : int
+            How many at most.
+        within : float or None
+            For how long to wait; None for ever.  Unit: seconds.
 
         Returns
         -------
         list of jobs
             Empty once nothing is left and nothing comes any more.
+
+        Raises
+        ------
+        queue.Empty
+            If none came in time.
         """
         jobs: list[Job] = []
-        job = self._jobs.get()
+        job = self._jobs.get(timeout=within)
         # The end is marked by None: the last that is ever put, and it stays there.
         while job is not None:
             jobs.append(job)

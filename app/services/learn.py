@@ -103,7 +103,7 @@ class Learn:
         yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
-        observation = observe(raw, self._profile.snapshot.specification.views)
+        observation = observe(raw, self._profile.specification.views)
         time = self._clock()
         return Teaching(
             digest=observation.digest,

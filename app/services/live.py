@@ -1,8 +1,8 @@
 """Which profiles does this process answer for, and from which revision?
 
-Contract of this file: a `LiveProfile` holds one immutable snapshot at a time.
-Scoring reads the reference and nothing else: no lock, no database.  Whoever
-learns makes the next snapshot and swaps the reference; only they lock.
+Contract of this file: a `LiveProfile` refers to what is known `Latest`.  Scoring
+reads the reference and nothing else: no lock, no database.  Whoever learns makes the
+next one and swaps the reference; only they lock.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.classifier.decay import weighted
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
+from app.services.latest import Latest
 from app.services.news import News
 from app.storage import ledger, profiles, state
-from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import hasty, reading
 from app.storage.entry import epoch_of
 
@@ -41,28 +40,60 @@ CATCH_UP_ROWS = 250
 
 
 class LiveProfile:
-    """One profile in memory: its row and the snapshot that answers now.
+    """One profile in memory: its row and what answers now.
 
     Where counts decay, `month` is that of the newest row, 0 before the first.
     """
 
     def __init__(self, row: ProfileRow, snapshot: Snapshot) -> None:
         self.row = row
-        self.snapshot = snapshot
+        self._latest = Latest(snapshot)
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
         self.month = (decay and decay.epoch) or 0
 
     @property
+    def snapshot(self) -> Snapshot:
+        """All that this process has learned: whoever scores asks for it."""
+        return self._latest.snapshot()
+
+    @property
+    def at_hand(self) -> Snapshot:
+        """What is added up already: some of the newest rows may be missing."""
+        return self._latest.at_hand
+
+    @property
+    def revision(self) -> int:
+        """The ledger row that was learned last."""
+        return self._latest.revision
+
+    @property
+    def specification(self) -> Specification:
+        """What the profile is made of."""
+        return self._latest.settled.specification
+
+    @property
     def turned(self) -> bool:
         """Whether a month began after the one that the snapshot counts ages from."""
-        decay = self.snapshot.specification.decay
+        decay = self.specification.decay
         return decay is not None and self.month > (decay.epoch or 0)
 
-    def apply(self, rows: Iterable[LedgerRow]) -> bool:
-        """Add ledger rows to the snapshot, in the order of their revisions.
+    def settle(self) -> None:
+        """Add up what is waiting, so that nobody who scores has to."""
+        self._latest.snapshot()
 
-        Rows that the snapshot has already are passed over.
+    def apply(self, rows: Iterable[LedgerRow], *, later: bool = False) -> bool:
+        """Learn ledger rows, in the order of their revisions.
+
+        Rows that are known already are passed over.
+
+        Parameters
+        ----------
+        rows : iterable of LedgerRow
+            The rows.
+        later : bool, default False
+            Whether a few may wait to be added until somebody asks for the sum.  Rows
+            that take something back never do: they may contradict what is there.
 
         Returns
         -------
@@ -72,30 +103,22 @@ class LiveProfile:
             from the gap on.
         """
         with self._learning:
-            snapshot = self.snapshot
+            latest = self._latest
             new: list[LedgerRow] = []
             complete = True
             for row in rows:
-                if row.revision <= snapshot.revision:
+                if row.revision <= latest.revision:
                     continue
-                if row.revision != snapshot.revision + len(new) + 1:
+                if row.revision != latest.revision + len(new) + 1:
                     complete = False
                     break
                 new.append(row)
             if new:
-                # One addition for all rows: deltas are elements of a group.
-                epochs = sum_by_epoch(new, self.row.labels)
-                decay = snapshot.specification.decay
-                delta = sum_by_view(
-                    weighted(epochs, decay), n_classes=len(self.row.labels)
-                )
-                self.snapshot = snapshot.learn(
-                    delta,
-                    revision=new[-1].revision,
-                    lessons=[row.lesson for row in new],
-                    takes_back=any(row.takes_back for row in new),
-                )
-                if decay is not None:
+                latest = latest.then(new)
+                if not later or latest.full or any(row.takes_back for row in new):
+                    latest = Latest(latest.snapshot())
+                self._latest = latest
+                if self.specification.decay is not None:
                     months = (epoch_of(row.time) for row in new)
                     self.month = max(self.month, *months)
             return complete
@@ -112,25 +135,25 @@ class LiveProfile:
         """
         with self._learning:
             self.row = row
-            made_of = self.snapshot.specification.deciding_as(specification)
-            self.snapshot = replace(self.snapshot, specification=made_of)
+            made_of = self.specification.deciding_as(specification)
+            self._latest = Latest(replace(self.snapshot, specification=made_of))
 
     def follow(self, engine: Engine) -> int:
         """Add what any process has learned since, and return how many rows."""
-        start = self.snapshot.revision
+        start = self.revision
         while True:
             with reading(engine) as connection:
                 rows = ledger.rows_after(
                     connection,
                     self.row.id,
-                    revision=self.snapshot.revision,
+                    revision=self.revision,
                     limit=CATCH_UP_ROWS,
                 )
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
-                return self.snapshot.revision - start
+                return self.revision - start
             if not rows:
-                return self.snapshot.revision - start
+                return self.revision - start
 
     def reload(self, engine: Engine, reason: str) -> None:
         """Load the profile anew, where memory and ledger have parted.
@@ -160,22 +183,20 @@ class LiveProfile:
 
     def _loaded(self, engine: Engine) -> LiveProfile:
         """Return the same profile as the database has it."""
-        return LiveProfile(
-            self.row, _stored(engine, self.row, self.snapshot.specification)
-        )
+        return LiveProfile(self.row, _stored(engine, self.row, self.specification))
 
     def take_over(self, turned: LiveProfile) -> bool:
         """Answer as another does, unless that knows less; tell whether it did."""
         with self._learning:
-            known = turned.snapshot.revision >= self.snapshot.revision
+            known = turned.revision >= self.revision
             if known:
                 self._answer_as(turned)
         return known
 
     def _answer_as(self, other: LiveProfile) -> None:
         """Take what another has learned, but not its policy, which may be older."""
-        made_of = other.snapshot.specification.deciding_as(self.snapshot.specification)
-        self.snapshot = replace(other.snapshot, specification=made_of)
+        made_of = other.specification.deciding_as(self.specification)
+        self._latest = Latest(replace(other.snapshot, specification=made_of))
         self.month = other.month
 
 
@@ -233,7 +254,7 @@ class LiveProfiles:
 
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
-        known = {name: live.snapshot.revision for name, live in self._profiles.items()}
+        known = {name: live.revision for name, live in self._profiles.items()}
         with reading(hasty(self._engine)) as connection:
             rows = profiles.list_all(connection)
         followed = 0
@@ -256,7 +277,7 @@ class LiveProfiles:
                         f"its ledger went back from {before} to "
                         f"{row.revision} (a restored backup, or a failover)",
                     )
-                elif row.revision > live.snapshot.revision:
+                elif row.revision > live.revision:
                     followed += live.follow(self._engine)
             # What is wrong with one profile must not stop the others.
             except Inconsistent as error:
@@ -281,7 +302,7 @@ class LiveProfiles:
                 log.info(
                     "the profile %r counts ages from %s; it took %.1f s",
                     live.row.name,
-                    live.snapshot.specification.decay,
+                    live.specification.decay,
                     time.monotonic() - begun,
                 )
         return False

@@ -171,7 +171,7 @@ class Upkeep:
 
     def _fold(self, live: LiveProfile) -> bool:
         """Fold a few rows of one profile; return True if there may be more."""
-        revision = live.snapshot.revision
+        revision = live.revision
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
             return False

@@ -58,7 +58,7 @@ class Pending:
         row = outcome.row
         return Taught(
             outcome=outcome,
-            revision=profile.snapshot.revision if row is None else row.revision,
+            revision=profile.revision if row is None else row.revision,
             before=written.before,
             labels=profile.row.labels,
         )

@@ -128,7 +128,7 @@ class Undo:
                 errors_before=before,
                 errors_after=_changed(before, plan, live.row.spam_labels),
             ),
-            revision=live.snapshot.revision,
+            revision=live.revision,
         )
 
     def begin(self, profile: str, asked: Selection, *, source: str) -> Undone:
@@ -158,7 +158,7 @@ class Undo:
                     plan=plan,
                     name=None if plan.empty else plan.undo.name,
                     forecast=None,
-                    revision=live.snapshot.revision,
+                    revision=live.revision,
                 )
         msg = "other undos are being carried out; try again in a moment"
         raise DatabaseUnavailable(msg)
@@ -213,7 +213,7 @@ class Undo:
             yield from _steps(self._engine, self._live.get(undone.profile))
             # The upkeep, or another process, may have done a step or all of them.
             self._live.refresh()
-        yield self._live.get(undone.profile).snapshot.revision
+        yield self._live.get(undone.profile).revision
 
 
 def carry_out(engine: Engine, live: LiveProfile) -> int:

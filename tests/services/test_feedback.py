@@ -19,6 +19,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.services.classify import observe
+from app.services.live import LiveProfile
 from app.services.writer import Writer
 from app.storage import audit, hidden
 from app.storage import fold as folding
@@ -494,7 +495,7 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         app.writer.stop()
         app.keeper.stop()
         live = app.live.get("default")
-        live.snapshot = replace(live.snapshot, revision=9)
+        live.take_over(LiveProfile(live.row, replace(live.snapshot, revision=9)))
         other = Writer(app.engine)
         other.start()
         app.feedback._writer = other  # noqa: SLF001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from queue import Empty
 
 import pytest
 
@@ -41,3 +42,14 @@ def test_a_thread_that_waits_is_told_of_the_end():
     thread.join()
 
     assert [[]] == found
+
+
+def test_who_does_not_want_to_wait_is_told():
+    """What came meanwhile is given out; an end is an end, not a pause."""
+    inbox = Inbox()
+    with pytest.raises(Empty):
+        inbox.take(3, within=0.001)
+    inbox.put("job")
+    assert ["job"] == inbox.take(3, within=30)
+    inbox.close()
+    assert [] == inbox.take(3, within=30)

@@ -75,7 +75,7 @@ class State(Collector):
         yield _gauge(
             "revision",
             "Newest ledger row that this process has learned.",
-            site.snapshot.revision,
+            site.revision,
             profile=site.row.name,
         )
         learned = GaugeMetricFamily(
@@ -101,7 +101,7 @@ class State(Collector):
             yield _gauge(
                 "unfolded_rows",
                 "Ledger rows that are not in the count tables yet.",
-                max(0, site.snapshot.revision - folded),
+                max(0, site.revision - folded),
                 profile=site.row.name,
             )
             yield from _of_figures(figures)

@@ -135,7 +135,7 @@ class Rspamd:
         app = self._application
         if not raw.strip():
             name = app.recipients.shared(ask.recipients)
-            made_of = app.live.get(name).snapshot.specification
+            made_of = app.live.get(name).specification
             return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))

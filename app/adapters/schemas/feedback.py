@@ -44,7 +44,8 @@ class FeedbackOut(BaseModel):
         "latest one."
     )
     score_before: VerdictOut | None = Field(
-        description="The verdict on the message before it was learned."
+        description="The verdict on the message before it was learned. In a quick "
+        "series, some of the messages that came just before it are not learned either."
     )
 
     @classmethod
