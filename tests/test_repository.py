@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,37 @@ def test_every_dependency_is_locked():
 
         assert names
         assert names <= locked
+
+
+def test_what_is_imported_is_declared():
+    """Not only what happens to be installed with something else, and nothing more."""
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    declared = {re.match(r"[a-z0-9-]+", each)[0] for each in asked}
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "app").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in modules(node)
+    }
+    provided_by = packages_distributions()
+    needed = {
+        re.sub(r"[._-]+", "-", distribution.lower())
+        for name in imported - sys.stdlib_module_names - {"app"}
+        for distribution in provided_by[name]
+    }
+
+    # uvicorn is told their names.
+    assert needed | {"httptools", "uvloop"} == declared
+
+
+def modules(node):
+    """Return the modules that a statement imports from outside its own package."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module]
+    return []
 
 
 def test_documents_name_only_targets_that_exist():

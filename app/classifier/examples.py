@@ -7,6 +7,7 @@ batches they were read in.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -120,14 +121,16 @@ class Examples:
                 fresh[row.digest] = replace(fresh[row.digest], label=label, own=row.own)
             elif old is not None:
                 labels[old], own[old] = label, row.own
-        moved = replace(self, labels=labels, own=own).take(np.flatnonzero(kept))
+        moved = replace(self, labels=labels, own=own).where(kept)
         return moved + _side_by_side(fresh) if fresh else moved
 
-    def take(self, which: NDArray[np.intp]) -> Examples:
-        """Return some of the examples, by their places."""
+    def where(self, kept: NDArray[np.bool_]) -> Examples:
+        """Return some of the examples, those that are marked, shape (N,)."""
+        if kept.all():
+            return self
         return Examples(
-            tuple(self.digests[i] for i in which.tolist()),
-            *(column[which] for column in self._columns),
+            tuple(compress(self.digests, kept.tolist())),
+            *(column[kept] for column in self._columns),
         )
 
     def __add__(self, later: Examples) -> Examples:

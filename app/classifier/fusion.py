@@ -149,7 +149,7 @@ def _fitted(
     shipped = Fusion.shipped(specification)
     # Its own labels agree with it whatever it says: fitted to them, it would
     # become ever more certain of itself.
-    known = examples.take(np.flatnonzero(~examples.own))
+    known = examples.where(~examples.own)
     said = np.sign(known.log_odds)
     right = said == np.where(specification.spam_mask[known.labels], 1.0, -1.0)
     if not len(known) or right.mean() < rule.fair:

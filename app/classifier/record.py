@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from app.classifier.score import Verdict
     from app.classifier.specification import Specification
 
+# What is not finite is None.
+_NUMBERS: Final = frozenset((float, int))
+
 DECIMALS: Final = 6
 """Of a nat: a thousandth of what a feature adds that is worth listing."""
 
@@ -97,15 +100,13 @@ def evidence_of(
         return None
     terms, prior = scores.get("terms"), scores.get("prior")
     names = specification.verdict.names
-    if not isinstance(terms, dict) or sorted(terms) != sorted(names):
+    if not isinstance(terms, dict) or terms.keys() != set(names):
         return None
     rows = [prior, *(terms[name] for name in names)]
-    if not all(
-        isinstance(row, list)
-        and len(row) == specification.n_classes
-        and all(isinstance(value, float | int) for value in row)
-        for row in rows
-    ):
-        return None
+    for row in rows:
+        if not isinstance(row, list) or len(row) != specification.n_classes:
+            return None
+        if not _NUMBERS.issuperset(map(type, row)):
+            return None
     values = np.array(rows, np.float64)
     return Evidence(values[1:], values[0], float(scores["log_odds"]))
