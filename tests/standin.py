@@ -160,8 +160,7 @@ class Live:
         """Return one with its row."""
         labels = self.labels[profile]
         row = SimpleNamespace(labels=labels, spam_labels=(labels[1],))
-        snapshot = SimpleNamespace(specification=self.made_of[profile])
-        return SimpleNamespace(row=row, snapshot=snapshot)
+        return SimpleNamespace(row=row, specification=self.made_of[profile])
 
 
 class Application:
