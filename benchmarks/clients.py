@@ -47,13 +47,18 @@ class Load:
         return len(self.seconds) / self.elapsed
 
 
-def request(path: str, body: bytes, content_type: str = "message/rfc822") -> bytes:
-    """Return a POST request as it goes over the wire."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+def request(
+    path: str, body: bytes, content_type: str = "message/rfc822", **headers: str
+) -> bytes:
+    """Return a POST request as it goes over the wire; `_` in a header stands for -."""
+    fields = {
+        "Host": "localhost",
+        "Content-Type": content_type,
+        "Content-Length": str(len(body)),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    lines = [f"POST {path} HTTP/1.1", *map(": ".join, fields.items())]
+    return "\r\n".join(lines).encode() + HEAD_END + body
 
 
 class Connection:
@@ -83,7 +88,7 @@ class Connection:
         Raises
         ------
         RuntimeError
-            If the answer is not 200.
+            If the answer is not one of success.
         """
         self._socket.sendall(sent)
         head, end, body = b"", b"", b""
@@ -92,7 +97,7 @@ class Connection:
         length = content_length(head)
         while len(body) < length:
             body = self._more(body)
-        require_200(head, body)
+        require_success(head, body)
         return body
 
     def _more(self, seen: bytes) -> bytes:
@@ -108,9 +113,9 @@ def content_length(head: bytes) -> int:
     return int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
 
 
-def require_200(head: bytes, body: bytes) -> None:
-    """Raise RuntimeError if an answer is another."""
-    if not head.startswith(b"HTTP/1.1 200"):
+def require_success(head: bytes, body: bytes) -> None:
+    """Raise RuntimeError if an answer is not one of success."""
+    if not head.startswith(b"HTTP/1.1 2"):
         msg = f"{head[:40]!r} {body[:200]!r}"
         raise RuntimeError(msg)
 
@@ -135,12 +140,12 @@ async def ask(
     Raises
     ------
     RuntimeError
-        If the answer is not 200.
+        If the answer is not one of success.
     """
     writer.write(sent)
     head = await reader.readuntil(HEAD_END)
     body = await reader.readexactly(content_length(head))
-    require_200(head, body)
+    require_success(head, body)
     return body
 
 

@@ -16,14 +16,13 @@ import argparse
 import json
 import os
 import shlex
-import socket
-import sys
 from pathlib import Path
 from typing import Final
 
 from app.adapters.cli.console import progress
 from app.evaluation.crew import carry_out
 from benchmarks.peers.entrants import ENTRANTS
+from benchmarks.peers.loopback import alone_with_loopback
 from benchmarks.peers.table import Row, every_stream, in_short, write
 from benchmarks.peers.trial import Stream, Trial
 
@@ -60,7 +59,7 @@ def main() -> None:
     parser.add_argument("--readme", type=Path, help="write the table between its marks")
     parser.add_argument("--page", type=Path, help="so in this page, with every stream")
     options = parser.parse_args()
-    alone_with_loopback()
+    alone_with_loopback("benchmarks.peers")
 
     streams = streams_of(options)
     if not streams:
@@ -131,16 +130,6 @@ def streams_of(options: argparse.Namespace) -> list[Stream]:
             if name in options.shuffle
         ]
     return streams
-
-
-def alone_with_loopback() -> None:
-    """Go on in a network namespace without the network, unless this is one."""
-    if {name for _, name in socket.if_nameindex()} == {"lo"}:
-        return
-    again = shlex.join([sys.executable, "-m", "benchmarks.peers", *sys.argv[1:]])
-    shell = f"ip link set lo up && exec {again}"
-    command = ["unshare", "--net", "--map-root-user", "sh", "-c", shell]
-    os.execvp(command[0], command)  # noqa: S606  unshare is the point
 
 
 if __name__ == "__main__":

@@ -36,13 +36,18 @@ class Rspamd:
     ----------
     folder : Path
         Where both keep what they have.
+
+    Attributes
+    ----------
+    check, control : int
+        The ports where it scores, and where it learns.
     """
 
     def __init__(self, folder: Path) -> None:
         # Each of the two cores may run one: ports by process.
         redis = 20_000 + os.getpid() % 10_000 * 3
-        self._check, self._control = redis + 1, redis + 2
-        _configure(folder, redis=redis, check=self._check, control=self._control)
+        self.check, self.control = redis + 1, redis + 2
+        _configure(folder, redis=redis, check=self.check, control=self.control)
         self._processes = [
             _started(
                 [
@@ -65,17 +70,17 @@ class Rspamd:
                     *("--config", "/etc/rspamd/rspamd.conf"),
                     *(f"--var={name}={path}" for name, path in places.items()),
                 ],
-                self._control,
+                self.control,
             )
         )
-        _listening(self._check)
+        _listening(self.check)
 
     def score(self, raw: bytes, /) -> Said:
         """Return the probability that stands in its symbol, in half per cents.
 
         The symbol's score is a finer function of it, and breaks ties.
         """
-        answer = json.loads(self._post(self._check, "/checkv2", raw))
+        answer = json.loads(self._post(self.check, "/checkv2", raw))
         for symbol, sign in (("BAYES_SPAM", 1), ("BAYES_HAM", -1)):
             if found := answer["symbols"].get(symbol):
                 sure = float(found["options"][0].rstrip("%")) / 200
@@ -86,7 +91,7 @@ class Rspamd:
 
     def learn(self, raw: bytes, /, *, spam: bool) -> None:
         """Learn a message; one that it finds too short to learn is left out."""
-        self._post(self._control, "/learnspam" if spam else "/learnham", raw)
+        self._post(self.control, "/learnspam" if spam else "/learnham", raw)
 
     def close(self) -> None:
         """Stop both."""
