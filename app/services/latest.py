@@ -66,7 +66,7 @@ class Latest:
     @property
     def at_hand(self) -> Snapshot:
         """What is added up already: some of the newest rows may be missing."""
-        return self.settled if self._sum is None else self._sum
+        return self._sum or self.settled
 
     def snapshot(self) -> Snapshot:
         """Return the sum of all.
@@ -82,8 +82,11 @@ class Latest:
 
     def then(self, rows: Sequence[LedgerRow]) -> Latest:
         """Return what is known after more rows; what was added up stays so."""
-        waiting = self.waiting if self._sum is None else ()
-        return Latest(self.at_hand, (*waiting, *rows))
+        # Looked at once: it may get ready at any moment.
+        added = self._sum
+        if added is None:
+            return Latest(self.settled, (*self.waiting, *rows))
+        return Latest(added, tuple(rows))
 
 
 def _learned(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -98,6 +99,31 @@ def test_what_was_added_up_is_not_added_again():
     assert added is latest.snapshot() is latest.at_hand is later.at_hand
     assert [4, 5] == [each.revision for each in later.waiting]
     assert 5 == later.revision
+
+
+@pytest.fixture
+def restless():
+    """Threads take turns after nearly every step."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless")
+def test_no_row_is_added_twice_while_others_score():
+    """The sum may get ready at any moment while the next row comes."""
+    first, second = rows(1, 2)
+    for _ in range(100):
+        latest = Latest(EMPTY).then([first])
+        scoring = threading.Thread(target=latest.snapshot)
+        scoring.start()
+        seen = []
+        while scoring.is_alive():
+            seen.append(latest.then([second]))
+        seen.append(latest.then([second]))
+
+        assert {2} == {each.settled.revision + len(each.waiting) for each in seen}
 
 
 @pytest.mark.parametrize(
