@@ -14,13 +14,10 @@ what that needs.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,11 +25,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from app.evaluation.index import read_index
-from benchmarks.clients import Connection, request
+from benchmarks.clients import Connection, request, run_one
 from benchmarks.http_latency import learn, serving
 from benchmarks.peers.loopback import alone_with_loopback
 from benchmarks.peers.rspamd import Rspamd
-from benchmarks.write_path import taught_by_id
+from benchmarks.write_path import marked, taught_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,29 +61,18 @@ class Kind(NamedTuple):
     kept: bool
 
 
-def turn(kind: Kind, start: int) -> list[float]:
+def turn(kind: Kind, start: int) -> Sequence[float]:
     """Send some requests, and return how long each took. Unit: seconds."""
-    seconds = []
     sent = kind.requests[start : start + TURN]
-    if not kind.kept:
-        for one in sent:
-            begun = time.perf_counter()
-            with Connection(kind.port) as connection:
-                connection.ask(one)
-            seconds.append(time.perf_counter() - begun)
-        return seconds
-    with Connection(kind.port) as connection:
-        for one in sent:
-            begun = time.perf_counter()
+    if kind.kept:
+        return run_one(kind.port, sent).seconds
+    seconds = []
+    for one in sent:
+        begun = time.perf_counter()
+        with Connection(kind.port) as connection:
             connection.ask(one)
-            seconds.append(time.perf_counter() - begun)
+        seconds.append(time.perf_counter() - begun)
     return seconds
-
-
-def marked(entries: Sequence[Entry], mark: str) -> list[Entry]:
-    """Return the same messages, as others."""
-    line = f"\n{mark}\n".encode()
-    return [replace(each, raw=each.raw + line) for each in entries]
 
 
 def kinds(entries: Sequence[Entry], port: int, rspamd: Rspamd) -> list[Kind]:
@@ -127,10 +113,18 @@ def main() -> None:
     stream = (entry for entry in read_index(options.index) if entry.label)
     known = list(islice(stream, options.learn))
     fresh = list(islice(stream, options.requests))
+    if len(fresh) < TURN:
+        parser.error(f"{options.index} is too short to send {TURN} messages and more")
 
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="postbayes-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        # rspamd's processes may still write while they end.
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(
+                    prefix="postbayes-", ignore_cleanup_errors=True
+                )
+            )
+        )
         rspamd = Rspamd(folder / "rspamd")
         stack.callback(rspamd.close)
         for entry in known:
@@ -144,7 +138,7 @@ def main() -> None:
         for start in range(0, len(fresh), TURN):
             for kind in asked:
                 seconds[kind.name] += turn(kind, start)
-    print(json.dumps({"messages": len(fresh), "learned": len(known)}))
+    print(f"{len(known)} messages learned, and {len(fresh)} sent of each kind")
     unit = float(np.median(seconds["rspamd, learn"]))
     print(f"{'':46} {'median':>8} {'99 %':>8} {'x rspamd':>9}")
     print(f"{'':46} {'ms':>8} {'ms':>8} {'learns':>9}")

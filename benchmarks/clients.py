@@ -1,7 +1,8 @@
 """Clients that speak just enough HTTP, and what they saw.
 
 A whole HTTP client takes more time per request than the service does.  One client
-alone is a socket that blocks: an event loop on its side adds a tenth.
+alone is a socket that blocks: with an event loop on its side 4.8 and 3.8 ms at the
+median became 5.0 and 4.4.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -191,13 +192,15 @@ def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
             for e in entries
         ]
         print(f"{f'{CLIENTS} clients, message':34} {together(fresh).rate:8.0f} /s")
-        anew = [
-            type(e)(raw=e.raw + b"\nthe other half\n", label=e.label, where=e.where)
-            for e in entries
-        ]
-        ids = taught_by_id(port, anew)
+        ids = taught_by_id(port, marked(entries, "the other half"))
         print(f"{f'{CLIENTS} clients, id':34} {together(ids).rate:8.0f} /s")
     print(f"{'the disk takes 8 kB in':34} {flush_time(folder):8.2f} ms")
+
+
+def marked(entries: Sequence[Entry], mark: str) -> list[Entry]:
+    """Return the same messages, as others."""
+    line = f"\n{mark}\n".encode()
+    return [replace(each, raw=each.raw + line) for each in entries]
 
 
 def taught_by_id(port: int, entries: Sequence[Entry]) -> list[bytes]:

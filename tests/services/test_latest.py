@@ -15,20 +15,14 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import InconsistentCounts
-from app.services import writer as module
 from app.services.classify import observe
 from app.services.latest import MOST_WAITING, SHARE_WAITING, Latest
 from app.services.live import LiveProfile
-from app.services.writer import Writer
-from app.storage import profiles, tables
-from app.storage.engine import writing
 from app.storage.entry import LedgerRow
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
 from tests.messages import ham, spam
+from tests.storage.builders import new_profile
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
-PATIENCE = 30
 EMPTY = Snapshot.empty(Specification())
 
 
@@ -149,17 +143,8 @@ def test_few_rows_may_wait(learned, most):
 
 @pytest.fixture
 def large(engine):
-    """A profile that says of itself that it has learned 640 messages: 8 may wait."""
-    with writing(engine) as connection:
-        stored = profiles.create(
-            connection,
-            name="default",
-            labels=("ham", "spam"),
-            spam_labels=("spam",),
-            feature_set=1,
-            created_at=NOW,
-        )
-    return LiveProfile(stored, replace(EMPTY, revision=640))
+    """A profile that says of itself that it has learned 640 messages."""
+    return LiveProfile(new_profile(engine), replace(EMPTY, revision=640))
 
 
 def test_what_takes_back_does_not_wait(large):
@@ -183,60 +168,3 @@ def test_whoever_scores_adds_what_waits(large):
 
     assert (640, 641) == (behind, large.at_hand.revision)
     assert verdict.log_odds > 0
-
-
-def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):
-    """Eight may wait: the ninth of a quick series does not know the first."""
-    monkeypatch.setattr(module, "LULL", PATIENCE)
-    with writing(engine) as connection:
-        connection.execute(tables.profile.update().values(revision=large.revision))
-    writer = Writer(engine)
-    writer.start()
-    written = [
-        writer.submit(large, teaching(spam(3 * n))).result(PATIENCE) for n in range(10)
-    ]
-    writer.stop()
-
-    # All are added before the ninth is answered.
-    features = [each.before.views["words"].features for each in written]
-    assert [0] * 9 == features[:9]
-    assert features[9] > 0
-    assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
-    assert (649, 650) == (large.at_hand.revision, large.revision)
-    assert 650 == large.snapshot.revision == large.at_hand.revision
-
-
-def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
-    """At the pace of people each message is scored by all that came before."""
-    with writing(engine) as connection:
-        connection.execute(tables.profile.update().values(revision=large.revision))
-    settled = threading.Event()
-    settle = large.settle
-
-    def told():
-        settle()
-        settled.set()
-
-    monkeypatch.setattr(large, "settle", told)
-    writer = Writer(engine)
-    writer.start()
-    writer.submit(large, teaching(spam(3))).result(PATIENCE)
-    assert settled.wait(PATIENCE)
-    known = large.at_hand.revision
-    after = writer.submit(large, teaching(spam(6))).result(PATIENCE)
-    writer.stop()
-
-    assert 641 == known
-    assert after.before.views["words"].features > 0
-
-
-def teaching(raw):
-    """Return what somebody says about spam."""
-    seen = observe(raw, Specification().views)
-    return Teaching(
-        digest=seen.digest,
-        label="spam",
-        evidence=ScoredRow.of(seen, time=NOW),
-        source="test",
-        time=NOW,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -17,6 +18,7 @@ from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
 from app.services import inbox as module
 from app.services import live as live_module
+from app.services import writer as writer_module
 from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
@@ -25,6 +27,7 @@ from app.storage.engine import writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import ham, spam
+from tests.storage.builders import new_profile
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
 PATIENCE = 30
@@ -170,6 +173,72 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     with busy(engine), pytest.raises(DatabaseUnavailable, match="waiting"):
         list(map(partial(writer.submit, live), waiting))
     writer.stop()
+
+
+@pytest.fixture
+def large(engine, live):
+    """The same profile, that says it has learned 640 messages: eight may wait."""
+    with writing(engine) as connection:
+        connection.execute(tables.profile.update().values(revision=640))
+    return LiveProfile(live.row, replace(live.snapshot, revision=640))
+
+
+def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):
+    """Eight may wait: the ninth of a quick series does not know the first."""
+    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
+    writer = Writer(engine)
+    writer.start()
+    written = [
+        writer.submit(large, teaching(spam(3 * n), "spam")).result(PATIENCE)
+        for n in range(10)
+    ]
+    writer.stop()
+
+    # All are added before the ninth is answered.
+    features = [each.before.views["words"].features for each in written]
+    assert [0] * 9 == features[:9]
+    assert features[9] > 0
+    assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
+    assert (649, 650) == (large.at_hand.revision, large.revision)
+    assert 650 == large.snapshot.revision == large.at_hand.revision
+
+
+def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
+    """At the pace of people each message is scored by all that came before."""
+    settled = threading.Event()
+    settle = large.settle
+
+    def told():
+        settle()
+        settled.set()
+
+    monkeypatch.setattr(large, "settle", told)
+    writer = Writer(engine)
+    writer.start()
+    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
+    assert settled.wait(PATIENCE)
+    known = large.at_hand.revision
+    after = writer.submit(large, teaching(spam(6), "spam")).result(PATIENCE)
+    writer.stop()
+
+    assert 641 == known
+    assert after.before.views["words"].features > 0
+
+
+def test_a_series_is_of_one_profile(engine, large, monkeypatch):
+    """What waits in one is added once another is taught, however quickly."""
+    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
+    other = LiveProfile(new_profile(engine), Snapshot.empty(Specification()))
+    writer = Writer(engine)
+    writer.start()
+    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
+    waiting = large.at_hand.revision
+    for n in range(2):
+        writer.submit(other, teaching(ham(n), "ham")).result(PATIENCE)
+    added = large.at_hand.revision
+    writer.stop()
+
+    assert (640, 641) == (waiting, added)
 
 
 def replaced(engine, row, *, spam_label="spam"):
