@@ -8,7 +8,8 @@ tables equal those of a database that never learned the message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,12 +17,12 @@ from app.bayes.moment_rows import from_rows, rows
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.errors import InconsistentCounts, InvalidObservation
-from app.storage import class_rows, feature_rows, moment_rows
+from app.storage import class_rows, feature_columns, feature_rows, moment_rows
 from app.storage.deltas import total
 from app.storage.feature_rows import Columns, Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from app.classifier.decay import Decay
     from app.classifier.snapshot import Statistics
     from app.storage.class_rows import ClassRow
+    from app.storage.feature_columns import Counted
+
+Group = TypeVar("Group")
 
 
 def add(
@@ -110,14 +114,11 @@ def load(
     InvalidObservation
         If a count is too large to be weighted.
     """
-    rows: dict[str, list[ClassRow]] = {}
+    views: dict[str, list[ClassRow]] = {}
     for row in class_rows.read(connection, profile_id, labels):
-        rows.setdefault(row.view, []).append(row)
+        views.setdefault(row.view, []).append(row)
     # View by view, so that the parts of one are let go before the next.
-    return {
-        view: _sum(connection, profile_id, labels, found, decay)
-        for view, found in rows.items()
-    }
+    return dict(_sums(connection, profile_id, labels, views, decay))
 
 
 def load_by_epoch(
@@ -130,16 +131,13 @@ def load_by_epoch(
     InconsistentCounts
         As `load`.
     """
-    rows: dict[int, dict[str, list[ClassRow]]] = {}
+    views: dict[tuple[int, str], list[ClassRow]] = {}
     for row in class_rows.read(connection, profile_id, labels):
-        rows.setdefault(row.epoch, {}).setdefault(row.view, []).append(row)
-    return {
-        epoch: {
-            view: _sum(connection, profile_id, labels, found)
-            for view, found in views.items()
-        }
-        for epoch, views in rows.items()
-    }
+        views.setdefault((row.epoch, row.view), []).append(row)
+    epochs: dict[int, dict[str, Statistics]] = {}
+    for (epoch, view), found in _sums(connection, profile_id, labels, views):
+        epochs.setdefault(epoch, {})[view] = found
+    return epochs
 
 
 def _add_features(
@@ -204,38 +202,52 @@ def _column(part: MomentSums, index: int) -> MomentSums:
     )
 
 
-def _sum(
+def _sums(
     connection: Connection,
     profile_id: int,
     labels: Sequence[str],
-    rows: Iterable[ClassRow],
+    groups: Mapping[Group, Sequence[ClassRow]],
     decay: Decay | None = None,
-) -> Statistics:
-    """Return the sum of some epochs and labels of one view."""
+) -> Iterator[tuple[Group, Statistics]]:
+    """Give the sum of each group: of some epochs and labels of one view."""
+
+    def key(row: ClassRow) -> Key:
+        return Key(profile_id, row.epoch, row.view, row.label)
+
     # From the class counts, not by DISTINCT over millions of features: every
     # feature was counted with its message.  `app.storage.audit` looks for others.
-    alone: dict[str, list[FeatureCounts]] = {label: [] for label in labels}
-    moments: list[Statistics] = []
-    for row in rows:
-        key = Key(profile_id, row.epoch, row.view, row.label)
-        weight = 1 if decay is None else decay.weight(row.epoch)
-        if row.kind == class_rows.MOMENTS:
-            index = labels.index(row.label)
-            stored = moment_rows.read(connection, key, label=index)
-            messages = np.zeros(len(labels), np.int64)
-            messages[index] = row.messages
-            moments.append(from_rows(stored, messages) * weight)
-            continue
-        read = feature_rows.read(connection, key)
-        counted = FeatureCounts.of_counts(
-            np.array([row.messages], np.int64),
-            read.features,
-            read.occurrences[:, np.newaxis],
-            read.messages[:, np.newaxis],
-        )
-        alone[row.label].append(counted * weight)
-    counts: list[Statistics] = []
-    if any(alone.values()):
-        sums = (FeatureCounts.sum(parts, n_classes=1) for parts in alone.values())
-        counts.append(FeatureCounts.beside(list(sums)))
-    return total([*counts, *moments], n_classes=len(labels))
+    rows = [row for group in groups.values() for row in group]
+    # Before the features, whose reading has the connection for itself.
+    moments = {
+        key(row): moment_rows.read(connection, key(row), label=labels.index(row.label))
+        for row in rows
+        if row.kind == class_rows.MOMENTS
+    }
+    features = [key(row) for row in rows if row.kind != class_rows.MOMENTS]
+    with closing(feature_columns.read_each(connection, features)) as columns:
+        for name, group in groups.items():
+            alone: dict[str, list[FeatureCounts]] = {label: [] for label in labels}
+            parts: list[Statistics] = []
+            for row in group:
+                weight = 1 if decay is None else decay.weight(row.epoch)
+                if row.kind == class_rows.MOMENTS:
+                    messages = np.zeros(len(labels), np.int64)
+                    messages[labels.index(row.label)] = row.messages
+                    parts.append(from_rows(moments[key(row)], messages) * weight)
+                else:
+                    counted = _of_one_class(row, next(columns))
+                    alone[row.label].append(counted * weight)
+            if any(alone.values()):
+                sums = (FeatureCounts.sum(of, n_classes=1) for of in alone.values())
+                parts.append(FeatureCounts.beside(list(sums)))
+            yield name, total(parts, n_classes=len(labels))
+
+
+def _of_one_class(row: ClassRow, read: Counted) -> FeatureCounts:
+    """Return what was counted in one epoch, as if there were no other label."""
+    return FeatureCounts.of_counts(
+        np.array([row.messages], np.int64),
+        read.features,
+        read.occurrences[:, np.newaxis],
+        read.messages[:, np.newaxis],
+    )

@@ -9,7 +9,6 @@ there leaves the planner no choice but one look at the key per feature.
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -41,14 +40,6 @@ class Columns(NamedTuple):
     features: list[int]
     occurrences: list[int]
     messages: list[int]
-
-
-class Counted(NamedTuple):
-    """The same as arrays of shape (n,), the features strictly increasing."""
-
-    features: NDArray[np.int64]
-    occurrences: NDArray[np.int64]
-    messages: NDArray[np.int64]
 
 
 _GAIN: Final = {
@@ -139,36 +130,6 @@ _COUNTED: Final = {
         ) AS c
     """,
 }
-# Many rows are one value: an object per row of the driver was most of what a start
-# took.  3.5 million rows, time on the wall (SQLite, PostgreSQL): 1.6 and 3.6 s as rows,
-# 0.8 and 1.3 s so.  COPY took 5.8 s, because libpq hands it over row by row.
-_ALL: Final = {
-    "sqlite": """
-        SELECT
-            group_concat(feature), group_concat(occurrences), group_concat(messages)
-        FROM (
-            SELECT feature, occurrences, messages FROM feature_count
-            WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
-                AND feature >= ?
-            ORDER BY feature
-            LIMIT ?
-        )
-    """,
-    # In no order, which the server would sort on disk for.
-    "postgresql": """
-        SELECT string_agg(
-            int8send(feature) || int8send(occurrences) || int8send(messages), ''::bytea
-        )
-        FROM feature_count
-        WHERE profile_id = %s AND epoch = %s AND view = %s AND label = %s
-    """,
-}
-AT_ONCE: Final = 65_536
-"""Rows of one value on SQLite, some 2 MB.
-
-What is parsed at once keeps the other threads from running.
-"""
-
 _PAGE: Final = {
     "sqlite": """
         SELECT feature, occurrences, messages FROM feature_count
@@ -228,19 +189,6 @@ def counted(connection: Connection, key: Key, features: Sequence[int]) -> set[in
     return set(found.scalars())
 
 
-def read(connection: Connection, key: Key) -> Counted:
-    """Return all features of a key with their counts."""
-    # The driver's cursor: the values are as large as their column.
-    if connection.dialect.name == "sqlite":
-        return _parsed(connection.connection.cursor(), key)
-    cursor: Any = connection.connection.cursor(binary=True)
-    with closing(cursor):
-        cursor.execute(_ALL["postgresql"], key)
-        (packed,) = cursor.fetchone()
-    rows = np.frombuffer(packed or b"", ">i8").reshape(-1, 3).astype(np.int64)
-    return _ordered(Counted(*rows.T))
-
-
 def pages(
     connection: Connection, key: Key, *, size: int
 ) -> Iterator[NDArray[np.int64]]:
@@ -254,32 +202,6 @@ def pages(
         if page.size:
             yield page
         first = _next(page[:, 0], size=size)
-
-
-def _parsed(cursor: Any, key: Key) -> Counted:
-    """Return what SQLite has of a key, from numbers between commas."""
-    found: list[list[NDArray[np.int64]]] = []
-    first: int | None = LEAST
-    with closing(cursor):
-        while first is not None:
-            cursor.execute(_ALL["sqlite"], (*key, first, AT_ONCE))
-            page = [
-                np.fromstring(text or "", np.int64, sep=",")
-                for text in cursor.fetchone()
-            ]
-            found.append(page)
-            first = _next(page[0], size=AT_ONCE)
-    return _ordered(Counted(*map(np.concatenate, zip(*found, strict=True))))
-
-
-def _ordered(counted: Counted) -> Counted:
-    """Return the same by feature."""
-    features = counted.features
-    # SQLite gives them so, but does not promise it.
-    if (features[1:] > features[:-1]).all():
-        return counted
-    order = np.argsort(features)
-    return Counted(*(column.take(order) for column in counted))
 
 
 def _next(features: NDArray[np.int64], *, size: int) -> int | None:

@@ -20,7 +20,14 @@ from sqlalchemy import func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import Irreversible
-from app.storage import class_rows, feature_rows, ledger, profiles, tables, undos
+from app.storage import (
+    class_rows,
+    feature_columns,
+    ledger,
+    profiles,
+    tables,
+    undos,
+)
 from app.storage.bulk import append_sums
 from app.storage.feature_rows import Key
 from app.storage.fold import folded_revision
@@ -230,7 +237,7 @@ def _negative(
     labels: tuple[str, ...],
 ) -> FeatureCounts:
     """Return what takes some features away from one epoch and label."""
-    stored = feature_rows.read(connection, key)
+    stored = feature_columns.read(connection, key)
     found = np.isin(stored.features, rare, assume_unique=True)
     one_hot = np.zeros(len(labels), np.int64)
     one_hot[labels.index(key.label)] = -1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.bayes.sparse import SparseCounts
 from app.bayes.statistics import FeatureCounts
 from app.errors import InconsistentCounts
-from app.storage import counts, feature_rows, tables
+from app.storage import counts, feature_columns, tables
 from app.storage.engine import reading, writing
 from tests.storage.builders import feature, new_profile, on_sqlite, rows_of, sparse
 
@@ -45,7 +45,9 @@ def loaded(engine, profile):
         return counts.load(connection, profile.id, LABELS)
 
 
-@pytest.mark.parametrize("features", [feature_rows.AT_ONCE, feature_rows.AT_ONCE + 9])
+@pytest.mark.parametrize(
+    "features", [feature_columns.AT_ONCE, feature_columns.AT_ONCE + 9]
+)
 def test_more_features_are_read_than_fit_into_one_value(engine, features):
     """Up to the last page, whether it is full or not, and the largest id."""
     ids = np.linspace(LEAST, 0, features, dtype=np.int64)

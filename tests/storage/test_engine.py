@@ -20,7 +20,7 @@ from app.errors import (
     InconsistentCounts,
     InvalidSetting,
 )
-from app.storage import drivers, feature_rows, tables
+from app.storage import drivers, feature_columns, tables
 from app.storage.append import append
 from app.storage.drivers import LONG_SILENCE
 from app.storage.engine import (
@@ -32,6 +32,7 @@ from app.storage.engine import (
     reading,
     writing,
 )
+from app.storage.feature_rows import Key
 from app.storage.migrate import migrate
 from tests.storage.builders import (
     damage,
@@ -551,9 +552,7 @@ def test_a_table_that_is_gone_is_unavailable(engine):
         pytest.raises(DatabaseUnavailable, match="no such table: feature_count"),
         reading(engine) as connection,
     ):
-        feature_rows.read(
-            connection, feature_rows.Key(profile.id, 202603, "words", "ham")
-        )
+        feature_columns.read(connection, Key(profile.id, 202603, "words", "ham"))
 
 
 @on_postgresql
@@ -566,9 +565,7 @@ def test_a_connection_that_dies_before_a_bulk_read_is_unavailable(engine):
             own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
             with writing(engine) as other:
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own})
-            feature_rows.read(
-                connection, feature_rows.Key(profile.id, 202603, "words", "ham")
-            )
+            feature_columns.read(connection, Key(profile.id, 202603, "words", "ham"))
 
     with pytest.raises(DatabaseUnavailable, match="The database is away"):
         killed()
