@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, Unavailable
 from app.services.news import News
+from app.services.pace import PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +23,6 @@ log = logging.getLogger(__name__)
 
 # Seconds between two looks at what other processes have learned.
 INTERVAL: Final = 0.5
-# Seconds without feedback after which upkeep that has more to do goes on. A
-# client that teaches message after message comes back within a few ms.
-PAUSE: Final = 0.02
 
 
 class Keeper:

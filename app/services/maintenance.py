@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, ProfileReplaced
 from app.services.folding import Folding
 from app.services.news import News
+from app.services.pace import Pace
 from app.services.undo import carry_out
 from app.storage import fold, hidden, retention, scored, sealed, undo_work
 from app.storage.engine import checkpoint, hasty, probe, reading, writing
@@ -25,17 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# For how long a fold may hold the write lock, which a feedback may have to wait
-# for: as many rows are folded in one transaction as fit. Unit: seconds.
-FOLD_SECONDS: Final = 0.015
-# Feedback that never pauses leaves a step per half second.  A burst of so many rows is
-# left for afterwards, and for each further `BEHIND` rows the steps are longer by as
-# much as above.  A start reads 1,000 such rows in 0.17 s.  4,000 feedbacks by id of 32
-# clients, where steps grew from the first rows on: 892, 909, 896 per second with a p99
-# of 114, 96, 112 ms; and so 1,031, 958, 965 with one of 84, 89, 78.
-BURST: Final = 1_500
-BEHIND: Final = 500
-LONGEST_FOLD_SECONDS: Final = 0.25
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
 # Vectors dropped in one transaction.
@@ -87,6 +78,7 @@ class Upkeep:
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._folded: dict[int, int] = {}
+        self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._folding = Folding(engine)
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
@@ -170,12 +162,15 @@ class Upkeep:
         return bool(self._abandoned)
 
     def _fold(self, live: LiveProfile) -> bool:
-        """Fold a few rows of one profile; return True if there may be more."""
+        """Fold some rows of one profile; return True if there may be more."""
         revision = live.revision
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
             return False
-        step = self._folding.step(live.row, seconds=_fold_seconds(revision - folded))
+        seconds = self._paces[live.row.id].seconds(revision, folded=folded)
+        if not seconds:
+            return True
+        step = self._folding.step(live.row, seconds=seconds)
         if step is None:
             # All is folded, or another process is at it.
             with reading(self._engine) as connection:
@@ -202,9 +197,3 @@ class Upkeep:
             return False
         with writing(self._engine) as connection:
             return retention.write(connection, live.row, drop)
-
-
-def _fold_seconds(behind: int) -> float:
-    """Return how long a step may take where so many rows are not folded."""
-    times = max(1.0, (behind - BURST) / BEHIND)
-    return min(FOLD_SECONDS * times, LONGEST_FOLD_SECONDS)

@@ -532,7 +532,8 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
                 {"junk": b"xx", "id": broken.id},
             )
         app.live.refresh()
-        app.upkeep()
+        while app.upkeep():
+            pass
         with reading(app.engine) as connection:
             folded = [
                 folding.folded_revision(connection, row.id) for row in (broken, sound)

@@ -10,10 +10,10 @@ from itertools import cycle
 import pytest
 
 from app.bootstrap import Specify, now
-from app.services import folding, maintenance
+from app.services import folding, pace
 from app.services.folding import Folding
 from app.services.live import LiveProfiles
-from app.services.maintenance import BEHIND, FOLD_SECONDS, Upkeep
+from app.services.maintenance import Upkeep
 from app.settings import Settings
 from app.storage import fold, turn
 from app.storage.audit import audit
@@ -162,16 +162,10 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     assert kills > 0
 
 
-@pytest.mark.parametrize(
-    ("left", "first"), [(300, 0.05), (2000, FOLD_SECONDS)], ids=["long", "burst"]
-)
-def test_a_service_catches_up(engine, asked, monkeypatch, left, first):
-    """In steps that are the longer the further it is behind, within bounds.
-
-    A burst is no reason for long ones.
-    """
-    monkeypatch.setattr(maintenance, "LONGEST_FOLD_SECONDS", 0.05)
-    monkeypatch.setattr(maintenance, "BURST", left)
+def test_a_service_catches_up(engine, asked, monkeypatch):
+    """In steps that are the longer the further it is behind, within bounds."""
+    monkeypatch.setattr(pace, "LONGEST", 0.05)
+    monkeypatch.setattr(pace, "BURST", 300)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):
         burst(engine, profile, 500, start=start)
@@ -185,7 +179,30 @@ def test_a_service_catches_up(engine, asked, monkeypatch, left, first):
     mark, found = marked(engine, profile)
 
     assert (True, found.revision) == (found.sound, mark)
-    assert mark > 4 * BEHIND
+    assert mark > 4 * pace.BEHIND
     assert steps > 1
-    assert [first, FOLD_SECONDS] == [asked[0], asked[-1]]
-    assert sorted(asked, reverse=True) == asked
+    assert pytest.approx([0.05, 0.05]) == asked[:2]
+
+
+def test_a_step_is_made_in_a_pause(engine, asked, monkeypatch):
+    """What is taught without one is left, and folded to the end in the next."""
+    passed = iter(range(10**6))
+    monkeypatch.setattr(pace.time, "monotonic", lambda: 0.005 * next(passed))
+    profile = new_profile(engine)
+    live = LiveProfiles(engine, Specify(Settings(_env_file=None)))
+    upkeep = Upkeep(
+        engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
+    )
+    left = []
+    for message in range(4):
+        teach(engine, profile, taught(message, "ham", {"w": 1}))
+        live.refresh()
+        left.append(upkeep())
+    during = list(asked)
+    while upkeep():
+        pass
+    mark, found = marked(engine, profile)
+
+    assert [True] * 4 == left
+    assert [] == during
+    assert (True, 4) == (found.sound, mark)

@@ -1,0 +1,70 @@
+"""How long a step of a fold may be: short beside feedback, longer in a pause."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.services import pace
+from app.services.pace import BEHIND, BURST, LONGEST, PAUSE, SHARE, SHORTEST, Pace
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that a test moves."""
+
+    class Clock:
+        now = 1000.0
+
+    monkeypatch.setattr(pace.time, "monotonic", lambda: Clock.now)
+    return Clock
+
+
+@pytest.fixture
+def taught(clock):
+    """Return the pace of a profile that was taught its tenth message just now."""
+    made = Pace()
+    made.seconds(10, folded=0)
+    return made
+
+
+def test_feedback_without_a_pause_is_left_for_one(clock, taught):
+    """Each row comes before the last is a pause old."""
+    asked = []
+    for row in range(11, 60):
+        clock.now += PAUSE / 2
+        asked.append(taught.seconds(row, folded=0))
+
+    assert {0.0} == set(asked)
+
+
+def test_a_pause_of_any_process_s_feedback_is_one(clock, taught):
+    """What it is told by is the revision, not who was taught."""
+    clock.now += 2 * PAUSE
+
+    assert SHORTEST == taught.seconds(10, folded=0)
+    assert 0.0 == taught.seconds(11, folded=0)
+
+
+def test_the_longer_the_pause_the_longer_the_step(clock, taught):
+    """By a share of it, so that who ends it waits for no more than that."""
+    steps = []
+    for _ in range(8):
+        clock.now += 1.0
+        steps.append(taught.seconds(10, folded=0))
+
+    assert pytest.approx([SHARE * n for n in range(1, 6)] + [LONGEST] * 3) == steps
+
+
+def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, taught):
+    """In steps that are the longer the further behind the counts are."""
+    asked = []
+    for row in range(11, 20_000):
+        clock.now += PAUSE / 2
+        asked.append(taught.seconds(row, folded=0))
+    within = BURST - 10
+
+    assert {0.0} == set(asked[:within])
+    assert SHORTEST == asked[within]
+    assert pytest.approx(2 * SHORTEST) == asked[within + 2 * BEHIND - 1]
+    assert sorted(asked) == asked
+    assert LONGEST == asked[-1]
