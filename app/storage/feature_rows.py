@@ -2,14 +2,18 @@
 
 Contract of this file: the hot statements are SQL as it stands, one per dialect,
 because SQLAlchemy's handling of one dictionary per row costs as much as SQLite's
-upsert (3.6 µs).  SQLite takes a row at a time.  PostgreSQL takes a column at a
-time, as arrays, which saves a message to the server per row; and each statement
-there leaves the planner no choice but one look at the key per feature.
+upsert (3.6 µs).  Many rows are one statement.  PostgreSQL takes a column at a time, as
+arrays, which saves a message to the server per row; and each statement there leaves
+the planner no choice but one look at the key per feature.  SQLite takes JSON: between
+two steps of a statement its driver waits for the lock of the interpreter, up to 5 ms,
+while it holds the write lock of the database.  Beside a thread that never rests, 5,000
+upserts in 300,000 rows took 2.3 s one by one, and 0.14 s so; alone both take 0.09 s.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -43,10 +47,16 @@ class Columns(NamedTuple):
 
 
 _GAIN: Final = {
+    # WHERE: or ON could be that of a join (https://sqlite.org/lang_upsert.html).
     "sqlite": """
         INSERT INTO feature_count
             (profile_id, epoch, view, label, feature, occurrences, messages)
-        VALUES (?, ?, ?, ?, ?, ?, ?)
+        SELECT ?, ?, ?, ?,
+            json_extract(value, '$[0]'),
+            json_extract(value, '$[1]'),
+            json_extract(value, '$[2]')
+        FROM json_each(?)
+        WHERE TRUE
         ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
             occurrences = feature_count.occurrences + excluded.occurrences,
             messages = feature_count.messages + excluded.messages
@@ -71,11 +81,19 @@ _GAIN: Final = {
 # Reading first and writing absolute values is safe because whoever writes holds
 # the profile's fold lock.
 _LOSE: Final = {
+    # CROSS JOIN keeps its order: one look at the key per feature that is given.
     "sqlite": """
-        UPDATE feature_count
-        SET occurrences = occurrences + ?6, messages = messages + ?7
-        WHERE profile_id = ?1 AND epoch = ?2 AND view = ?3 AND label = ?4
-            AND feature = ?5
+        INSERT INTO feature_count
+            (profile_id, epoch, view, label, feature, occurrences, messages)
+        SELECT c.profile_id, c.epoch, c.view, c.label, c.feature,
+            c.occurrences + json_extract(t.value, '$[1]'),
+            c.messages + json_extract(t.value, '$[2]')
+        FROM json_each(?5) AS t
+        CROSS JOIN feature_count AS c
+        WHERE c.profile_id = ?1 AND c.epoch = ?2 AND c.view = ?3 AND c.label = ?4
+            AND c.feature = json_extract(t.value, '$[0]')
+        ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
+            occurrences = excluded.occurrences, messages = excluded.messages
     """,
     "postgresql": """
         INSERT INTO feature_count
@@ -98,7 +116,8 @@ _LOSE: Final = {
 _SWEEP: Final = {
     "sqlite": """
         DELETE FROM feature_count
-        WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ? AND feature = ?
+        WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
+            AND feature IN (SELECT value FROM json_each(?))
             AND occurrences = 0 AND messages = 0
     """,
     "postgresql": """
@@ -149,7 +168,7 @@ def gain(connection: Connection, key: Key, columns: Columns) -> None:
     """Add to the counts of features, none of the numbers negative."""
     statement = _GAIN[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(statement, _rows(key, *columns))
+        connection.exec_driver_sql(statement, (*key, _json(columns)))
     else:
         connection.exec_driver_sql(statement, key._asdict() | columns._asdict())
 
@@ -161,7 +180,7 @@ def lose(connection: Connection, key: Key, columns: Columns) -> int:
     """
     statement = _LOSE[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        return connection.exec_driver_sql(statement, _rows(key, *columns)).rowcount
+        return connection.exec_driver_sql(statement, (*key, _json(columns))).rowcount
     return connection.exec_driver_sql(
         statement, key._asdict() | columns._asdict()
     ).rowcount
@@ -171,7 +190,7 @@ def sweep(connection: Connection, key: Key, features: list[int]) -> None:
     """Delete those of the features whose counts are all zero."""
     statement = _SWEEP[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(statement, _rows(key, features))
+        connection.exec_driver_sql(statement, (*key, json.dumps(features)))
     else:
         connection.exec_driver_sql(statement, key._asdict() | {"features": features})
 
@@ -180,8 +199,7 @@ def counted(connection: Connection, key: Key, features: Sequence[int]) -> set[in
     """Return those of the features that have a row."""
     statement = _COUNTED[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        asked = "[" + ",".join(map(str, features)) + "]"
-        found = connection.exec_driver_sql(statement, (*key, asked))
+        found = connection.exec_driver_sql(statement, (*key, json.dumps(features)))
     else:
         found = connection.exec_driver_sql(
             statement, key._asdict() | {"features": list(features)}
@@ -211,6 +229,6 @@ def _next(features: NDArray[np.int64], *, size: int) -> int | None:
     return last + 1 if last < MOST else None
 
 
-def _rows(key: Key, *columns: list[int]) -> list[tuple[Any, ...]]:
-    """Return the columns as rows that begin with the key."""
-    return [(*key, *values) for values in zip(*columns, strict=True)]
+def _json(columns: Columns) -> str:
+    """Return the columns as rows for SQLite."""
+    return json.dumps(list(zip(*columns, strict=True)))

@@ -6,6 +6,7 @@ that only a forgotten message had is forgotten with it.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, select
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 _FEATURES_PER_QUERY: Final = 500
 
 _ADD: Final = {
+    # WHERE as in `app.storage.feature_rows`, and JSON as there.
     "sqlite": (
         "INSERT INTO feature_name (profile_id, view, feature, name)"
-        " VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        " SELECT ?, ?, json_extract(value, '$[0]'), json_extract(value, '$[1]')"
+        " FROM json_each(?) WHERE TRUE ON CONFLICT DO NOTHING"
     ),
     "postgresql": (
         "INSERT INTO feature_name (profile_id, view, feature, name)"
@@ -58,8 +61,8 @@ def add(
         return
     statement = _ADD[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        rows = [(profile_id, view, feature, name) for feature, name in texts.items()]
-        connection.exec_driver_sql(statement, rows)
+        rows = json.dumps(list(texts.items()))
+        connection.exec_driver_sql(statement, (profile_id, view, rows))
     else:
         columns = {"features": list(texts), "names": list(texts.values())}
         connection.exec_driver_sql(
@@ -74,8 +77,9 @@ def noted(
     asked = sorted(features)
     statement = _NOTED[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        listed = "[" + ",".join(map(str, asked)) + "]"
-        found = connection.exec_driver_sql(statement, (profile_id, view, listed))
+        found = connection.exec_driver_sql(
+            statement, (profile_id, view, json.dumps(asked))
+        )
     else:
         found = connection.exec_driver_sql(
             statement, {"profile_id": profile_id, "view": view, "features": asked}
