@@ -179,7 +179,7 @@ def test_a_service_catches_up(engine, asked, monkeypatch):
     mark, found = marked(engine, profile)
 
     assert (True, found.revision) == (found.sound, mark)
-    assert mark > 4 * pace.BEHIND
+    assert mark > 2000
     assert steps > 1
     assert pytest.approx([0.05, 0.05]) == asked[:2]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.services import pace
-from app.services.pace import BEHIND, BURST, LONGEST, PAUSE, SHARE, SHORTEST, Pace
+from app.services.pace import BURST, LONGEST, PAUSE, SHARE, SHORTEST, Pace
 
 
 @pytest.fixture
@@ -65,6 +65,6 @@ def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, tau
 
     assert {0.0} == set(asked[:within])
     assert SHORTEST == asked[within]
-    assert pytest.approx(2 * SHORTEST) == asked[within + 2 * BEHIND - 1]
+    assert pytest.approx(LONGEST / 2) == asked[within + BURST // 2 - 1]
     assert sorted(asked) == asked
-    assert LONGEST == asked[-1]
+    assert LONGEST == asked[2 * BURST - 11]
