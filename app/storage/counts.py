@@ -166,7 +166,6 @@ def _add_features(
         taken = columns(lost)
         changed = feature_rows.lose(connection, key, taken)
         class_rows.require(changed, len(taken.features), key)
-        feature_rows.sweep(connection, key, taken.features)
 
 
 def _add_moments(connection: Connection, key: Key, part: MomentSums) -> None:

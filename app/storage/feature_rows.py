@@ -74,65 +74,66 @@ _GAIN: Final = {
     """,
 }
 
-# On PostgreSQL not UPDATE ... FROM unnest(...): while a young table has no
-# statistics, the planner takes the four fixed columns of the key for selective,
-# and walks all features of the label, in the worst case once per feature: 16 s
-# for 1,200 of 50,000.  OFFSET 0 keeps it from rewriting the lookup into a join.
-# Reading first and writing absolute values is safe because whoever writes holds
-# the profile's fold lock.
-_LOSE: Final = {
-    # CROSS JOIN keeps its order: one look at the key per feature that is given.
-    "sqlite": """
-        INSERT INTO feature_count
-            (profile_id, epoch, view, label, feature, occurrences, messages)
-        SELECT c.profile_id, c.epoch, c.view, c.label, c.feature,
-            c.occurrences + json_extract(t.value, '$[1]'),
-            c.messages + json_extract(t.value, '$[2]')
-        FROM json_each(?5) AS t
-        CROSS JOIN feature_count AS c
-        WHERE c.profile_id = ?1 AND c.epoch = ?2 AND c.view = ?3 AND c.label = ?4
-            AND c.feature = json_extract(t.value, '$[0]')
-        ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
-            occurrences = excluded.occurrences, messages = excluded.messages
-    """,
-    "postgresql": """
-        INSERT INTO feature_count
-            (profile_id, epoch, view, label, feature, occurrences, messages)
-        SELECT %(profile_id)s, %(epoch)s, %(view)s, %(label)s, t.feature,
-            c.occurrences + t.occurrences, c.messages + t.messages
-        FROM unnest(
-            %(features)s::bigint[], %(occurrences)s::bigint[], %(messages)s::bigint[]
-        ) AS t (feature, occurrences, messages)
+# What is taken back is computed here on SQLite, and in the statement on PostgreSQL.
+# Either way it is read first and written as absolute values, which is safe because
+# whoever writes holds the profile's fold lock.
+_FOUND: Final = """
+    SELECT
+        group_concat(feature), group_concat(occurrences), group_concat(messages)
+    FROM feature_count
+    WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
+        AND feature IN (SELECT value FROM json_each(?))
+"""
+_PUT: Final = """
+    INSERT INTO feature_count
+        (profile_id, epoch, view, label, feature, occurrences, messages)
+    SELECT ?, ?, ?, ?,
+        json_extract(value, '$[0]'),
+        json_extract(value, '$[1]'),
+        json_extract(value, '$[2]')
+    FROM json_each(?)
+    WHERE TRUE
+    ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
+        occurrences = excluded.occurrences, messages = excluded.messages
+"""
+_DROP: Final = """
+    DELETE FROM feature_count
+    WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
+        AND feature IN (SELECT value FROM json_each(?))
+"""
+# Not UPDATE ... FROM unnest(...): while a young table has no statistics, the planner
+# takes the four fixed columns of the key for selective, and walks all features of the
+# label, in the worst case once per feature: 16 s for 1,200 of 50,000.  OFFSET 0 keeps
+# it from rewriting the lookup into a join.
+_LOSE: Final = """
+    INSERT INTO feature_count
+        (profile_id, epoch, view, label, feature, occurrences, messages)
+    SELECT %(profile_id)s, %(epoch)s, %(view)s, %(label)s, t.feature,
+        c.occurrences + t.occurrences, c.messages + t.messages
+    FROM unnest(
+        %(features)s::bigint[], %(occurrences)s::bigint[], %(messages)s::bigint[]
+    ) AS t (feature, occurrences, messages)
+    CROSS JOIN LATERAL (
+        SELECT occurrences, messages FROM feature_count
+        WHERE profile_id = %(profile_id)s AND epoch = %(epoch)s
+            AND view = %(view)s AND label = %(label)s AND feature = t.feature
+        OFFSET 0
+    ) AS c
+    ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
+        occurrences = excluded.occurrences, messages = excluded.messages
+"""
+_SWEEP: Final = """
+    DELETE FROM feature_count WHERE ctid = ANY (ARRAY(
+        SELECT c.ctid FROM unnest(%(features)s::bigint[]) AS t (feature)
         CROSS JOIN LATERAL (
-            SELECT occurrences, messages FROM feature_count
+            SELECT ctid FROM feature_count
             WHERE profile_id = %(profile_id)s AND epoch = %(epoch)s
                 AND view = %(view)s AND label = %(label)s AND feature = t.feature
+                AND occurrences = 0 AND messages = 0
             OFFSET 0
         ) AS c
-        ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
-            occurrences = excluded.occurrences, messages = excluded.messages
-    """,
-}
-_SWEEP: Final = {
-    "sqlite": """
-        DELETE FROM feature_count
-        WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
-            AND feature IN (SELECT value FROM json_each(?))
-            AND occurrences = 0 AND messages = 0
-    """,
-    "postgresql": """
-        DELETE FROM feature_count WHERE ctid = ANY (ARRAY(
-            SELECT c.ctid FROM unnest(%(features)s::bigint[]) AS t (feature)
-            CROSS JOIN LATERAL (
-                SELECT ctid FROM feature_count
-                WHERE profile_id = %(profile_id)s AND epoch = %(epoch)s
-                    AND view = %(view)s AND label = %(label)s AND feature = t.feature
-                    AND occurrences = 0 AND messages = 0
-                OFFSET 0
-            ) AS c
-        ))
-    """,
-}
+    ))
+"""
 _COUNTED: Final = {
     "sqlite": """
         SELECT feature FROM feature_count
@@ -176,23 +177,41 @@ def gain(connection: Connection, key: Key, columns: Columns) -> None:
 def lose(connection: Connection, key: Key, columns: Columns) -> int:
     """Add to the counts of features that are there, and return how many were.
 
-    The numbers may be negative; a sum that is fails the table's CHECK.
+    The numbers may be negative; a sum that is fails the table's CHECK.  Rows that
+    become zero are deleted.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.engine.writing`.
+    key : Key
+        What the rows have in common.
+    columns : Columns
+        The features, strictly increasing, and what is added to each.
     """
-    statement = _LOSE[connection.dialect.name]
     if connection.dialect.name == "sqlite":
-        return connection.exec_driver_sql(statement, (*key, _json(columns))).rowcount
-    return connection.exec_driver_sql(
-        statement, key._asdict() | columns._asdict()
-    ).rowcount
+        return _lose_on_sqlite(connection, key, columns)
+    given = key._asdict() | columns._asdict()
+    changed = connection.exec_driver_sql(_LOSE, given).rowcount
+    connection.exec_driver_sql(_SWEEP, key._asdict() | {"features": columns.features})
+    return changed
 
 
-def sweep(connection: Connection, key: Key, features: list[int]) -> None:
-    """Delete those of the features whose counts are all zero."""
-    statement = _SWEEP[connection.dialect.name]
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(statement, (*key, json.dumps(features)))
-    else:
-        connection.exec_driver_sql(statement, key._asdict() | {"features": features})
+def _lose_on_sqlite(connection: Connection, key: Key, columns: Columns) -> int:
+    asked = (*key, json.dumps(columns.features))
+    texts = connection.exec_driver_sql(_FOUND, asked).one()
+    stored = [np.fromstring(text or "", np.int64, sep=",") for text in texts]
+    place = np.searchsorted(columns.features, stored[0])
+    occurrences = stored[1] + np.take(columns.occurrences, place)
+    messages = stored[2] + np.take(columns.messages, place)
+    left = (occurrences != 0) | (messages != 0)
+    if left.any():
+        kept = (column[left].tolist() for column in (stored[0], occurrences, messages))
+        connection.exec_driver_sql(_PUT, (*key, _json(Columns(*kept))))
+    if not left.all():
+        gone = json.dumps(stored[0][~left].tolist())
+        connection.exec_driver_sql(_DROP, (*key, gone))
+    return int(left.size)
 
 
 def counted(connection: Connection, key: Key, features: Sequence[int]) -> set[int]:

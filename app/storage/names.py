@@ -132,22 +132,25 @@ def drop_uncounted(
 ) -> None:
     """Drop the text of those features that no message has any more."""
     table, groups = tables.feature_name, tables.class_count
-    # One look at the key for each epoch and label.  A subquery without them
-    # would walk all counts of the profile for each feature.
+    # One look at the key for each epoch and label, until each has been found.  A
+    # subquery without them would walk all counts of the profile for each feature.
     keys = [
         (
             Key(profile_id, row.epoch, view, row.label),
             moment_rows if row.kind == class_rows.MOMENTS else feature_rows,
         )
         for row in connection.execute(
-            select(groups.c.epoch, groups.c.label, groups.c.kind).where(
-                groups.c.profile_id == profile_id, groups.c.view == view
-            )
+            select(groups.c.epoch, groups.c.label, groups.c.kind)
+            .where(groups.c.profile_id == profile_id, groups.c.view == view)
+            # Where most messages are, most features are.
+            .order_by(groups.c.messages.desc())
         )
     ]
     for chunk in _chunks(features):
         left = set(chunk)
         for key, rows in keys:
+            if not left:
+                break
             left -= rows.counted(connection, key, sorted(left))
         if not left:
             continue

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from app.services import pace
-from app.services.pace import BURST, LONGEST, PAUSE, SHARE, SHORTEST, Pace
+from app.services.pace import (
+    BURST,
+    LONGER,
+    LONGEST,
+    PAUSE,
+    SHARE,
+    SHORTEST,
+    Pace,
+)
 
 
 @pytest.fixture
@@ -56,15 +64,22 @@ def test_the_longer_the_pause_the_longer_the_step(clock, taught):
 
 
 def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, taught):
-    """In steps that are the longer the further behind the counts are."""
+    """In long steps, and the longer the further behind the counts are."""
     asked = []
-    for row in range(11, 20_000):
+    for row in range(11, 5 * BURST + 1):
         clock.now += PAUSE / 2
         asked.append(taught.seconds(row, folded=0))
     within = BURST - 10
 
     assert {0.0} == set(asked[:within])
-    assert SHORTEST == asked[within]
-    assert pytest.approx(LONGEST / 2) == asked[within + BURST // 2 - 1]
+    assert pytest.approx(LONGEST, rel=1e-3) == asked[within]
+    assert pytest.approx(2 * LONGEST) == asked[within + BURST - 1]
     assert sorted(asked) == asked
-    assert LONGEST == asked[2 * BURST - 11]
+    assert LONGER * LONGEST == asked[-1]
+
+
+def test_a_backlog_is_no_reason_to_keep_a_person_waiting(clock, taught):
+    """In a pause the steps are as long as they get there, from the first on."""
+    clock.now += 2 * PAUSE
+
+    assert LONGEST == taught.seconds(10, folded=10 - 9 * BURST)
