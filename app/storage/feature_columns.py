@@ -47,8 +47,8 @@ _WIDER: Final = 64
 AHEAD: Final = 4
 """Keys that are fetched while the caller works on one.
 
-It works on most for a shorter time than they take to fetch, and on the last of a
-view, when all of them are sorted into each other, for as long as some four.
+Of 50,000 features, most are parsed in 3 ms and fetched in 17; the last of a view, with
+which all others are summed, keeps the caller for 140 ms.  Each is some MB of memory.
 """
 
 # An object per row of the driver was most of what a start took.  3.5 million rows,
