@@ -74,27 +74,15 @@ _GAIN: Final = {
     """,
 }
 
-# What is taken back is computed here on SQLite, and in the statement on PostgreSQL.
-# Either way it is read first and written as absolute values, which is safe because
-# whoever writes holds the profile's fold lock.
+# On SQLite the rows that lose something are taken out, and what is left of them is put
+# in again; on PostgreSQL the statement computes it.  Either way they are read first,
+# which is safe because whoever writes holds the profile's fold lock.
 _FOUND: Final = """
     SELECT
         group_concat(feature), group_concat(occurrences), group_concat(messages)
     FROM feature_count
     WHERE profile_id = ? AND epoch = ? AND view = ? AND label = ?
         AND feature IN (SELECT value FROM json_each(?))
-"""
-_PUT: Final = """
-    INSERT INTO feature_count
-        (profile_id, epoch, view, label, feature, occurrences, messages)
-    SELECT ?, ?, ?, ?,
-        json_extract(value, '$[0]'),
-        json_extract(value, '$[1]'),
-        json_extract(value, '$[2]')
-    FROM json_each(?)
-    WHERE TRUE
-    ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
-        occurrences = excluded.occurrences, messages = excluded.messages
 """
 _DROP: Final = """
     DELETE FROM feature_count
@@ -205,12 +193,10 @@ def _lose_on_sqlite(connection: Connection, key: Key, columns: Columns) -> int:
     occurrences = stored[1] + np.take(columns.occurrences, place)
     messages = stored[2] + np.take(columns.messages, place)
     left = (occurrences != 0) | (messages != 0)
+    connection.exec_driver_sql(_DROP, asked)
     if left.any():
         kept = (column[left].tolist() for column in (stored[0], occurrences, messages))
-        connection.exec_driver_sql(_PUT, (*key, _json(Columns(*kept))))
-    if not left.all():
-        gone = json.dumps(stored[0][~left].tolist())
-        connection.exec_driver_sql(_DROP, (*key, gone))
+        gain(connection, key, Columns(*kept))
     return int(left.size)
 
 
