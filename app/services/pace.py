@@ -19,8 +19,8 @@ LONGEST: Final = 0.25
 # nowhere, and a long one makes fewer wait for each row.  Rows that are not folded are
 # read by a start, 1,000 in 0.17 s.
 BURST: Final = 4_000
-# With more of them the steps are longer, up to so many times: what comes meanwhile has
-# to wait, and there are no more rows in the end, however many clients there are.
+# With more of them the steps are longer, up to so many times, and what comes meanwhile
+# has to wait: two clients were held at a limit that was set to 300.
 LONGER: Final = 4
 # Without feedback for so long, it pauses.  A client that teaches message after message
 # comes back within a few ms.  Unit: seconds.
