@@ -256,7 +256,7 @@ class Application:
             store_words=self.settings.store_words,
         )
 
-    def _keep_house(self) -> bool:
+    def _keep_house(self) -> float:
         self.aliases.refresh()
         return self.upkeep()
 

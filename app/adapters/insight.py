@@ -167,7 +167,8 @@ class WordOut(BaseModel):
     profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
     folded_revision: int = Field(
-        description="The months hold the ledger up to this row, the rest is newer."
+        description="The months hold the ledger up to this row, and may hold some of "
+        "what is newer."
     )
     messages: dict[str, int] = Field(
         description="Messages learned, per label; with a half-life what they and the "

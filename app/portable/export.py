@@ -27,6 +27,7 @@ from app.portable.parts import (
 from app.storage import (
     class_rows,
     feature_rows,
+    mark,
     moment_rows,
     names,
     sealed,
@@ -36,7 +37,6 @@ from app.storage import (
 )
 from app.storage.bulk import FEATURES_PER_ROW, pieces
 from app.storage.feature_rows import Key
-from app.storage.fold import folded_revision
 from app.storage.ledger import rows_after
 from app.storage.profiles import policy_of
 
@@ -118,7 +118,8 @@ def export(
     Inconsistent
         If the tables and the ledger contradict each other, or the policy is none.
     DatabaseUnavailable
-        If a ledger is asked for while an undo is carried out.
+        If a ledger is asked for while an undo is carried out, or counts while a fold
+        is written in part.
 
     Notes
     -----
@@ -166,7 +167,13 @@ def export(
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
     """Return the revision that an export ends with."""
     if contents == "counts":
-        return folded_revision(connection, profile.id)
+        if not mark.in_part(connection, profile.id):
+            return mark.folded_revision(connection, profile.id)
+        msg = (
+            f"the counts of the profile {profile.name!r} are being brought up to date; "
+            "export it again in a moment"
+        )
+        raise DatabaseUnavailable(msg)
     if undo_work.pending(connection, profile.id):
         msg = (
             f"an undo of the profile {profile.name!r} is being carried out; export it "

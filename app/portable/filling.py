@@ -23,7 +23,7 @@ from app.storage.bulk import pieces
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import reading
 from app.storage.fold import texts_of, unnoted
-from app.storage.state import batches_after
+from app.storage.ledger import batches_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,8 @@
 
 A step of house-keeping reads and sums without a lock, and holds the write lock
 of SQLite for some ten milliseconds at the end.  Feedback that never pauses would
-meet that again and again, so then there is one step per interval.
+meet that again and again, so then the next step waits: for as long as the one before
+said, and for an interval at most.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Keeper:
     Parameters
     ----------
     upkeep : callable
-        One short step of house-keeping; returns True if more is to be done
-        at once.
+        One short step of house-keeping; returns 0 if nothing is left to be done, else
+        for how long the next step may wait for a pause.  Unit: seconds.
     idle : callable
         Returns for how long nobody has taught anything. Unit: seconds.
     """
 
     def __init__(
-        self, upkeep: Callable[[], bool], idle: Callable[[], float] = lambda: PAUSE
+        self, upkeep: Callable[[], float], idle: Callable[[], float] = lambda: PAUSE
     ) -> None:
         self._upkeep = upkeep
         self._idle = idle
@@ -62,27 +63,27 @@ class Keeper:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            more = self._step()
-            due = time.monotonic() + INTERVAL
+            patience = self._step()
+            due = time.monotonic() + min(patience or INTERVAL, INTERVAL)
             while (left := due - time.monotonic()) > 0:
-                if self._stopping.wait(min(PAUSE, left) if more else left):
+                if self._stopping.wait(min(PAUSE, left) if patience else left):
                     return
-                if more and self._idle() >= PAUSE:
+                if patience and self._idle() >= PAUSE:
                     break
 
-    def _step(self) -> bool:
+    def _step(self) -> float:
         try:
-            more = self._upkeep()
+            patience = self._upkeep()
         except (Unavailable, Inconsistent) as error:
             # Two lines a second would bury what else is logged that night.
             if self._news.tell("upkeep", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
                 log.log(level, "upkeep waits for the database: %s", error)
-            return False
+            return 0.0
         except Exception:  # the thread's outermost loop: it must go on
             log.exception("upkeep failed; scoring and feedback go on")
-            return False
+            return 0.0
         if self._news.over("upkeep"):
             log.info("the database is back")
-        return more
+        return patience

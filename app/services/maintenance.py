@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Inconsistent, ProfileReplaced
 from app.services.folding import Folding
 from app.services.news import News
-from app.services.pace import Pace
+from app.services.pace import STEP, Pace, rest
 from app.services.undo import carry_out
-from app.storage import fold, hidden, retention, scored, sealed, undo_work
+from app.storage import hidden, retention, scored, sealed, undo_work
 from app.storage.engine import checkpoint, hasty, probe, reading, writing
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +86,14 @@ class Upkeep:
         self._abandoned: list[int] = []
         self._news = News()
 
-    def __call__(self) -> bool:
-        """Do one short step; return True if more is to be done at once.
+    def __call__(self) -> float:
+        """Do one short step.
+
+        Returns
+        -------
+        float
+            0 if nothing is left to be done; else for how long the next step may wait
+            for a pause of feedback.  Unit: seconds.
 
         Raises
         ------
@@ -110,32 +117,30 @@ class Upkeep:
         if now >= self._checkpoint_at:
             checkpoint(self._engine)
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        more = False
-        for live in self._live:
-            more |= self._maintain(live)
-        return more or self._remove()
+        waits = [self._maintain(live) for live in self._live]
+        return min(filter(None, [*waits, self._remove()]), default=0.0)
 
-    def _maintain(self, live: LiveProfile) -> bool:
-        """Do a little for one profile; return True if there may be more."""
-        more = False
+    def _maintain(self, live: LiveProfile) -> float:
+        """Do a little for one profile, and return as a call does."""
+        waits = []
         # What is wrong with one profile must not stop the others: it keeps
         # its unfolded rows, which a start of the service reads anyway.
         try:
-            if live.row.id in self._undoing:
-                more |= carry_out(self._engine, live) > 0
-            more |= self._fold(live)
-            if live.row.id in self._dropping:
-                more |= self._drop(live)
+            if live.row.id in self._undoing and carry_out(self._engine, live):
+                waits.append(FOLLOW_SECONDS)
+            waits.append(self._fold(live))
+            if live.row.id in self._dropping and self._drop(live):
+                waits.append(FOLLOW_SECONDS)
         except ProfileReplaced:
             # By an import; the next step loads what is in its place.
             self._follow_at = 0.0
-            return True
+            return FOLLOW_SECONDS
         except Inconsistent as error:
             if self._news.tell(live.row.id, error):
                 log.error(  # noqa: TRY400
                     "the profile %r cannot be folded: %s", live.row.name, error
                 )
-        return more
+        return min(filter(None, waits), default=0.0)
 
     def _expire(self) -> None:
         """Drop old scored messages, and see to it that the rest is dropped later."""
@@ -153,32 +158,32 @@ class Upkeep:
         with reading(self._engine) as connection:
             self._abandoned = hidden.abandoned(connection, now=self._clock())
 
-    def _remove(self) -> bool:
-        """Remove a little of an import that was cut; return True if there is more."""
+    def _remove(self) -> float:
+        """Remove a little of an import that was cut, and return as a call does."""
         if self._abandoned:
             with writing(self._engine) as connection:
                 if not hidden.remove_step(connection, self._abandoned[-1]):
                     self._abandoned.pop()
-        return bool(self._abandoned)
+        return FOLLOW_SECONDS if self._abandoned else 0.0
 
-    def _fold(self, live: LiveProfile) -> bool:
-        """Fold some rows of one profile; return True if there may be more."""
+    def _fold(self, live: LiveProfile) -> float:
+        """Fold a little of one profile, and return as a call does."""
         revision = live.revision
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
-            return False
-        seconds = self._paces[live.row.id].seconds(revision, folded=folded)
-        if not seconds:
-            return True
-        step = self._folding.step(live.row, seconds=seconds)
-        if step is None:
-            # All is folded, or another process is at it.
-            with reading(self._engine) as connection:
-                mark = fold.folded_revision(connection, live.row.id)
-            self._folded[live.row.id] = mark
-            return False
-        self._folded[live.row.id] = step.upto
-        return step.upto < revision
+            return 0.0
+        if self._paces[live.row.id].due(revision, folded=folded):
+            step = self._folding.step(live.row, seconds=STEP)
+            if step is None:
+                # All is folded, or another process is at it.
+                with reading(self._engine) as connection:
+                    folded = folded_revision(connection, live.row.id)
+                self._folded[live.row.id] = folded
+                return 0.0
+            if step.written:
+                folded = self._folded[live.row.id] = step.upto
+        left = revision - folded
+        return min(rest(left), FOLLOW_SECONDS) if left > 0 else 0.0
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

@@ -1,6 +1,6 @@
-"""How long may the next step of a fold be? As long as nobody is likely to wait for it.
+"""When is the next step of a fold due? Where nobody is likely to wait for it.
 
-Why so is decision 0018.  Contract of this file: it looks at no database, and knows of
+Why so is decision 0019.  Contract of this file: it looks at no database, and knows of
 feedback only what revisions tell, whichever process was taught.
 """
 
@@ -9,26 +9,21 @@ from __future__ import annotations
 import time
 from typing import Final
 
-# For how long a step holds the write lock in a pause, which the next feedback may have
-# to wait for.  Unit: seconds.
-SHORTEST: Final = 0.015
-LONGEST: Final = 0.25
-# Feedback that never pauses is left for afterwards, up to so many rows.  Of more a long
-# step is folded each half second: a row by itself takes 10 to 30 ms, since each of its
-# 600 features is on another page, and one of a hundred 1.5 ms.  So short steps get
-# nowhere, and a long one makes fewer wait for each row.  Rows that are not folded are
-# read by a start, 1,000 in 0.17 s.
+# For how long a step holds the write lock, which the next feedback may have to wait
+# for.  Unit: seconds.
+STEP: Final = 0.015
+# Feedback that never pauses is left for afterwards, up to so many rows: many rows at
+# once are cheaper, because they have most of their features in common
+# (`app.services.folding`).  Rows that are not folded are read by a start, 1,000 in
+# 0.17 s.
 BURST: Final = 4_000
-# With more of them the steps are longer, up to so many times, and what comes meanwhile
-# has to wait: two clients were held at a limit that was set to 300.
-LONGER: Final = 4
+# Beside feedback that goes on, steps have the lock for this share of the time where
+# `BURST` rows are left, twice of it where twice as many are, and at most for `MOST`.
+SHARE: Final = 0.25
+MOST: Final = 0.75
 # Without feedback for so long, it pauses.  A client that teaches message after message
 # comes back within a few ms.  Unit: seconds.
 PAUSE: Final = 0.02
-# A step takes this share of the pause so far, and whoever ends the pause waits for no
-# more than that.  Long steps are cheaper, because their rows have many features in
-# common (`app.services.folding`).
-SHARE: Final = 0.05
 
 
 class Pace:
@@ -38,8 +33,8 @@ class Pace:
         self._revision = -1
         self._since = 0.0
 
-    def seconds(self, revision: int, *, folded: int) -> float:
-        """Return how long a step may hold the write lock; 0: better none now.
+    def due(self, revision: int, *, folded: int) -> bool:
+        """Tell whether to make a step now.
 
         Parameters
         ----------
@@ -51,9 +46,19 @@ class Pace:
         now = time.monotonic()
         if revision != self._revision:
             self._revision, self._since = revision, now
-        pause = now - self._since
-        behind = revision - folded
-        late = LONGEST * min(behind / BURST, LONGER) if behind > BURST else 0.0
-        if pause < PAUSE:
-            return late
-        return min(max(SHORTEST, SHARE * pause, late), LONGEST)
+        return now - self._since >= PAUSE or revision - folded > BURST
+
+
+def rest(left: int) -> float:
+    """Return how long to wait for a pause before the next step.  Unit: seconds.
+
+    Parameters
+    ----------
+    left : int
+        Rows that are not folded; without more than `BURST` there is no step but in a
+        pause, however long that takes.
+    """
+    if left <= BURST:
+        return float("inf")
+    share = min(SHARE * left / BURST, MOST)
+    return STEP / share - STEP

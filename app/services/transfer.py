@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from app.errors import UnknownProfile
+from app.errors import DatabaseUnavailable, UnknownProfile
 from app.portable import learn
 from app.portable.export import export, size
 from app.portable.foreign import add_counts
 from app.portable.source import Source
 from app.services.feedback import require_known
 from app.services.folding import Folding
-from app.storage import profiles, undo_work
+from app.storage import mark, profiles, undo_work
 from app.storage.engine import reading, writing
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
     Progress = Callable[[int], object]
+
+# A fold that is written in part is written to its end first; until the export begins,
+# a service may have begun the next.
+_TRIES: Final = 20
 
 
 class Transfer:
@@ -51,6 +55,7 @@ class Transfer:
         self._engine = engine
         self._clock = clock
         self._store_words = store_words
+        self._folding = Folding(engine)
 
     def profile(self, name: str) -> ProfileRow | None:
         """Return the profile of a name, or None if there is none."""
@@ -78,16 +83,24 @@ class Transfer:
         ------
         UnknownProfile
             If there is none of that name.
+        DatabaseUnavailable
+            If an undo is carried out, or feedback comes faster than it is folded.
         """
-        with reading(self._engine) as connection:
-            return export(
-                connection,
-                profiles.find(connection, name),
-                file,
-                contents=contents,
-                words=words,
-                progress=progress,
-            )
+        for _ in range(_TRIES):
+            with reading(self._engine) as connection:
+                profile = profiles.find(connection, name)
+                if contents == "ledger" or not mark.in_part(connection, profile.id):
+                    return export(
+                        connection,
+                        profile,
+                        file,
+                        contents=contents,
+                        words=words,
+                        progress=progress,
+                    )
+            self._folding.finish(profile)
+        msg = "feedback comes faster than it is folded; export in a quieter hour"
+        raise DatabaseUnavailable(msg)
 
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
@@ -196,4 +209,4 @@ class Transfer:
                 pending = bool(undo_work.pending(connection, profile.id))
             if undone:
                 yield len(undone)
-        yield from Folding(self._engine).all(profile)
+        yield from self._folding.all(profile)

@@ -15,7 +15,7 @@ from app.classifier.decay import PARTS
 from app.features.lookup import meant
 from app.storage import epochs
 from app.storage.engine import reading
-from app.storage.fold import folded_revision
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ class WordInView:
         What seeing the word once adds to the log-odds of the view's classifier.
         Unit: nats.
     epochs : tuple of EpochCount
-        Month by month, up to `WordState.folded_revision`.
+        Month by month, up to `WordState.folded_revision` at least.
     months : tuple of WordMonth
         The same months, and what the word was worth after each.
     """
@@ -98,7 +98,7 @@ class WordState:
     revision : int
         The ledger row that the counts in memory had learned last.
     folded_revision : int
-        The one that the months had.
+        The one that the months had, up to which they are whole.
     messages : mapping of str to int
         Messages learned per label, by the view that decides.
     half_life : float or None

@@ -10,10 +10,10 @@ from sqlalchemy import case, func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import UnknownProfile
-from app.storage import class_rows, counts, sealed, tables
+from app.storage import class_rows, sealed, state, tables
 from app.storage.deltas import sum_by_epoch, total
-from app.storage.fold import folded_revision
-from app.storage.state import batches_after
+from app.storage.ledger import batches_after
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
@@ -41,7 +41,7 @@ class Audit:
     revision : int
         Of the newest ledger row.
     folded_revision : int
-        Of the newest ledger row in the count tables.
+        Of the newest ledger row that the count tables hold as a whole.
     ledger_rows : int
         Rows replayed.
     """
@@ -86,18 +86,15 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     if revision is None:
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
-    folded = folded_revision(connection, profile.id)
     n_classes = len(profile.labels)
     # What was dropped for its age is in the sealed sums.
     replayed: Epochs = sealed.load(connection, profile)
-    held = counts.load_by_epoch(connection, profile.id, profile.labels)
+    held = state.load_by_epoch(connection, profile)
     ledger_rows = 0
     for rows in batches_after(connection, profile.id, revision=0):
         ledger_rows += len(rows)
         kept = [row for row in rows if row.vector is not None]
         _add(replayed, sum_by_epoch(kept, profile.labels), n_classes=n_classes)
-        unfolded = [row for row in rows if row.revision > folded]
-        _add(held, sum_by_epoch(unfolded, profile.labels), n_classes=n_classes)
     return Audit(
         difference=_distance(held, replayed, n_classes=n_classes)
         + _uncounted(connection, profile.id)
@@ -105,7 +102,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         missing_revisions=revision - ledger_rows,
         broken_rows=broken_rows(connection, profile.id),
         revision=revision,
-        folded_revision=folded,
+        folded_revision=folded_revision(connection, profile.id),
         ledger_rows=ledger_rows,
     )
 

@@ -2,63 +2,67 @@
 
 Upserting the counts of one message takes as long as appending ten ledger rows,
 so feedback does not wait for it.  A fold moves the oldest rows that are not yet
-in the count tables there, a few per transaction, together with the mark of how
-far it came: it can stop anywhere, and run twice at once.
+in the count tables there, together with the mark of how far it came: it can stop
+anywhere, and run twice at once.
 
-It has two halves.  `prepare` reads the rows, decodes and sums them, and needs no
-lock; `write` changes the tables, and holds the one write lock of SQLite only
-for that.  `fold` is both in one transaction.
+It has two halves.  `prepare` reads a batch of rows, decodes and sums them, and needs
+no lock.  `write` changes the tables, and holds the one write lock of SQLite only for
+that: as long as its caller likes, since a batch may be written in parts
+(`app.storage.batch`).  `fold` is all of it in one transaction.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, select, update
+import numpy as np
 
 from app.bayes.statistics import FeatureCounts
-from app.storage import counts, names, tables
+from app.storage import counts, mark, names
+from app.storage.batch import part, rows_of
 from app.storage.deltas import sum_by_epoch
 from app.storage.ledger import rows_after
+from app.storage.mark import Mark, Rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from app.classifier.snapshot import Statistics
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-# The lock of the fold's own row, so that feedback waits for no fold (PostgreSQL;
-# on SQLite the transaction is the lock).
-_LOCK = (
-    select(tables.fold.c.folded_revision)
-    .where(tables.fold.c.profile_id == bindparam("profile_id"))
-    .with_for_update()
-)
-_TRY_LOCK = _LOCK.with_for_update(skip_locked=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Ledger rows that are summed and ready to be written.
+    """A batch of ledger rows, summed and ready to be written.
 
     Parameters
     ----------
     rows : int
         How many.
     after : int
-        The mark that they follow: they are of use only while it stands there.
+        The mark that they follow: they are of use only while it stands there, or at
+        what is left of them.
     upto : int
         Revision of the newest, where the mark moves to.
     epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
         What they add to each epoch, view by view.
     texts : mapping of str to mapping of int to str
-        The text of features that had none noted, view by view.
+        The text of features that had none noted, view by view, by feature.
     lost : mapping of str to list of int
         Features that may have lost their last message, view by view.
+    features : ndarray of int64
+        All of them in order; one that is in several views, months or labels is there
+        as often.
+    done : int
+        How many of them are written.
+    written : bool
+        Whether all of it is.
     """
 
     rows: int
@@ -67,6 +71,40 @@ class Step:
     epochs: Mapping[int, Mapping[str, Statistics]]
     texts: Mapping[str, Mapping[int, str]]
     lost: Mapping[str, list[int]]
+    features: NDArray[np.int64]
+    done: int = 0
+    written: bool = False
+
+    def stands_at(self, here: Mark) -> bool:
+        """Whether this is what has to be written next."""
+        if here.rest is None:
+            return here.upto == self.after
+        return here.rest[:2] == (self.after, self.upto)
+
+    def place(self, feature: int) -> int:
+        """Return how many of the features are smaller than one."""
+        return int(np.searchsorted(self.features, feature))
+
+    def end_after(self, first: int | None, size: int) -> int | None:
+        """Return where a part of some size that begins with a feature ends.
+
+        Parameters
+        ----------
+        first : int or None
+            Its smallest feature; None: it is the first part.
+        size : int
+            Features at most, but for the last one's other views, months and labels.
+
+        Returns
+        -------
+        int or None
+            The smallest feature of the next part; None: nothing is left.
+        """
+        last = (0 if first is None else self.place(first)) + max(size, 1) - 1
+        if last >= self.features.size:
+            return None
+        end = int(np.searchsorted(self.features, self.features[last], side="right"))
+        return int(self.features[end]) if end < self.features.size else None
 
 
 def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
@@ -79,7 +117,7 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
     profile : ProfileRow
         Whose ledger.
     limit : int
-        Rows to fold at most, counted as `app.storage.ledger.rows_after` does.
+        As `prepare` has it.
 
     Returns
     -------
@@ -94,18 +132,18 @@ def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
         If the tables do not hold what a row takes back; nothing is folded.
     """
     # Two folds take turns.
-    lock = connection.execute(_LOCK, {"profile_id": profile.id})
-    if lock.scalar_one_or_none() is None:
+    here = mark.lock(connection, profile.id, wait=True)
+    step = None if here is None else prepare(connection, profile, limit=limit)
+    if here is None or step is None:
         return 0
-    step = prepare(connection, profile, limit=limit)
-    if step is None:
-        return 0
-    _write(connection, profile, step)
+    _write(connection, profile, step, here, end=None)
     return step.rows
 
 
 def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
-    """Return the next rows to fold, summed; None if all are folded.
+    """Return the next rows to fold, summed.
+
+    None if all are folded, or the profile is gone.
 
     Parameters
     ----------
@@ -114,7 +152,8 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     profile : ProfileRow
         Whose ledger.
     limit : int
-        Rows at most.
+        Rows at most, counted as `app.storage.ledger.rows_after` does.  A batch that
+        is written in part is the same again, however large it is.
 
     Raises
     ------
@@ -123,15 +162,20 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     InconsistentCounts
         If a row has a label that the profile has not.
     """
-    after = folded_revision(connection, profile.id)
-    rows = rows_after(connection, profile.id, revision=after, limit=limit)
+    here = mark.read(connection, profile.id)
+    if here is None:
+        return None
+    if here.rest is None:
+        rows = rows_after(connection, profile.id, revision=here.upto, limit=limit)
+    else:
+        rows = rows_of(connection, profile.id, here.rest)
     if not rows:
         return None
     epochs = sum_by_epoch(rows, profile.labels)
     gained, lost = _moved(epochs.values())
     return Step(
         rows=len(rows),
-        after=after,
+        after=here.whole,
         upto=rows[-1].revision,
         epochs=epochs,
         texts={
@@ -139,13 +183,17 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
             for view, texts in texts_of(rows, profile).items()
         },
         lost=lost,
+        features=_features(epochs.values()),
     )
 
 
-def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
-    """Add prepared rows to the count tables, unless another fold was there.
+def write(
+    connection: Connection, profile: ProfileRow, step: Step, *, size: int | None = None
+) -> Step | None:
+    """Add prepared rows, or a part of them, to the count tables.
 
-    It waits for no other fold: who finds one at work has nothing to do.
+    It waits for no other fold: who finds one at work has nothing to do.  It begins
+    where the part before it ended, whichever process wrote that.
 
     Parameters
     ----------
@@ -154,59 +202,80 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     profile : ProfileRow
         Whose tables.
     step : Step
-        From `prepare`, in an earlier transaction.
+        From `prepare`, or this, in an earlier transaction.
+    size : int or None
+        Features to write, as `Step.end_after` has it; None: all that is left.
 
     Returns
     -------
-    bool
-        False if another fold holds the mark or has moved it; nothing is changed.
+    Step or None
+        The same step, which tells whether it is `written` now.  None if another fold
+        holds the mark or has moved it elsewhere; nothing is changed.
 
     Raises
     ------
     InconsistentCounts
-        If the tables do not hold what a row takes back; nothing is folded.
+        If the tables do not hold what a row takes back; nothing is changed.
     """
-    mark = connection.execute(
-        _TRY_LOCK, {"profile_id": profile.id}
-    ).scalar_one_or_none()
-    if mark != step.after:
-        return False
-    _write(connection, profile, step)
-    return True
+    here = mark.lock(connection, profile.id, wait=False)
+    if here is None or not step.stands_at(here):
+        return None
+    first = None if here.rest is None else here.rest.feature
+    end = None if size is None else step.end_after(first, size)
+    _write(connection, profile, step, here, end=end)
+    done = step.features.size if end is None else step.place(end)
+    return replace(step, done=done, written=end is None)
 
 
-def folded_revision(connection: Connection, profile_id: int) -> int:
-    """Return the revision up to which the count tables hold the ledger.
-
-    It is 0 where the profile is gone, since nothing of it is left to hold.
-    """
-    revision: int | None = connection.execute(
-        select(tables.fold.c.folded_revision).where(
-            tables.fold.c.profile_id == profile_id
-        )
-    ).scalar_one_or_none()
-    return revision or 0
-
-
-def _write(connection: Connection, profile: ProfileRow, step: Step) -> None:
+def _write(
+    connection: Connection,
+    profile: ProfileRow,
+    step: Step,
+    here: Mark,
+    *,
+    end: int | None,
+) -> None:
     """Change counts, names and mark; the caller holds the mark's lock."""
-    for epoch in sorted(step.epochs):
+    first = None if here.rest is None else here.rest.feature
+    epochs = part(step.epochs, first, end)
+    for epoch in sorted(epochs):
         counts.add(
             connection,
             profile.id,
             epoch=epoch,
             labels=profile.labels,
-            delta=step.epochs[epoch],
+            delta=epochs[epoch],
         )
     for view in sorted(step.texts):
-        names.add(connection, profile.id, view, step.texts[view])
+        texts = step.texts[view]
+        some = _between(list(texts), first, end)
+        names.add(connection, profile.id, view, {each: texts[each] for each in some})
     for view in sorted(step.lost):
-        names.drop_uncounted(connection, profile.id, view, step.lost[view])
-    connection.execute(
-        update(tables.fold)
-        .where(tables.fold.c.profile_id == profile.id)
-        .values(folded_revision=step.upto)
-    )
+        some = _between(step.lost[view], first, end)
+        names.drop_uncounted(connection, profile.id, view, some)
+    rest = None if end is None else Rest(step.after, step.upto, end)
+    # Not back to the batch's own: the code before this one, where it still runs, takes
+    # a batch for written that is written in part, and may have folded what follows.
+    upto = step.upto if here.rest is None else here.upto
+    mark.move(connection, profile.id, Mark(upto, rest))
+
+
+def _between(features: Sequence[int], first: int | None, end: int | None) -> list[int]:
+    """Return those of sorted features that are in a part."""
+    start = 0 if first is None else bisect_left(features, first)
+    stop = len(features) if end is None else bisect_left(features, end)
+    return list(features[start:stop])
+
+
+def _features(deltas: Iterable[Mapping[str, Statistics]]) -> NDArray[np.int64]:
+    """Return all features of views of features in order."""
+    ids = [
+        of.ids
+        for delta in deltas
+        for of in delta.values()
+        if isinstance(of, FeatureCounts)
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))
 
 
 def _moved(
@@ -220,12 +289,12 @@ def _moved(
     gained: dict[str, set[int]] = {}
     lost: dict[str, set[int]] = {}
     for delta in deltas:
-        for view, part in delta.items():
-            having = part.documents if isinstance(part, FeatureCounts) else part.counts
+        for view, of in delta.items():
+            having = of.documents if isinstance(of, FeatureCounts) else of.counts
             more = (having > 0).any(axis=1)
             less = (having < 0).any(axis=1)
-            gained.setdefault(view, set()).update(part.ids[more].tolist())
-            lost.setdefault(view, set()).update(part.ids[less & ~more].tolist())
+            gained.setdefault(view, set()).update(of.ids[more].tolist())
+            lost.setdefault(view, set()).update(of.ids[less & ~more].tolist())
     return gained, {view: sorted(ids) for view, ids in lost.items() if ids}
 
 
@@ -259,4 +328,4 @@ def unnoted(
     # moves the mark.
     kept = texts.keys() & gained
     noted = names.noted(connection, profile_id, view, kept)
-    return {feature: texts[feature] for feature in kept - noted}
+    return {feature: texts[feature] for feature in sorted(kept - noted)}

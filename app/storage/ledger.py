@@ -17,7 +17,7 @@ from app.storage.entry import OWN, LedgerRow, epoch_of
 from app.storage.prepared import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -28,6 +28,9 @@ WEIGHT_OF_SUM: Final = 8
 Folding one of 5,000 features took 44 ms on SQLite (median of 200, into up to a
 million counts), and eight messages take 45 (`app.services.maintenance`).
 """
+
+# Rows held in memory at once while they are summed: some 10 MB.
+ROWS_AT_ONCE: Final = 1000
 
 # Digests asked for in one query: below the 999 variables that SQLite allowed
 # before 3.32, and a power of two, as the queries are that are kept.
@@ -117,6 +120,19 @@ def rows_after(
             break
         rows.append(row)
     return rows
+
+
+def batches_after(
+    connection: Connection,
+    profile_id: int,
+    *,
+    revision: int,
+    at_once: int = ROWS_AT_ONCE,
+) -> Iterator[list[LedgerRow]]:
+    """Give all rows after a revision, some at a time, oldest first."""
+    while rows := rows_after(connection, profile_id, revision=revision, limit=at_once):
+        yield rows
+        revision = rows[-1].revision
 
 
 def newest_epoch(connection: Connection, profile_id: int) -> int | None:

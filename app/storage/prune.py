@@ -30,7 +30,7 @@ from app.storage import (
 )
 from app.storage.bulk import append_sums
 from app.storage.feature_rows import Key
-from app.storage.fold import folded_revision
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -17,7 +17,7 @@ from sqlalchemy import func, select, update
 
 from app.storage import ledger, profiles, sealed, tables, undo_work
 from app.storage.deltas import sum_by_epoch
-from app.storage.fold import folded_revision
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
 from app.classifier.decay import weighted
 from app.errors import UnknownProfile
 from app.storage import counts, tables
-from app.storage.deltas import sum_by_epoch, sum_by_view
-from app.storage.fold import folded_revision
-from app.storage.ledger import rows_after
+from app.storage.batch import unfolded
+from app.storage.deltas import sum_by_view
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from sqlalchemy import Connection
 
     from app.classifier.decay import Decay
     from app.classifier.snapshot import Statistics
-    from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
-
-# Ledger rows held in memory at once while they are summed: some 10 MB.
-ROWS_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +36,7 @@ class StoredState:
     revision : int
         Of the newest ledger row in that sum.
     folded_revision : int
-        Of the newest ledger row in the count tables.
+        Of the newest ledger row that the count tables hold as a whole.
     """
 
     tables: dict[str, Statistics]
@@ -76,16 +72,15 @@ def load(
     if revision is None:
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
-    folded = folded_revision(connection, profile.id)
     parts: list[Mapping[str, Statistics]] = [
         counts.load(connection, profile.id, profile.labels, decay)
     ]
-    for rows in batches_after(connection, profile.id, revision=folded):
-        parts += weighted(sum_by_epoch(rows, profile.labels), decay)
+    for epochs in unfolded(connection, profile):
+        parts += weighted(epochs, decay)
     return StoredState(
         tables=sum_by_view(parts, n_classes=len(profile.labels)),
         revision=revision,
-        folded_revision=folded,
+        folded_revision=folded_revision(connection, profile.id),
     )
 
 
@@ -101,21 +96,7 @@ def load_by_epoch(
     """
     n_classes = len(profile.labels)
     held = counts.load_by_epoch(connection, profile.id, profile.labels)
-    folded = folded_revision(connection, profile.id)
-    for rows in batches_after(connection, profile.id, revision=folded):
-        for epoch, views in sum_by_epoch(rows, profile.labels).items():
+    for epochs in unfolded(connection, profile):
+        for epoch, views in epochs.items():
             held[epoch] = sum_by_view((held.get(epoch, {}), views), n_classes=n_classes)
     return held
-
-
-def batches_after(
-    connection: Connection,
-    profile_id: int,
-    *,
-    revision: int,
-    at_once: int = ROWS_AT_ONCE,
-) -> Iterator[list[LedgerRow]]:
-    """Give all rows after a revision, some at a time, oldest first."""
-    while rows := rows_after(connection, profile_id, revision=revision, limit=at_once):
-        yield rows
-        revision = rows[-1].revision

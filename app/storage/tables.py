@@ -101,8 +101,26 @@ fold: Final = Table(
     "fold",
     metadata,
     Column("profile_id", ForeignKey("profile.id"), primary_key=True),
-    # Ledger rows up to this revision are in the count tables.
+    # Ledger rows up to this revision are in the count tables, but for what
+    # `fold_rest` says.
     Column("folded_revision", BigInteger, nullable=False),
+)
+
+# What is left of a fold that is written in parts (`app.storage.batch`): of the rows
+# after a revision and up to another, the features from this one on are not in the
+# count tables.  No row: nothing is left.  A table of its own, so that the code before
+# it goes on; the row goes with the mark, which that code deletes.
+fold_rest: Final = Table(
+    "fold_rest",
+    metadata,
+    Column(
+        "profile_id",
+        ForeignKey("fold.profile_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("after_revision", BigInteger, nullable=False),
+    Column("upto_revision", BigInteger, nullable=False),
+    Column("feature", BigInteger, nullable=False),
 )
 
 ledger: Final = Table(

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from app.storage import profiles
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading
-from app.storage.state import batches_after
+from app.storage.ledger import batches_after
 from tests import postgres
 from tests.end_to_end.conftest import Service
 from tests.messages import ham, spam

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import count
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from app.portable.parts import (
     write_undo,
 )
 from app.portable.survey import survey
+from app.services.folding import Folding
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.recent import Recent
@@ -36,7 +38,7 @@ from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold
+from app.storage.fold import fold, prepare, write
 from app.storage.migrate import migrate
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
@@ -574,6 +576,60 @@ def test_an_export_of_counts_ends_where_the_counts_end(engine):
     )
 
     assert folded == file.getvalue()
+
+
+def write_a_part(engine, profile):
+    """Do what a service does beside feedback that never pauses."""
+    with writing(engine) as connection:
+        step = prepare(connection, profile, limit=9)
+        assert not write(connection, profile, step, size=1).written
+
+
+def test_a_fold_is_written_to_its_end_before_an_export(engine):
+    """Half of a message would be in the file."""
+    profile, whole = taught_profile(engine), taught_profile(engine)
+    for each in (profile, whole):
+        teach(engine, each, taught("late", "ham", {"late": 1, "lunch": 1}))
+    write_a_part(engine, profile)
+    file = BytesIO()
+    done = transfer(engine).export(
+        profile.name, file, contents="counts", words=True, progress=lambda _: None
+    )
+    list(transfer(engine).fold(whole))
+
+    with reading(engine) as connection:
+        assert audit(connection, profile).folded_revision == done.header.revision
+    for table in COUNTED:
+        assert rows_of(engine, table, whole) == rows_of(engine, table, profile)
+
+
+def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
+    engine, monkeypatch
+):
+    """It says so, and has written nothing."""
+    profile = taught_profile(engine)
+    file = BytesIO()
+    messages = count()
+
+    def taught_meanwhile(self, profile):
+        named = f"late {next(messages)}"
+        list(transfer(engine).fold(profile))
+        teach(engine, profile, taught(named, "ham", {named: 1, "lunch": 1}))
+        write_a_part(engine, profile)
+
+    taught_meanwhile(None, profile)
+    monkeypatch.setattr(Folding, "finish", taught_meanwhile)
+    with pytest.raises(DatabaseUnavailable, match="in a quieter hour"):
+        transfer(engine).export(
+            profile.name, file, contents="counts", words=True, progress=lambda _: None
+        )
+
+    assert b"" == file.getvalue()
+    with (
+        reading(engine) as connection,
+        pytest.raises(DatabaseUnavailable, match="up to date"),
+    ):
+        exporting.export(connection, profile, file, contents="counts", words=True)
 
 
 def test_undos_go_with_the_ledger(engine):

@@ -25,6 +25,7 @@ from app.storage import audit, hidden
 from app.storage import fold as folding
 from app.storage.append import append
 from app.storage.engine import reading, writing
+from app.storage.mark import folded_revision
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
@@ -535,8 +536,6 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
         while app.upkeep():
             pass
         with reading(app.engine) as connection:
-            folded = [
-                folding.folded_revision(connection, row.id) for row in (broken, sound)
-            ]
+            folded = [folded_revision(connection, row.id) for row in (broken, sound)]
 
     assert [0, 1] == folded

@@ -5,23 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from itertools import cycle
+from itertools import cycle, zip_longest
 
 import pytest
 
 from app.bootstrap import Specify, now
-from app.services import folding, pace
+from app.services import folding, maintenance, pace
 from app.services.folding import Folding
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.settings import Settings
-from app.storage import fold, turn
+from app.storage import fold, tables, turn
 from app.storage.audit import audit
-from app.storage.engine import reading
-from app.storage.fold import folded_revision
+from app.storage.engine import reading, writing
+from app.storage.mark import folded_revision
 from tests.storage.builders import new_profile, taught, teach
 
-# Folds what it can in steps of one row, and says so after each.
+# Folds what it can in batches of one row and parts of one feature, and says so.
 ROW_BY_ROW = """
 import sys
 from app.services import folding
@@ -29,6 +29,7 @@ from app.storage import profiles
 from app.storage.engine import open_engine, reading
 
 folding.MOST_ROWS = 1
+folding.BY_HAND = 1e-9
 engine = open_engine(sys.argv[1])
 with reading(engine) as connection:
     profile = profiles.find(connection, sys.argv[2])
@@ -71,33 +72,65 @@ def test_all_of_a_ledger_is_folded(engine):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The seconds that each step was asked to take at most."""
-    taken = []
-    step = Folding.step
-
-    def noted(self, profile, *, seconds):
-        taken.append(seconds)
-        return step(self, profile, seconds=seconds)
-
-    monkeypatch.setattr(Folding, "step", noted)
-    return taken
+def small(monkeypatch):
+    """Make each step a part of a few features, however fast they are written."""
+    monkeypatch.setattr(folding, "BY_HAND", 1e-9)
+    monkeypatch.setattr(maintenance, "STEP", 1e-9)
 
 
-def test_steps_grow_until_somebody_teaches(engine, asked, monkeypatch):
-    """Who is alone takes long steps, which are cheaper, but not from the start."""
-    profile, other = new_profile(engine), new_profile(engine)
+def test_a_batch_is_written_in_parts(engine, small):
+    """Rows count once the last of their features is in; at any time all is sound."""
+    profile = new_profile(engine)
+    burst(engine, profile, 12)
+    marks = []
+    finished = []
+    for rows in Folding(engine).all(profile):
+        mark, found = marked(engine, profile)
+        finished.append(rows)
+        marks.append(mark)
+
+        assert found.sound
+    assert len(marks) > 3
+    assert [0] * (len(marks) - 1) + [found.revision] == marks
+    assert [0] * (len(marks) - 1) + [found.revision] == finished
+
+
+def test_a_step_lasts_as_long_as_it_is_asked_to(engine, monkeypatch):
+    """As many features as could be written in that time before."""
+    sizes = []
+    write = fold.write
+
+    def timed(connection, profile, step, *, size):
+        sizes.append(size)
+        clock.now += 0.001 * size
+        return write(connection, profile, step, size=size)
+
+    class clock:  # noqa: N801  (it is one thing)
+        now = 0.0
+
+    profile = new_profile(engine)
     burst(engine, profile, 60)
-    monkeypatch.setattr(folding, "MOST_ROWS", 10)
-    steps = Folding(engine).all(profile)
-    for _ in range(6):
-        next(steps)
-    teach(engine, other, taught(1, "ham", {"a": 1}))
-    list(steps)
+    monkeypatch.setattr(folding.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(fold, "write", timed)
+    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.0005)
+    made = Folding(engine)
+    while made.step(profile, seconds=0.01):
+        pass
 
-    assert [folding.SHORT * n for n in (1, 2, 4, 8, 16)] == asked[:5]
-    assert folding.LONG == asked[5]
-    assert {folding.SHORT} == set(asked[6:])
+    assert [20, 13, 11, 10] == sizes[:4]
+    assert {10} == set(sizes[3:])
+
+
+def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
+    """Whoever comes next goes on where the other stands."""
+    profile = new_profile(engine)
+    burst(engine, profile, 12)
+    one, other = Folding(engine).all(profile), Folding(engine).all(profile)
+    rows = [a + b for a, b in zip_longest(one, other, fillvalue=0)]
+    mark, found = marked(engine, profile)
+
+    assert (True, found.revision) == (found.sound, mark)
+    assert found.revision == sum(rows)
 
 
 def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
@@ -105,10 +138,10 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
     profile = new_profile(engine)
     burst(engine, profile, 30)
 
-    def overtaken(connection, profile, step):
+    def overtaken(connection, profile, step, *, size):
         # A service folds a row between the two halves of each step.
         fold.fold(connection, profile, limit=1)
-        return write(connection, profile, step)
+        return write(connection, profile, step, size=size)
 
     write = fold.write
     monkeypatch.setattr(fold, "write", overtaken)
@@ -116,23 +149,47 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
     mark, found = marked(engine, profile)
 
     assert (True, found.revision) == (found.sound, mark)
-    assert 0 < sum(rows) < mark
+    assert {0} == set(rows)
 
 
-@pytest.mark.parametrize("overtaken", [False, True])
-def test_others_may_write_after_each_step(engine, monkeypatch, overtaken):
-    """Also where others are faster, and it folds what is left in one go."""
+def test_others_may_write_after_each_step(engine, monkeypatch):
+    """Also after the last one."""
     profile = new_profile(engine)
     burst(engine, profile, 30)
     pauses = []
     monkeypatch.setattr(turn.time, "sleep", pauses.append)
     monkeypatch.setattr(folding, "MOST_ROWS", 10)
-    if overtaken:
-        monkeypatch.setattr(fold, "write", lambda *_: False)
     rows = list(Folding(engine).all(profile))
 
-    assert [10, 10, 10, 5] == rows
+    assert marked(engine, profile)[0] == sum(rows)
+    assert 4 <= len(rows)
     assert [turn.PAUSE] * len(rows) == pauses
+
+
+def test_what_is_written_in_part_is_finished_alone(engine, small):
+    """And no further: what was taught since is left."""
+    profile = new_profile(engine)
+    burst(engine, profile, 6)
+    next(Folding(engine).all(profile))
+    teach(engine, profile, taught("later", "ham", {"w": 1}))
+    Folding(engine).finish(profile)
+    mark, found = marked(engine, profile)
+
+    assert (True, found.revision - 1) == (found.sound, mark)
+
+
+def test_a_profile_that_is_gone_has_nothing_to_fold(engine, small):
+    """Not even what had been begun of it."""
+    profile = new_profile(engine)
+    burst(engine, profile, 6)
+    steps = Folding(engine).all(profile)
+    next(steps)
+    with writing(engine) as connection:
+        connection.execute(
+            tables.fold.delete().where(tables.fold.c.profile_id == profile.id)
+        )
+
+    assert [] == list(steps)
 
 
 def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url):
@@ -162,49 +219,50 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     assert kills > 0
 
 
-def test_a_service_catches_up(engine, asked, monkeypatch):
-    """In steps that are the longer the further it is behind, within bounds."""
-    monkeypatch.setattr(pace, "LONGEST", 0.05)
-    monkeypatch.setattr(pace, "BURST", 300)
-    profile = new_profile(engine)
-    for start in range(0, 2000, 500):
-        burst(engine, profile, 500, start=start)
+def upkeep_of(engine):
+    """Return the house-keeping of a service, and its profiles."""
     live = LiveProfiles(engine, Specify(Settings(_env_file=None)))
     upkeep = Upkeep(
         engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
     )
-    steps = 0
-    while upkeep():
-        steps += 1
+    return live, upkeep
+
+
+def test_a_service_catches_up(engine, monkeypatch):
+    """Beside feedback that never pauses too, and the sooner the more is left."""
+    monkeypatch.setattr(pace, "BURST", 300)
+    monkeypatch.setattr(pace, "PAUSE", 10**6)
+    profile = new_profile(engine)
+    for start in range(0, 2000, 500):
+        burst(engine, profile, 500, start=start)
+    _, upkeep = upkeep_of(engine)
+    waits = []
+    while (wait := upkeep()) not in {0, maintenance.FOLLOW_SECONDS}:
+        waits.append(wait)
     mark, found = marked(engine, profile)
 
-    assert (True, found.revision) == (found.sound, mark)
-    assert mark > 2000
-    assert steps > 1
-    assert pytest.approx(pace.LONGER * 0.05) == asked[0]
-    # Nobody has taught since.
-    assert asked[-1] <= 0.05
+    assert (True, True) == (found.sound, 2000 < found.revision - 300 <= mark)
+    assert waits
+    assert sorted(waits) == waits
+    assert max(waits) < maintenance.FOLLOW_SECONDS
 
 
-def test_a_step_is_made_in_a_pause(engine, asked, monkeypatch):
+def test_a_step_is_made_in_a_pause(engine, monkeypatch):
     """What is taught without one is left, and folded to the end in the next."""
     passed = iter(range(10**6))
     monkeypatch.setattr(pace.time, "monotonic", lambda: 0.005 * next(passed))
     profile = new_profile(engine)
-    live = LiveProfiles(engine, Specify(Settings(_env_file=None)))
-    upkeep = Upkeep(
-        engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
-    )
-    left = []
+    live, upkeep = upkeep_of(engine)
+    left, marks = [], []
     for message in range(4):
         teach(engine, profile, taught(message, "ham", {"w": 1}))
         live.refresh()
         left.append(upkeep())
-    during = list(asked)
+        marks.append(marked(engine, profile)[0])
     while upkeep():
         pass
     mark, found = marked(engine, profile)
 
-    assert [True] * 4 == left
-    assert [] == during
+    assert [maintenance.FOLLOW_SECONDS] * 4 == left
+    assert [0] * 4 == marks
     assert (True, 4) == (found.sound, mark)

@@ -102,3 +102,20 @@ def test_under_feedback_that_never_pauses_there_is_a_step_per_interval(monkeypat
     keeper.stop()
 
     assert [True] * 3 == again
+
+
+def test_under_feedback_that_never_pauses_a_step_says_when_the_next_is_due(monkeypatch):
+    """It does not wait for the interval."""
+    monkeypatch.setattr(module, "INTERVAL", 3600)
+    stepped = threading.Semaphore(0)
+
+    def step():
+        stepped.release()
+        return 0.001
+
+    keeper = Keeper(step, idle=lambda: 0.0)
+    keeper.start()
+    again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
+    keeper.stop()
+
+    assert [True] * 3 == again

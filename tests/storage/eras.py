@@ -22,7 +22,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.storage import profiles, prune, scored, tables, undo_work
 from app.storage.bulk import append_sums
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold
+from app.storage.fold import fold, prepare, write
 from app.storage.migrate import migrate
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
@@ -136,6 +136,15 @@ def _policy(engine, profile):
         profiles.set_policy(connection, profile, {"ham_cost": 20.0})
 
 
+def _part(engine, profile):
+    """Fold what is left, the last of it in part."""
+    _fold(engine, profile, 1000)
+    teach(engine, profile, taught(11, "ham", {"minutes": 1, "offer": 1, "sale": 2}))
+    with writing(engine) as connection:
+        step = prepare(connection, profile, limit=1000)
+        write(connection, profile, step, size=1)
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -158,6 +167,7 @@ CHAPTERS: Final = {
     "0004": _undo,
     "0005": _seals,
     "0006": _policy,
+    "0007": _part,
 }
 
 

@@ -11,11 +11,12 @@ from sqlalchemy import update
 
 from app.bayes.measurements import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
-from app.storage import names, tables
+from app.storage import mark, names, tables
 from app.storage.append import append
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
-from app.storage.fold import fold, folded_revision, prepare, write
+from app.storage.fold import fold, prepare, write
+from app.storage.mark import folded_revision
 from app.storage.state import load
 from tests.storage.builders import (
     APRIL,
@@ -141,6 +142,161 @@ def test_a_forgotten_message_leaves_nothing(engine):
     assert {"meeting", "monday", "size"} == {
         row[-1] for row in rows_of(engine, tables.feature_name, profile)
     }
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(history=histories, later=histories, limit=st.integers(1, 9), size=st.integers(1))
+def test_folding_in_parts_changes_nothing_but_the_tables(
+    engine, history, later, limit, size
+):
+    """Whatever is taught between two parts, and whoever writes the next."""
+    parts, once = new_profile(engine), new_profile(engine)
+    for teaching in history:
+        teach(engine, parts, teaching)
+        teach(engine, once, teaching)
+    left = list(later)
+    while (prepared := next_step(engine, parts, limit)) is not None:
+        if left:
+            teaching = left.pop()
+            teach(engine, parts, teaching)
+            teach(engine, once, teaching)
+        with writing(engine) as connection:
+            written = write(connection, parts, prepared, size=size)
+        with reading(engine) as connection:
+            here = mark.read(connection, parts.id)
+
+        assert written.written == (here.rest is None)
+        assert here.whole == (prepared.upto if written.written else prepared.after)
+        assert audited(engine, parts).sound
+        assert learned(engine, once) == learned(engine, parts)
+        if written.written:
+            assert_names_are_those_of_the_counts(engine, parts)
+    for teaching in left:
+        teach(engine, once, teaching)
+    fold_all(engine, once)
+    for teaching in left:
+        teach(engine, parts, teaching)
+    fold_all(engine, parts)
+
+    assert contents(engine, once)[:3] == contents(engine, parts)[:3]
+
+
+def learned(engine, profile):
+    """Return the views of which something is learned."""
+    views = state(engine, profile).tables
+    return {view: table for view, table in views.items() if table.messages.any()}
+
+
+def next_step(engine, profile, limit):
+    """Return what has to be folded next, as another process would see it."""
+    with reading(engine) as connection:
+        return prepare(connection, profile, limit=limit)
+
+
+def test_a_feature_is_in_one_part_with_all_that_it_has(engine):
+    """In every view, month and label: its name is dropped by what is counted."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1, "b": 1}))
+    fold_all(engine, profile)
+    teach(
+        engine,
+        profile,
+        taught(1, None),
+        taught(2, "spam", {"a": 2, "c": 1}, time=APRIL),
+        taught(3, "ham", {"c": 1, "a": 1}, time=APRIL),
+    )
+    prepared = next_step(engine, profile, 9)
+    sizes = []
+    while not prepared.written:
+        with writing(engine) as connection:
+            written = write(connection, profile, prepared, size=1)
+        sizes.append(written.done - prepared.done)
+        prepared = written
+
+        assert audited(engine, profile).sound
+    # March takes "a" back, and April adds it.
+    assert [1, 1, 2] == sorted(sizes)
+    assert_names_are_those_of_the_counts(engine, profile)
+
+
+def test_messages_are_counted_as_long_as_a_part_of_theirs_is(engine):
+    """They lead to the counts: first to come, and last to go."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1, "b": 1}))
+    fold_all(engine, profile)
+    teach(engine, profile, taught(1, None), taught(2, "spam", {"c": 1, "d": 1}))
+    prepared = next_step(engine, profile, 9)
+    labels = []
+    while not prepared.written:
+        with writing(engine) as connection:
+            prepared = write(connection, profile, prepared, size=1)
+        labels.append([row[2] for row in rows_of(engine, tables.class_count, profile)])
+
+    assert [["ham", "spam"]] * 3 + [["spam"]] == labels
+
+
+def test_a_part_of_what_another_fold_began_is_written(engine):
+    """Both have summed the same rows, and each goes on where the other stands."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1, "b": 1, "c": 1, "d": 1}))
+    one, other = next_step(engine, profile, 9), next_step(engine, profile, 9)
+    done = []
+    for step in (one, other, one):
+        with writing(engine) as connection:
+            written = write(connection, profile, step, size=1)
+        done.append(written.done)
+    teach(engine, profile, taught(2, "ham", {"e": 1}))
+    with writing(engine) as connection:
+        last = write(connection, profile, other)
+        late = write(connection, profile, one)
+
+    assert [1, 2, 3] == done
+    assert (True, None) == (last.written, late)
+    assert audited(engine, profile).sound
+
+
+def test_what_is_written_in_part_goes_with_its_profile(engine):
+    """Also where older code, which does not know of it, deletes the mark."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1, "b": 1}))
+    with writing(engine) as connection:
+        write(connection, profile, prepare(connection, profile, limit=9), size=1)
+    before = rows_of(engine, tables.fold_rest, profile)
+    with writing(engine) as connection:
+        connection.execute(
+            tables.fold.delete().where(tables.fold.c.profile_id == profile.id)
+        )
+
+    assert (1, []) == (len(before), rows_of(engine, tables.fold_rest, profile))
+
+
+def test_older_code_that_folds_beside_a_part_counts_nothing_twice(engine):
+    """It takes the batch for written, and goes on after it."""
+    profile, once = new_profile(engine), new_profile(engine)
+    for each in (profile, once):
+        teach(engine, each, taught(1, "ham", {"a": 1, "b": 1}))
+    with writing(engine) as connection:
+        write(connection, profile, prepare(connection, profile, limit=9), size=1)
+    for each in (profile, once):
+        teach(engine, each, taught(2, "ham", {"b": 1, "c": 1}))
+    rest = rows_of(engine, tables.fold_rest, profile)
+    # What it knows of: the mark, and the counts.
+    with writing(engine) as connection:
+        connection.execute(
+            tables.fold_rest.delete().where(tables.fold_rest.c.profile_id == profile.id)
+        )
+        fold(connection, profile, limit=9)
+        connection.execute(tables.fold_rest.insert().values((profile.id, *rest[0])))
+    during = audited(engine, profile)
+    fold_all(engine, profile)
+    fold_all(engine, once)
+
+    assert during.sound
+    assert contents(engine, once) == contents(engine, profile)
 
 
 @settings(
@@ -338,7 +494,8 @@ def test_rows_that_are_summed_before_the_lock_are_written_under_it(engine):
         written = write(connection, halves, prepared)
     step(engine, whole, 9)
 
-    assert (True, 2, 1, 3) == (written, prepared.rows, prepared.after, prepared.upto)
+    assert (2, 1, 3) == (prepared.rows, prepared.after, prepared.upto)
+    assert written.written
     assert contents(engine, whole) == contents(engine, halves)
     assert audited(engine, halves).sound
 
@@ -354,7 +511,7 @@ def test_rows_that_another_fold_took_are_not_written_twice(engine):
     with writing(engine) as connection:
         written = write(connection, profile, prepared)
 
-    assert not written
+    assert written is None
     assert before == contents(engine, profile)
     assert audited(engine, profile).sound
 
@@ -378,5 +535,5 @@ def test_a_prepared_fold_waits_for_no_other(engine):
         with writing(engine) as other:
             written = write(other, profile, prepared)
 
-    assert not written
+    assert written is None
     assert audited(engine, profile).sound

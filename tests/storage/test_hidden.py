@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.storage import hidden, ledger, profiles, scored, tables
+from app.storage import fold, hidden, ledger, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
 from app.storage.scored import ScoredRow
@@ -96,6 +96,10 @@ def lived(engine):
             source="boss",
             time=APRIL,
         )
+    teach(engine, profile, taught("last", "ham", {"lunch": 1, "today": 1}))
+    with writing(engine) as connection:
+        step = fold.prepare(connection, profile, limit=9)
+        fold.write(connection, profile, step, size=1)
     return profile
 
 
@@ -194,9 +198,9 @@ def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limi
     monkeypatch.setattr(hidden, "_ROWS", limit)
     monkeypatch.setattr(hidden, "_LARGE_ROWS", {})
     old, other = lived(engine), lived(engine)
-    rows = sum(len(rows_of(engine, table, old)) for table in OF_PROFILES)
     before = [rows_of(engine, table, other) for table in OF_PROFILES]
     replaced(engine, old)
+    rows = sum(len(rows_of(engine, table, old)) for table in OF_PROFILES)
     steps = removed(engine, old.id)
 
     assert all(before)

@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from app.errors import DatabaseTooNew, InconsistentCounts
-from app.storage import tables
+from app.storage import fold, tables
 from app.storage.audit import audit
 from app.storage.engine import migrating, open_engine, reading, writing
 from app.storage.ledger import rows_after
@@ -171,7 +171,7 @@ def test_a_newer_database_is_refused(engine):
     with writing(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0006"):
+    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0007"):
         migrate(engine)
 
 
@@ -251,3 +251,22 @@ def test_migrations_are_numbered_and_lead_to_one_head():
     assert [f"{n:04}" for n in range(1, len(files) + 1)] == [s.revision for s in found]
     assert [s.revision for s in found] == [file.name[:4] for file in files]
     assert [None, *(s.revision for s in found)][:-1] == [s.down_revision for s in found]
+
+
+def test_nobody_goes_back_with_a_fold_written_in_part(engine):
+    """The version before would not add what is left of it."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1, "b": 1}))
+    with writing(engine) as connection:
+        fold.write(
+            connection, profile, fold.prepare(connection, profile, limit=9), size=1
+        )
+    with pytest.raises(RuntimeError, match="postbayes fold"):
+        downgrade(engine, "0006")
+    with reading(engine) as connection:
+        found = audit(connection, profile)
+    fold_all(engine, profile)
+    downgrade(engine, "0006")
+
+    assert found.sound
+    assert "fold_rest" not in table_names(engine)

@@ -16,8 +16,9 @@ from app.features.observation import Observation
 from app.storage import tables
 from app.storage.engine import reading, writing
 from app.storage.fold import fold
+from app.storage.ledger import batches_after
 from app.storage.scored import ScoredRow
-from app.storage.state import batches_after, load
+from app.storage.state import load
 from tests.storage.builders import (
     APRIL,
     MARCH,

@@ -15,7 +15,7 @@ from app.services.folding import Folding
 from app.settings import load_settings
 from app.storage import profiles
 from app.storage.engine import reading
-from app.storage.fold import folded_revision
+from app.storage.mark import folded_revision
 
 
 def fold(

@@ -14,7 +14,7 @@ from app.adapters.http.insight import WINDOW
 from app.adapters.http.routes import ApplicationDep  # noqa: TC001  read at run time
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.storage.engine import reading
-from app.storage.fold import folded_revision
+from app.storage.mark import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
