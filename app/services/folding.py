@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BY_HAND: Final = 0.05
 # Taken for granted before the first step is measured: 4 µs in large batches, 20 where
 # a row is a batch. Unit: seconds.
-SECONDS_PER_FEATURE: Final = 1e-5
+SECONDS_PER_FEATURE: Final = 2e-5
 # Of a batch, held in memory at once: some 10 MB.
 MOST_ROWS: Final = 1000
 

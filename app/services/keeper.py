@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import Inconsistent, Unavailable
 from app.services.news import News
 from app.services.pace import PAUSE
+from app.storage import turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,7 @@ class Keeper:
             patience = self._step()
             due = time.monotonic() + min(patience or INTERVAL, INTERVAL)
             while (left := due - time.monotonic()) > 0:
-                if self._stopping.wait(min(PAUSE, left) if patience else left):
+                if self._stopping.wait(min(turn.PAUSE, left) if patience else left):
                     return
                 if patience and self._idle() >= PAUSE:
                     break

@@ -11,7 +11,7 @@ from typing import Final
 
 # For how long a step holds the write lock, which the next feedback may have to wait
 # for.  Unit: seconds.
-STEP: Final = 0.015
+STEP: Final = 0.01
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
 # once are cheaper, because they have most of their features in common
 # (`app.services.folding`).  Rows that are not folded are read by a start, 1,000 in

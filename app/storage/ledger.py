@@ -115,11 +115,16 @@ def rows_after(
     )
     rows: list[LedgerRow] = []
     for row in map(_read, found):
-        limit -= WEIGHT_OF_SUM if row.kind == "sum" else 1
+        limit -= weight(row)
         if limit < 0 and rows:
             break
         rows.append(row)
     return rows
+
+
+def weight(row: LedgerRow) -> int:
+    """Return how many rows of messages a row stands for."""
+    return WEIGHT_OF_SUM if row.kind == "sum" else 1
 
 
 def batches_after(

@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from app.bayes.measurements import LIMIT
 from app.errors import CorruptVector, InconsistentCounts
+from app.storage import fold as folding
 from app.storage import mark, names, tables
 from app.storage.append import append
 from app.storage.audit import audit
@@ -257,6 +258,27 @@ def test_a_part_of_what_another_fold_began_is_written(engine):
     assert [1, 2, 3] == done
     assert (True, None) == (last.written, late)
     assert audited(engine, profile).sound
+
+
+def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
+    """Between some of them, and so does who goes on with them."""
+    rests = []
+    monkeypatch.setattr(folding.time, "sleep", rests.append)
+    monkeypatch.setattr(folding, "_ROWS_AT_ONCE", 3)
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {"a": 1, f"w{n}": 1}) for n in range(8)))
+    alone = next_step(engine, profile, 3)
+    none = list(rests)
+    first = next_step(engine, profile, 7)
+    with writing(engine) as connection:
+        write(connection, profile, first, size=2)
+    again = next_step(engine, profile, 1)
+
+    assert (3, []) == (alone.rows, none)
+    assert [folding._BREATH] * 4 == rests  # noqa: SLF001  (no setting)
+    assert (7, 0, 7) == (first.rows, first.after, first.upto)
+    assert (7, 0, 7) == (again.rows, again.after, again.upto)
+    assert first.features.tolist() == again.features.tolist()
 
 
 def test_what_is_written_in_part_goes_with_its_profile(engine):
