@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from app.bayes.rows import numbered
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -135,7 +137,7 @@ def join(xs: Sequence[Sparse]) -> Joined:
         # Messages share features: 9,700 of 25 were 5,500 different ones. In order and
         # each once they are found in a table of 60,000 in 190 us instead of 470, and
         # to sort them takes 160, once for all tables and tiers.
-        *np.unique(ids, return_inverse=True),
+        *numbered(ids, runs=len(xs)),
     )
 
 

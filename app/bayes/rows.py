@@ -74,16 +74,51 @@ def summed(rows: Rows, *, runs: int) -> Rows:
     """
     if not rows.ids.size:
         return rows
-    order = rows.ids.argsort(kind="stable" if runs < MANY_RUNS else None)
+    order = _order(rows.ids, runs)
     ids = rows.ids.take(order)
-    first = first_of_each(ids)
-    starts = first.nonzero()[0]
+    starts = first_of_each(ids).nonzero()[0]
     return without_empty(
         Rows(
             ids.take(starts),
             np.add.reduceat(rows.counts.take(order, axis=0), starts),
         )
     )
+
+
+def numbered(
+    ids: NDArray[np.int64], *, runs: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each of some ids once, increasing, and which of those each of them is.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Increasing in each run, not from one to the next.
+    runs : int
+        How many runs there are; it changes no answer, only the time.
+
+    Returns
+    -------
+    distinct : ndarray of int64, shape (V,)
+        What ``np.unique(ids)`` returns.
+    place : ndarray of int64, shape (n,)
+        ``distinct[place]`` is `ids`.
+
+    Examples
+    --------
+    >>> distinct, place = numbered(np.array([2, 7, 7, 9]), runs=2)
+    >>> distinct.tolist(), place.tolist()
+    ([2, 7, 9], [0, 1, 1, 2])
+    """
+    order = _order(ids, runs)
+    ids = ids.take(order)
+    first = first_of_each(ids)
+    place = np.empty(ids.size, np.int64)
+    place[order] = first.cumsum()
+    place -= 1
+    # By number, not by the marks: of 9,000 among 20,000 that takes 18 us instead of 81,
+    # and is most of what np.unique takes longer.
+    return ids.take(first.nonzero()[0]), place
 
 
 def beside(classes: Sequence[Rows]) -> Rows:
@@ -145,6 +180,11 @@ def merged(large: Rows, small: Rows) -> Rows:
     kept = np.ones(found.ids.size, np.bool_)
     kept[row] = left
     return found.take(kept.nonzero()[0])
+
+
+def _order(ids: NDArray[np.int64], runs: int) -> NDArray[np.intp]:
+    """Return the order of ids that are increasing in each of some runs."""
+    return ids.argsort(kind="stable" if runs < MANY_RUNS else None)
 
 
 def without_empty(rows: Rows) -> Rows:

@@ -15,7 +15,7 @@ import numpy as np
 from app.bayes.batch import in_a_row
 from app.bayes.one_hot import one_hot
 from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import Rows, beside, collected, merged, summed
+from app.bayes.rows import Rows, beside, collected, merged, numbered, without_empty
 from app.bayes.spectrum import Spectrum
 from app.errors import InvalidObservation
 
@@ -153,11 +153,26 @@ class FeatureCounts:
         """
         if len(xs) == 1:
             return cls._of_one(xs[0], signs[0])
-        ids, counts = in_a_row(xs)
-        documents = signs.repeat([x.size for x in xs], axis=0)
-        occurrences = counts[:, np.newaxis] * documents
-        columns = np.concatenate((occurrences, documents), axis=1)
-        return cls(np.add.reduce(signs), *summed(Rows(ids, columns), runs=len(xs)))
+        # By class what is learned or taken back; most messages are in one of them.
+        message, label = signs.nonzero()
+        moved = [xs[m] for m in message.tolist()]
+        sizes = [x.size for x in moved]
+        ids, counts = in_a_row(moved)
+        distinct, place = numbered(ids, runs=len(moved))
+        sign = signs[message, label].repeat(sizes)
+        # Each number is added where it belongs.  Of 22 real messages each takes 52 us
+        # so, and 91 where rows of all columns are sorted and added.
+        k = signs.shape[1]
+        columns = np.zeros((distinct.size, 2 * k), np.int64)
+        place *= 2 * k
+        place += label.repeat(sizes)
+        np.add.at(columns.reshape(-1), place, sign * counts)
+        place += k
+        np.add.at(columns.reshape(-1), place, sign)
+        rows = Rows(distinct, columns)
+        if np.count_nonzero(signs < 0):
+            rows = without_empty(rows)
+        return cls(np.add.reduce(signs), *rows)
 
     @classmethod
     def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:

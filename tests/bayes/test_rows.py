@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.rows import Rows, any_of, beside, collected, merged
+from app.bayes.rows import Rows, any_of, beside, collected, merged, numbered
 
 K = 3
 columns = st.tuples(*[st.integers(-2, 2)] * K)
@@ -54,6 +54,20 @@ def test_two_parts_are_merged_to_their_sum(one, other):
     assert added(one, other) == listed(found)
     assert sorted(found.ids.tolist()) == found.ids.tolist()
     assert (one, other) == (listed(large), listed(small))
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), unique=True)
+    )
+)
+def test_ids_are_numbered_in_their_order(runs):
+    """Few runs are sorted in another way than many."""
+    ids = np.array([i for run in runs for i in sorted(run)], np.int64)
+    distinct, place = numbered(ids, runs=len(runs))
+
+    assert sorted(set(ids.tolist())) == distinct.tolist()
+    assert ids.tolist() == distinct[place].tolist()
 
 
 @given(st.lists(parts, min_size=1, max_size=5))
