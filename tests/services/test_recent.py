@@ -101,11 +101,11 @@ def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
 
 
 def test_what_is_written_has_a_limit_in_bytes(engine, profile, monkeypatch):
-    """The newest stay."""
+    """The newest stay; three features have an id and a count of 8 bytes each."""
     recent = Recent(rows=9, store_words=True)
     (digest,) = add(recent, profile, "a")
     row = recent.get(profile.id, digest)
-    size = len(row.vector) + len(row.encoded_names)
+    size = len(row.vector) + len(row.encoded_names) + 3 * 2 * 8
     monkeypatch.setattr(module, "WRITTEN_BYTES", 2 * size)
     recent = Recent(rows=9, store_words=True)
     digests = add(recent, profile, "a", "b", "c")
