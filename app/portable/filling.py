@@ -22,8 +22,8 @@ from app.storage.audit import broken_rows
 from app.storage.bulk import pieces
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.engine import reading
-from app.storage.fold import texts_of, unnoted
 from app.storage.ledger import batches_after
+from app.storage.texts import texts_of, unnoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,7 +8,7 @@ anywhere, and run twice at once.
 It has two halves.  `prepare` reads a batch of rows, decodes and sums them, and needs
 no lock.  `write` changes the tables, and holds the one write lock of SQLite only for
 that: as long as its caller likes, since a batch may be written in parts
-(`app.storage.batch`).  `fold` is all of it in one transaction.
+(`app.storage.batch`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from app.storage.batch import part
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.ledger import rows_after, weight
 from app.storage.mark import Mark, Rest
+from app.storage.texts import texts_of, unnoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,39 +113,6 @@ class Step:
             return None
         end = int(np.searchsorted(self.features, self.features[last], side="right"))
         return int(self.features[end]) if end < self.features.size else None
-
-
-def fold(connection: Connection, profile: ProfileRow, *, limit: int) -> int:
-    """Add the oldest unfolded rows of the ledger to the count tables.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.engine.writing`.
-    profile : ProfileRow
-        Whose ledger.
-    limit : int
-        As `prepare` has it.
-
-    Returns
-    -------
-    int
-        Rows folded; 0 once all are, or the profile is gone.
-
-    Raises
-    ------
-    CorruptVector
-        If a stored vector cannot be read; nothing is folded.
-    InconsistentCounts
-        If the tables do not hold what a row takes back; nothing is folded.
-    """
-    # Two folds take turns.
-    here = mark.lock(connection, profile.id, wait=True)
-    step = None if here is None else prepare(connection, profile, limit=limit)
-    if here is None or step is None:
-        return 0
-    _write(connection, profile, step, here, end=None)
-    return step.rows
 
 
 def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
@@ -234,7 +202,7 @@ def write(
     InconsistentCounts
         If the tables do not hold what a row takes back; nothing is changed.
     """
-    here = mark.lock(connection, profile.id, wait=False)
+    here = mark.try_lock(connection, profile.id)
     if here is None or not step.stands_at(here):
         return None
     first = None if here.rest is None else here.rest.feature
@@ -288,17 +256,19 @@ def _batch(
     connection: Connection, profile_id: int, here: Mark, *, limit: int
 ) -> Iterator[list[LedgerRow]]:
     """Give the rows that are folded next, some at a time."""
-    begun = here.rest is not None
-    after, left = here.whole, here.rest.upto - here.whole if here.rest else limit
+    after, left = here.whole, limit
+    if here.rest is not None:
+        left = here.rest.upto - here.rest.after
     while left > 0:
         at_once = min(left, _ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)
-        # The first is given however much it stands for.
-        if not rows or (after > here.whole and not begun and weight(rows[0]) > left):
+        # The first is given however much it stands for, and all that was begun.
+        whole = here.rest is not None or after == here.whole
+        if not rows or not (whole or weight(rows[0]) <= left):
             return
         yield rows
         after = rows[-1].revision
-        taken = len(rows) if begun else sum(map(weight, rows))
+        taken = sum(map(weight, rows)) if here.rest is None else len(rows)
         left -= taken
         if left > 0 and taken >= at_once:
             time.sleep(_BREATH)
@@ -333,36 +303,3 @@ def _moved(
             gained.setdefault(view, set()).update(of.ids[more].tolist())
             lost.setdefault(view, set()).update(of.ids[less & ~more].tolist())
     return gained, {view: sorted(ids) for view, ids in lost.items() if ids}
-
-
-def texts_of(
-    rows: Iterable[LedgerRow], profile: ProfileRow
-) -> dict[str, dict[int, str]]:
-    """Return the text that the rows have of their features, view by view."""
-    texts: dict[str, dict[int, str]] = {}
-    for row in rows:
-        forgets = row.kind == "message" and row.label is None
-        if forgets or row.encoded_names is None:
-            continue
-        ids = row.ids(profile.labels)
-        for view, given in row.names.items():
-            # As many names as features, or `ScoredRow.of` would have refused.
-            named = zip(ids[view].tolist(), given, strict=True)
-            texts.setdefault(view, {}).update((i, text) for i, text in named if text)
-    return texts
-
-
-def unnoted(
-    connection: Connection,
-    profile_id: int,
-    view: str,
-    texts: Mapping[int, str],
-    gained: set[int],
-) -> dict[int, str]:
-    """Return the text of features that gained messages and have none noted."""
-    # Most words of a message are noted: to look them up here costs as much as
-    # to insert them in vain, but holds no lock.  Only a fold drops names, and it
-    # moves the mark.
-    kept = texts.keys() & gained
-    noted = names.noted(connection, profile_id, view, kept)
-    return {feature: texts[feature] for feature in sorted(kept - noted)}

@@ -29,10 +29,11 @@ _READ: Final = (
     .outerjoin(_REST, _REST.c.profile_id == _FOLD.c.profile_id)
     .where(_MINE)
 )
-# The lock of the fold's own row, so that feedback waits for no fold (PostgreSQL;
-# on SQLite the transaction is the lock).
-_LOCK: Final = select(_FOLD.c.profile_id).where(_MINE).with_for_update()
-_TRY_LOCK: Final = _LOCK.with_for_update(skip_locked=True)
+# The lock of the fold's own row, so that feedback waits for no fold, and no fold for
+# another (PostgreSQL; on SQLite the transaction is the lock).
+_TRY_LOCK: Final = (
+    select(_FOLD.c.profile_id).where(_MINE).with_for_update(skip_locked=True)
+)
 
 
 class Rest(NamedTuple):
@@ -95,8 +96,10 @@ def in_part(connection: Connection, profile_id: int) -> bool:
     return here is not None and here.rest is not None
 
 
-def lock(connection: Connection, profile_id: int, *, wait: bool) -> Mark | None:
+def try_lock(connection: Connection, profile_id: int) -> Mark | None:
     """Take the lock of a mark and return it.
+
+    None if another has it, or the profile is gone.
 
     Parameters
     ----------
@@ -104,16 +107,8 @@ def lock(connection: Connection, profile_id: int, *, wait: bool) -> Mark | None:
         From `app.storage.engine.writing`.
     profile_id : int
         Whose mark.
-    wait : bool
-        Whether to wait for who has the lock.
-
-    Returns
-    -------
-    Mark or None
-        None if another has it, or the profile is gone.
     """
-    mine = {"profile_id": profile_id}
-    held = connection.execute(_LOCK if wait else _TRY_LOCK, mine).one_or_none()
+    held = connection.execute(_TRY_LOCK, {"profile_id": profile_id}).one_or_none()
     return None if held is None else read(connection, profile_id)
 
 

@@ -38,7 +38,7 @@ from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold, prepare, write
+from app.storage.fold import prepare, write
 from app.storage.migrate import migrate
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
@@ -50,6 +50,7 @@ from tests.storage.builders import (
     begin_undo,
     digest,
     drop_vectors,
+    fold,
     new_profile,
     observed,
     on_sqlite,

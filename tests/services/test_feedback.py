@@ -22,7 +22,6 @@ from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
 from app.storage import audit, hidden
-from app.storage import fold as folding
 from app.storage.append import append
 from app.storage.engine import reading, writing
 from app.storage.mark import folded_revision
@@ -30,6 +29,7 @@ from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
+from tests.storage.builders import fold as fold_some
 
 
 def teach(app, raw, label, profile="default"):
@@ -52,7 +52,7 @@ def fold(app):
     folded = 1
     while folded:
         with writing(app.engine) as connection:
-            folded = folding.fold(connection, app.live.get("default").row, limit=2)
+            folded = fold_some(connection, app.live.get("default").row, limit=2)
 
 
 def difference(app):

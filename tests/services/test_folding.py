@@ -140,7 +140,7 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
 
     def overtaken(connection, profile, step, *, size):
         # A service folds a row between the two halves of each step.
-        fold.fold(connection, profile, limit=1)
+        write(connection, profile, fold.prepare(connection, profile, limit=1))
         return write(connection, profile, step, size=size)
 
     write = fold.write

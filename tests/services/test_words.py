@@ -10,10 +10,10 @@ import pytest
 
 from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
 from app.services.learn import Learn
-from app.storage import fold as folding
 from app.storage.engine import writing
 from tests.messages import ham, spam
 from tests.services.conftest import running
+from tests.storage.builders import fold
 
 JANUARY = datetime(2026, 1, 9, tzinfo=UTC)
 JULY = datetime(2026, 7, 9, tzinfo=UTC)
@@ -27,7 +27,7 @@ def app(app):
     for i in range(3):
         app.feedback.teach("default", ham(i), label="ham", source="test")
     with writing(app.engine) as connection:
-        folding.fold(connection, app.live.get("default").row, limit=100)
+        fold(connection, app.live.get("default").row, limit=100)
     return app
 
 

@@ -16,7 +16,7 @@ from app.features.observation import Observation
 from app.storage import profiles, retention, undo_plan, undo_work
 from app.storage.append import append
 from app.storage.engine import reading, writing
-from app.storage.fold import fold
+from app.storage.fold import prepare, write
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 
@@ -97,6 +97,13 @@ def teach(engine, profile, *teachings):
     """Append teachings in one transaction and return their outcomes."""
     with writing(engine) as connection:
         return append(connection, profile, teachings)
+
+
+def fold(connection, profile, *, limit):
+    """Fold some rows in one transaction, and return how many."""
+    step = prepare(connection, profile, limit=limit)
+    written = step and write(connection, profile, step)
+    return written.rows if written else 0
 
 
 def fold_all(engine, profile, *, limit=1000):

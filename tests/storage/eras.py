@@ -22,7 +22,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.storage import profiles, prune, scored, tables, undo_work
 from app.storage.bulk import append_sums
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold, prepare, write
+from app.storage.fold import prepare, write
 from app.storage.migrate import migrate
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
@@ -31,6 +31,7 @@ from tests.storage.builders import (
     MARCH,
     begin_undo,
     drop_vectors,
+    fold,
     observed,
     taught,
     teach,

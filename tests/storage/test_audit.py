@@ -8,8 +8,7 @@ from app.errors import InconsistentCounts, UnknownProfile
 from app.storage import tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
-from app.storage.fold import fold
-from tests.storage.builders import APRIL, feature, new_profile, taught, teach
+from tests.storage.builders import APRIL, feature, fold, new_profile, taught, teach
 
 
 @pytest.fixture

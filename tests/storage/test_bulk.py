@@ -16,13 +16,13 @@ from app.storage.audit import audit
 from app.storage.bulk import append_sums, pieces
 from app.storage.deltas import sum_by_view, total
 from app.storage.engine import reading, writing
-from app.storage.fold import fold
 from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
 from tests.storage.builders import (
     APRIL,
     MARCH,
     digest,
     feature,
+    fold,
     fold_all,
     measured,
     new_profile,

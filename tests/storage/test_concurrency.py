@@ -9,11 +9,11 @@ from app.errors import DatabaseUnavailable
 from app.storage.audit import audit
 from app.storage.deltas import sum_by_view
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold, prepare, write
+from app.storage.fold import prepare, write
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
 from app.storage.state import load
-from tests.storage.builders import new_profile, taught, teach
+from tests.storage.builders import fold, new_profile, taught, teach
 
 WRITERS = 6
 ROUNDS = 12

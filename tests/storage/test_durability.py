@@ -19,9 +19,8 @@ import sys
 from itertools import count
 from app.storage import profiles
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import fold
 from app.storage.append import append
-from tests.storage.builders import taught
+from tests.storage.builders import fold, taught
 
 engine = open_engine(sys.argv[1])
 with reading(engine) as connection:

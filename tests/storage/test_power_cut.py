@@ -12,9 +12,8 @@ import pytest
 
 from app.storage.audit import audit
 from app.storage.engine import checkpoint, open_engine, reading, writing
-from app.storage.fold import fold
 from app.storage.ledger import rows_after
-from tests.storage.builders import digest, new_profile, on_sqlite, taught, teach
+from tests.storage.builders import digest, fold, new_profile, on_sqlite, taught, teach
 
 # Disks write whole sectors; older ones have them of this size.
 SECTOR = 512

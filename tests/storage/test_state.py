@@ -15,7 +15,6 @@ from app.errors import UnknownProfile
 from app.features.observation import Observation
 from app.storage import tables
 from app.storage.engine import reading, writing
-from app.storage.fold import fold
 from app.storage.ledger import batches_after
 from app.storage.scored import ScoredRow
 from app.storage.state import load
@@ -23,6 +22,7 @@ from tests.storage.builders import (
     APRIL,
     MARCH,
     digest,
+    fold,
     fold_all,
     measured,
     new_profile,
