@@ -45,10 +45,17 @@ class Folding:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seconds_per_feature = SECONDS_PER_FEATURE
-        self._begun: dict[int, Step] = {}
+        self._begun: tuple[int, Step] | None = None
+
+    @property
+    def begun(self) -> int | None:
+        """Profile whose batch is held in memory, because it is written in part."""
+        return None if self._begun is None else self._begun[0]
 
     def step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
         """Write as much of the next rows as fits into some time.
+
+        The batch of another profile that is begun is let go: it is summed anew.
 
         Returns
         -------
@@ -63,8 +70,11 @@ class Folding:
         InconsistentCounts, CorruptVector
             If the ledger cannot be folded; nothing of the step is stored.
         """
-        step = self._begun.pop(profile.id, None)
-        if step is None:
+        held, self._begun = self._begun, None
+        step: Step | None
+        if held is not None and held[0] == profile.id:
+            _, step = held
+        else:
             with reading(self._engine) as connection:
                 step = fold.prepare(connection, profile, limit=MOST_ROWS)
         if step is None:
@@ -79,7 +89,7 @@ class Folding:
         per_feature = (time.monotonic() - begun) / max(1, after.done - step.done)
         self._seconds_per_feature = (self._seconds_per_feature + per_feature) / 2
         if not after.written:
-            self._begun[profile.id] = after
+            self._begun = profile.id, after
         return after
 
     def all(self, profile: ProfileRow) -> Iterator[int]:

@@ -81,6 +81,7 @@ class Upkeep:
         self._folded: dict[int, int] = {}
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._folding = Folding(engine)
+        self._stepped = False
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._abandoned: list[int] = []
@@ -117,7 +118,10 @@ class Upkeep:
         if now >= self._checkpoint_at:
             checkpoint(self._engine)
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        waits = [self._maintain(live) for live in self._live]
+        # First the one whose batch is in memory.
+        self._stepped = False
+        profiles = sorted(self._live, key=lambda x: x.row.id != self._folding.begun)
+        waits = [self._maintain(live) for live in profiles]
         return min(filter(None, [*waits, self._remove()]), default=0.0)
 
     def _maintain(self, live: LiveProfile) -> float:
@@ -172,7 +176,11 @@ class Upkeep:
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
             return 0.0
-        if self._paces[live.row.id].due(revision, folded=folded):
+        due = self._paces[live.row.id].due(revision, folded=folded)
+        # One batch in memory, though a thousand profiles have rows to fold: it is
+        # written to its end, unless its profile is taught meanwhile.
+        if due and not (self._stepped and self._folding.begun):
+            self._stepped = True
             step = self._folding.step(live.row, seconds=STEP)
             if step is None:
                 # All is folded, or another process is at it.

@@ -247,6 +247,73 @@ def test_a_service_catches_up(engine, monkeypatch):
     assert max(waits) < maintenance.FOLLOW_SECONDS
 
 
+def counted(monkeypatch):
+    """Return the profiles whose rows are summed, as they are."""
+    summed = []
+    prepare = fold.prepare
+
+    def noted(connection, profile, *, limit):
+        step = prepare(connection, profile, limit=limit)
+        summed.extend([profile.name] * (step is not None))
+        return step
+
+    monkeypatch.setattr(fold, "prepare", noted)
+    return summed
+
+
+def test_one_batch_is_in_memory_however_many_profiles_are_folded(
+    engine, small, monkeypatch
+):
+    """It is written to its end before the next is summed."""
+    profiles = [new_profile(engine) for _ in range(3)]
+    for profile in profiles:
+        burst(engine, profile, 6)
+    summed = counted(monkeypatch)
+    _, upkeep = upkeep_of(engine)
+    while upkeep():
+        pass
+
+    assert sorted(profile.name for profile in profiles) == sorted(summed)
+    for profile in profiles:
+        mark, found = marked(engine, profile)
+
+        assert (True, found.revision) == (found.sound, mark)
+
+
+def test_a_batch_is_let_go_where_its_profile_is_taught_and_another_waits(
+    engine, small, monkeypatch
+):
+    """The other is folded, and then the first goes on where it was."""
+    clock = [1000.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+    one, other = new_profile(engine), new_profile(engine)
+    burst(engine, one, 6)
+    live, upkeep = upkeep_of(engine)
+    live.refresh()
+    upkeep()
+    clock[0] += 1
+    upkeep()
+    burst(engine, other, 6)
+    live.refresh()
+    upkeep()
+    clock[0] += 1
+    teach(engine, one, taught("more", "ham", {"w": 1}))
+    live.refresh()
+    summed = counted(monkeypatch)
+    upkeep()
+    while marked(engine, other)[0] == 0:
+        upkeep()
+    during = list(summed)
+    clock[0] += 1
+    while upkeep():
+        pass
+    mark, found = marked(engine, one)
+
+    assert [other.name] == during
+    assert one.name == summed[1]
+    assert (True, found.revision) == (found.sound, mark)
+
+
 def test_a_step_is_made_in_a_pause(engine, monkeypatch):
     """What is taught without one is left, and folded to the end in the next."""
     passed = iter(range(10**6))
