@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.storage.fold import Step
+    from app.storage.mark import Mark
     from app.storage.profiles import ProfileRow
 
 # Of a step of a fold by hand.  Unit: seconds.
@@ -31,6 +32,10 @@ BY_HAND: Final = 0.05
 SECONDS_PER_FEATURE: Final = 2e-5
 # Of a batch, held in memory at once: some 10 MB.
 MOST_ROWS: Final = 1000
+# Who finds that another process has moved the mark leaves the rows to it, until it has
+# stood for so long: to sum the next batch takes that one a second or two.  Of four
+# workers, each would hold the write lock as long as one may.  Unit: seconds.
+AWAY: Final = 3.0
 
 
 class Folding:
@@ -46,6 +51,8 @@ class Folding:
         self._engine = engine
         self._seconds_per_feature = SECONDS_PER_FEATURE
         self._begun: tuple[int, Step] | None = None
+        self._marks: dict[int, Mark | None] = {}
+        self._moved: dict[int, float] = {}
 
     @property
     def begun(self) -> int | None:
@@ -71,6 +78,8 @@ class Folding:
             If the ledger cannot be folded; nothing of the step is stored.
         """
         held, self._begun = self._begun, None
+        if self._another_folds(profile):
+            return None
         step: Step | None
         if held is not None and held[0] == profile.id:
             _, step = held
@@ -83,6 +92,8 @@ class Folding:
         with writing(self._engine) as connection:
             begun = time.monotonic()
             after = fold.write(connection, profile, step, size=size)
+            here = mark.read(connection, profile.id)
+        self._marks[profile.id] = here
         if after is None:
             return None
         # It may have none, and another process may have written some of them.
@@ -125,4 +136,14 @@ class Folding:
     def _left(self, profile: ProfileRow) -> bool:
         """Whether another process folds what is not folded yet."""
         with reading(self._engine) as connection:
-            return fold.prepare(connection, profile, limit=1) is not None
+            return mark.behind(connection, profile.id) > 0
+
+    def _another_folds(self, profile: ProfileRow) -> bool:
+        """Whether the mark was moved a moment ago, and not from here."""
+        with reading(self._engine) as connection:
+            here = mark.read(connection, profile.id)
+        now = time.monotonic()
+        if here != self._marks.setdefault(profile.id, here):
+            self._marks[profile.id] = here
+            self._moved[profile.id] = now
+        return now - self._moved.get(profile.id, -AWAY) < AWAY

@@ -179,7 +179,7 @@ class Upkeep:
         due = self._paces[live.row.id].due(revision, folded=folded)
         # One batch in memory, though a thousand profiles have rows to fold: it is
         # written to its end, unless its profile is taught meanwhile.
-        if due and not (self._stepped and self._folding.begun):
+        if due and (not self._stepped or self._folding.begun is None):
             self._stepped = True
             step = self._folding.step(live.row, seconds=STEP)
             if step is None:

@@ -133,6 +133,31 @@ def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
     assert found.revision == sum(rows)
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that a test moves."""
+    now = [1000.0]
+    monkeypatch.setattr(folding.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_one_process_folds_at_a_time(engine, small, clock):
+    """Who sees that another does leaves the rows to it, until it is away."""
+    profile = new_profile(engine)
+    burst(engine, profile, 12)
+    one, other = Folding(engine), Folding(engine)
+    steps = []
+    for turn_of in (one, other, one, one, other, other, one):
+        steps.append(turn_of.step(profile, seconds=1e-9) is not None)
+        clock[0] += 0.1
+    clock[0] += folding.AWAY
+    steps.append(one.step(profile, seconds=1e-9) is not None)
+
+    # The second began beside the first, which leaves it the rest.
+    assert [True, True, False, False, True, True, False, True] == steps
+    assert marked(engine, profile)[1].sound
+
+
 def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
     """Whoever is slower goes on where the other stands, and comes to an end."""
     profile = new_profile(engine)
@@ -145,6 +170,7 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
 
     write = fold.write
     monkeypatch.setattr(fold, "write", overtaken)
+    monkeypatch.setattr(folding, "AWAY", 0)
     rows = list(Folding(engine).all(profile))
     mark, found = marked(engine, profile)
 
