@@ -136,7 +136,7 @@ class Folding:
     def _left(self, profile: ProfileRow) -> bool:
         """Whether another process folds what is not folded yet."""
         with reading(self._engine) as connection:
-            return mark.behind(connection, profile.id) > 0
+            return fold.is_behind(connection, profile.id)
 
     def _another_folds(self, profile: ProfileRow) -> bool:
         """Whether the mark was moved a moment ago, and not from here."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.statistics import FeatureCounts
+from app.errors import InconsistentCounts
 from app.storage import counts, mark, names
 from app.storage.batch import part
 from app.storage.deltas import sum_by_epoch, sum_by_view
@@ -135,7 +136,8 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     CorruptVector
         If a stored vector cannot be read.
     InconsistentCounts
-        If a row has a label that the profile has not.
+        If a row has a label that the profile has not, or one that is folded in part
+        is gone.
     """
     here = mark.read(connection, profile.id)
     if here is None:
@@ -151,6 +153,13 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
             parts.setdefault(epoch, []).append(views)
         for view, found in texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
+    if here.rest is not None and rows < here.rest.upto - here.rest.after:
+        msg = (
+            f"Of the ledger rows {here.rest.after + 1} to {here.rest.upto} of the "
+            f"profile {profile.name!r}, which are in the counts in part, {rows} are "
+            "there. Restore a backup."
+        )
+        raise InconsistentCounts(msg)
     if not rows:
         return None
     epochs = {
@@ -170,6 +179,14 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         lost=lost,
         features=_features(epochs.values()),
     )
+
+
+def is_behind(connection: Connection, profile_id: int) -> bool:
+    """Whether there are rows that the tables do not hold as a whole."""
+    here = mark.read(connection, profile_id)
+    if here is None or here.rest is not None:
+        return here is not None
+    return bool(rows_after(connection, profile_id, revision=here.upto, limit=1))
 
 
 def write(

@@ -90,20 +90,6 @@ def folded_revision(connection: Connection, profile_id: int) -> int:
     return 0 if here is None else here.whole
 
 
-def behind(connection: Connection, profile_id: int) -> int:
-    """Return how many rows the tables do not hold as a whole.
-
-    It is 0 where the profile is gone.
-    """
-    here = read(connection, profile_id)
-    if here is None:
-        return 0
-    newest: int | None = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile_id)
-    ).scalar_one_or_none()
-    return max(0, (newest or 0) - here.whole)
-
-
 def in_part(connection: Connection, profile_id: int) -> bool:
     """Whether the tables hold some rows in part."""
     here = read(connection, profile_id)

@@ -204,6 +204,18 @@ def test_what_is_written_in_part_is_finished_alone(engine, small):
     assert (True, found.revision - 1) == (found.sound, mark)
 
 
+def test_rows_that_are_gone_are_not_waited_for(engine):
+    """The audit tells of them; a fold comes to an end."""
+    profile = new_profile(engine)
+    burst(engine, profile, 6)
+    with writing(engine) as connection:
+        connection.execute(
+            tables.ledger.delete().where(tables.ledger.c.profile_id == profile.id)
+        )
+
+    assert [] == list(Folding(engine).all(profile))
+
+
 def test_a_profile_that_is_gone_has_nothing_to_fold(engine, small):
     """Not even what had been begun of it."""
     profile = new_profile(engine)

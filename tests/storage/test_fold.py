@@ -282,6 +282,22 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     assert first.features.tolist() == again.features.tolist()
 
 
+def test_rows_that_are_gone_while_they_are_written_are_told(engine):
+    """What is left of them cannot be added; nobody waits for it for ever."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {"a": 1, f"w{n}": 1}) for n in range(3)))
+    with writing(engine) as connection:
+        write(connection, profile, prepare(connection, profile, limit=9), size=1)
+        connection.execute(
+            tables.ledger.delete().where(
+                tables.ledger.c.profile_id == profile.id, tables.ledger.c.revision == 2
+            )
+        )
+
+    with pytest.raises(InconsistentCounts, match=r"rows 1 to 3 .* 2 are there"):
+        next_step(engine, profile, 9)
+
+
 def test_what_is_written_in_part_goes_with_its_profile(engine):
     """Also where older code, which does not know of it, deletes the mark."""
     profile = new_profile(engine)
