@@ -27,7 +27,6 @@ from urllib.request import urlopen
 import numpy as np
 
 from app.evaluation.index import read_index
-from app.settings import Settings
 from benchmarks.clients import Connection, request, run_clients, teach_until
 from benchmarks.http_latency import serving
 
@@ -115,9 +114,8 @@ def main() -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
-        settings = Settings(_env_file=None, database_url=url)
         port = stack.enter_context(
-            serving(os.environ | {"POSTBAYES_DATABASE_URL": settings.database_url})
+            serving(os.environ | {"POSTBAYES_DATABASE_URL": url})
         )
         pool = stack.enter_context(
             ProcessPoolExecutor(1 + asked.teachers, mp_context=context)

@@ -32,9 +32,10 @@ BY_HAND: Final = 0.05
 SECONDS_PER_FEATURE: Final = 2e-5
 # Of a batch, held in memory at once: some 10 MB.
 MOST_ROWS: Final = 1000
-# Who finds that another process has moved the mark leaves the rows to it, until it has
-# stood for so long: to sum the next batch takes that one a second or two.  Of four
-# workers, each would hold the write lock as long as one may.  Unit: seconds.
+# A service that finds that another process has moved the mark leaves the rows to it,
+# until the mark has stood for so long: to sum the next batch takes that one 0.7 s, and
+# more the busier it is.  Of four workers, each would hold the write lock as long as one
+# may.  Unit: seconds.
 AWAY: Final = 3.0
 
 
@@ -60,7 +61,7 @@ class Folding:
         return None if self._begun is None else self._begun[0]
 
     def step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
-        """Write as much of the next rows as fits into some time.
+        """Write as much of the next rows as fits, unless another process does.
 
         The batch of another profile that is begun is let go: it is summed anew.
 
@@ -77,9 +78,14 @@ class Folding:
         InconsistentCounts, CorruptVector
             If the ledger cannot be folded; nothing of the step is stored.
         """
-        held, self._begun = self._begun, None
         if self._another_folds(profile):
+            self._begun = None
             return None
+        return self._step(profile, seconds=seconds)
+
+    def _step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
+        """Do the same, whoever else folds: both write parts of the same batch."""
+        held, self._begun = self._begun, None
         step: Step | None
         if held is not None and held[0] == profile.id:
             _, step = held
@@ -106,14 +112,15 @@ class Folding:
     def all(self, profile: ProfileRow) -> Iterator[int]:
         """Fold until nothing is left, and give the rows that each step finished.
 
-        It can stop after any step, and in any: what was folded is folded.
+        A service leaves the rows to it meanwhile.  It can stop after any step, and in
+        any: what was folded is folded.
 
         Raises
         ------
         DatabaseUnavailable, InconsistentCounts, CorruptVector
             As `step`.
         """
-        while (step := self.step(profile, seconds=BY_HAND)) or self._left(profile):
+        while (step := self._step(profile, seconds=BY_HAND)) or self._left(profile):
             yield step.rows if step is not None and step.written else 0
             pause()
 
@@ -126,7 +133,7 @@ class Folding:
             As `step`.
         """
         while self._in_part(profile):
-            self.step(profile, seconds=BY_HAND)
+            self._step(profile, seconds=BY_HAND)
             pause()
 
     def _in_part(self, profile: ProfileRow) -> bool:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 # To decode and sum a row takes 0.5 ms of the interpreter's lock, and a feedback asks
 # for that several times, up to 5 ms each where a thread does not let go of it.  So a
 # thread that prepares a thousand rows rests after some.  Unit: seconds.
-_ROWS_AT_ONCE: Final = 32
-_BREATH: Final = 0.005
+ROWS_AT_ONCE: Final = 32
+BREATH: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +184,11 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
 def is_behind(connection: Connection, profile_id: int) -> bool:
     """Whether there are rows that the tables do not hold as a whole."""
     here = mark.read(connection, profile_id)
-    if here is None or here.rest is not None:
-        return here is not None
-    return bool(rows_after(connection, profile_id, revision=here.upto, limit=1))
+    if here is None:
+        return False
+    return here.rest is not None or bool(
+        rows_after(connection, profile_id, revision=here.upto, limit=1)
+    )
 
 
 def write(
@@ -277,7 +279,7 @@ def _batch(
     if here.rest is not None:
         left = here.rest.upto - here.rest.after
     while left > 0:
-        at_once = min(left, _ROWS_AT_ONCE)
+        at_once = min(left, ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)
         # The first is given however much it stands for, and all that was begun.
         whole = here.rest is not None or after == here.whole
@@ -288,7 +290,7 @@ def _batch(
         taken = sum(map(weight, rows)) if here.rest is None else len(rows)
         left -= taken
         if left > 0 and taken >= at_once:
-            time.sleep(_BREATH)
+            time.sleep(BREATH)
 
 
 def _features(deltas: Iterable[Mapping[str, Statistics]]) -> NDArray[np.int64]:

@@ -95,22 +95,26 @@ def test_a_batch_is_written_in_parts(engine, small):
     assert [0] * (len(marks) - 1) + [found.revision] == finished
 
 
-def test_a_step_lasts_as_long_as_it_is_asked_to(engine, monkeypatch):
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that a test moves."""
+    now = [1000.0]
+    monkeypatch.setattr(folding.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_step_lasts_as_long_as_it_is_asked_to(engine, clock, monkeypatch):
     """As many features as could be written in that time before."""
     sizes = []
     write = fold.write
 
     def timed(connection, profile, step, *, size):
         sizes.append(size)
-        clock.now += 0.001 * size
+        clock[0] += 0.001 * size
         return write(connection, profile, step, size=size)
-
-    class clock:  # noqa: N801  (it is one thing)
-        now = 0.0
 
     profile = new_profile(engine)
     burst(engine, profile, 60)
-    monkeypatch.setattr(folding.time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(fold, "write", timed)
     monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.0005)
     made = Folding(engine)
@@ -133,12 +137,22 @@ def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
     assert found.revision == sum(rows)
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Return a clock that a test moves."""
-    now = [1000.0]
-    monkeypatch.setattr(folding.time, "monotonic", lambda: now[0])
-    return now
+def test_a_service_leaves_the_rows_to_who_folds_by_hand(engine, small, clock):
+    """And he does not wait for it, however often it moves the mark."""
+    profile = new_profile(engine)
+    burst(engine, profile, 12)
+    service, by_hand = Folding(engine), Folding(engine).all(profile)
+    taken = [service.step(profile, seconds=1e-9) is not None for _ in range(2)]
+    given = []
+    for _ in by_hand:
+        taken.append(service.step(profile, seconds=1e-9) is not None)
+        given.append(marked(engine, profile)[1].sound)
+        clock[0] += 0.1
+
+    assert [True, True] == taken[:2]
+    assert not any(taken[2:])
+    assert len(given) > 1
+    assert all(given)
 
 
 def test_one_process_folds_at_a_time(engine, small, clock):
@@ -170,7 +184,6 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
 
     write = fold.write
     monkeypatch.setattr(fold, "write", overtaken)
-    monkeypatch.setattr(folding, "AWAY", 0)
     rows = list(Folding(engine).all(profile))
     mark, found = marked(engine, profile)
 

@@ -265,7 +265,7 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     """Between some of them, and so does who goes on with them."""
     rests = []
     monkeypatch.setattr(folding.time, "sleep", rests.append)
-    monkeypatch.setattr(folding, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(folding, "ROWS_AT_ONCE", 3)
     profile = new_profile(engine)
     teach(engine, profile, *(taught(n, "ham", {"a": 1, f"w{n}": 1}) for n in range(8)))
     alone = next_step(engine, profile, 3)
@@ -276,7 +276,7 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     again = next_step(engine, profile, 1)
 
     assert (3, []) == (alone.rows, none)
-    assert [folding._BREATH] * 4 == rests  # noqa: SLF001  (no setting)
+    assert [folding.BREATH] * 4 == rests
     assert (7, 0, 7) == (first.rows, first.after, first.upto)
     assert (7, 0, 7) == (again.rows, again.after, again.upto)
     assert first.features.tolist() == again.features.tolist()
