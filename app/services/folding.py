@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.storage import fold, mark
 from app.storage.engine import reading, writing
+from app.storage.profiles import last_revision
 from app.storage.turn import pause
 
 if TYPE_CHECKING:
@@ -110,17 +111,22 @@ class Folding:
         return after
 
     def all(self, profile: ProfileRow) -> Iterator[int]:
-        """Fold until nothing is left, and give the rows that each step finished.
+        """Fold what was taught until now, and give the rows that each step finished.
 
-        A service leaves the rows to it meanwhile.  It can stop after any step, and in
-        any: what was folded is folded.
+        It ends where a service is taught faster than it folds, and a service leaves
+        the rows to it meanwhile.  It can stop after any step, and in any: what was
+        folded is folded.
 
         Raises
         ------
         DatabaseUnavailable, InconsistentCounts, CorruptVector
             As `step`.
         """
-        while (step := self._step(profile, seconds=BY_HAND)) or self._left(profile):
+        with reading(self._engine) as connection:
+            newest = last_revision(connection, profile.id)
+        while self._is_behind(profile, newest):
+            # None where another process writes these rows.
+            step = self._step(profile, seconds=BY_HAND)
             yield step.rows if step is not None and step.written else 0
             pause()
 
@@ -140,10 +146,9 @@ class Folding:
         with reading(self._engine) as connection:
             return mark.in_part(connection, profile.id)
 
-    def _left(self, profile: ProfileRow) -> bool:
-        """Whether another process folds what is not folded yet."""
+    def _is_behind(self, profile: ProfileRow, revision: int) -> bool:
         with reading(self._engine) as connection:
-            return fold.is_behind(connection, profile.id)
+            return fold.is_behind(connection, profile.id, revision=revision)
 
     def _another_folds(self, profile: ProfileRow) -> bool:
         """Whether the mark was moved a moment ago, and not from here."""

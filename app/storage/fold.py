@@ -181,11 +181,12 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     )
 
 
-def is_behind(connection: Connection, profile_id: int) -> bool:
-    """Whether there are rows that the tables do not hold as a whole."""
+def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool:
+    """Whether there are rows up to a revision that the tables hold not or in part."""
     here = mark.read(connection, profile_id)
-    if here is None:
+    if here is None or here.whole >= revision:
         return False
+    # What is left of the ledger may end before the revision.
     return here.rest is not None or bool(
         rows_after(connection, profile_id, revision=here.upto, limit=1)
     )

@@ -197,6 +197,15 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
         raise replaced(row)
 
 
+def last_revision(connection: Connection, profile_id: int) -> int:
+    """Return the revision of what was taught last; 0 if the profile is gone."""
+    found = connection.execute(
+        select(profile.c.revision).where(profile.c.id == profile_id)
+    )
+    revision: int | None = found.scalar_one_or_none()
+    return 0 if revision is None else revision
+
+
 def lock(connection: Connection, profile: ProfileRow) -> int:
     """Return the profile's revision; nobody else moves it until the end.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
-from app.storage import tables
+from app.storage import profiles, tables
 from app.storage.undos import chunks
 
 if TYPE_CHECKING:
@@ -99,18 +99,13 @@ def basis_of(
     sums : iterable of int
         Revisions of the sums.
     """
-    ledger, profiles = tables.ledger, tables.profile
+    ledger = tables.ledger
     times = [
         *_times(connection, profile.id, ledger.c.digest, sorted(needed)),
         *_times(connection, profile.id, ledger.c.revision, sorted(sums)),
     ]
-    revision: int = connection.execute(
-        select(func.coalesce(func.max(profiles.c.revision), 0)).where(
-            profiles.c.id == profile.id
-        )
-    ).scalar_one()
     return Basis(
-        revision=revision,
+        revision=profiles.last_revision(connection, profile.id),
         undo=_newest_undo(connection, profile.id),
         kept=_oldest_kept(connection, profile.id),
         needed=min(times, default=None),

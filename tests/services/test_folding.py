@@ -217,6 +217,23 @@ def test_what_is_written_in_part_is_finished_alone(engine, small):
     assert (True, found.revision - 1) == (found.sound, mark)
 
 
+def test_what_is_taught_meanwhile_is_left(engine, monkeypatch):
+    """A fold ends, although feedback comes faster than it is folded."""
+    monkeypatch.setattr(folding, "MOST_ROWS", 10)
+    profile = new_profile(engine)
+    burst(engine, profile, 30)
+    before = marked(engine, profile)[1].revision
+    rows = []
+    for some in Folding(engine).all(profile):
+        rows.append(some)
+        burst(engine, profile, 30, start=30 * len(rows))
+    mark, found = marked(engine, profile)
+
+    assert found.sound
+    assert before <= mark < before + 10
+    assert mark == sum(rows)
+
+
 def test_rows_that_are_gone_are_not_waited_for(engine):
     """The audit tells of them; a fold comes to an end."""
     profile = new_profile(engine)

@@ -30,7 +30,8 @@ def fold(
 
     A service does so by itself. This is for a ledger that grew without one, so
     that the next start is quick. It may run beside a service, may be
-    interrupted or killed, and may be run again: nothing is counted twice.
+    interrupted or killed, and may be run again: nothing is counted twice. What
+    is taught meanwhile is left to the service.
     """
     engine = open_database(load_settings())
     with reading(engine) as connection:
