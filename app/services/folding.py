@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.storage.fold import Step
     from app.storage.mark import Mark
     from app.storage.profiles import ProfileRow
+    from app.storage.step import Step
 
 # Of a step of a fold by hand.  Unit: seconds.
 BY_HAND: Final = 0.05
