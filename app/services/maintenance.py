@@ -81,6 +81,7 @@ class Upkeep:
         self._folded: dict[int, int] = {}
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._folding = Folding(engine)
+        self._step = STEP[engine.dialect.name]
         self._stepped = False
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
@@ -181,7 +182,7 @@ class Upkeep:
         # written to its end, unless its profile is taught meanwhile.
         if due and (not self._stepped or self._folding.begun is None):
             self._stepped = True
-            step = self._folding.step(live.row, seconds=STEP)
+            step = self._folding.step(live.row, seconds=self._step)
             if step is None:
                 # All is folded, or another process is at it.
                 with reading(self._engine) as connection:
@@ -191,7 +192,8 @@ class Upkeep:
             if step.written:
                 folded = self._folded[live.row.id] = step.upto
         left = revision - folded
-        return min(rest(left), FOLLOW_SECONDS) if left > 0 else 0.0
+        wait = rest(left, step=self._step) if left > 0 else 0.0
+        return min(wait, FOLLOW_SECONDS)
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

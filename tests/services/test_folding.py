@@ -75,7 +75,7 @@ def test_all_of_a_ledger_is_folded(engine):
 def small(monkeypatch):
     """Make each step a part of a few features, however fast they are written."""
     monkeypatch.setattr(folding, "BY_HAND", 1e-9)
-    monkeypatch.setattr(maintenance, "STEP", 1e-9)
+    monkeypatch.setattr(maintenance, "STEP", dict.fromkeys(pace.STEP, 1e-9))
 
 
 def test_a_batch_is_written_in_parts(engine, small):

@@ -61,12 +61,13 @@ def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, tau
 @pytest.mark.parametrize("left", [0, 1, BURST])
 def test_within_a_burst_there_is_no_step_but_in_a_pause(left):
     """However long that takes."""
-    assert math.inf == rest(left)
+    assert math.inf == rest(left, step=0.01)
 
 
 @pytest.mark.parametrize("bursts", [1.5, 2, 3, 50])
-def test_the_further_behind_the_sooner_the_next_step(bursts):
+@pytest.mark.parametrize("step", STEP.values())
+def test_the_further_behind_the_sooner_the_next_step(bursts, step):
     """By the share of the time that steps have."""
     share = min(bursts * SHARE, MOST)
 
-    assert pytest.approx(share) == STEP / (STEP + rest(int(bursts * BURST)))
+    assert pytest.approx(share) == step / (step + rest(int(bursts * BURST), step=step))
