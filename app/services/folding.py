@@ -113,9 +113,9 @@ class Folding:
     def all(self, profile: ProfileRow) -> Iterator[int]:
         """Fold what was taught until now, and give the rows that each step finished.
 
-        It ends where a service is taught faster than it folds, and a service leaves
-        the rows to it meanwhile.  It can stop after any step, and in any: what was
-        folded is folded.
+        What is taught meanwhile is left, so it comes to an end however fast that is;
+        a service leaves the rows to it until then.  It can stop after any step, and in
+        any: what was folded is folded.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Folding:
         with reading(self._engine) as connection:
             newest = last_revision(connection, profile.id)
         while self._is_behind(profile, newest):
-            # None where another process writes these rows.
+            # None if another process was faster: it may have begun the next rows.
             step = self._step(profile, seconds=BY_HAND)
             yield step.rows if step is not None and step.written else 0
             pause()

@@ -81,7 +81,7 @@ class Upkeep:
         self._folded: dict[int, int] = {}
         self._paces: defaultdict[int, Pace] = defaultdict(Pace)
         self._folding = Folding(engine)
-        self._step = STEP[engine.dialect.name]
+        self._step_seconds = STEP[engine.dialect.name]
         self._stepped = False
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
@@ -182,7 +182,7 @@ class Upkeep:
         # written to its end, unless its profile is taught meanwhile.
         if due and (not self._stepped or self._folding.begun is None):
             self._stepped = True
-            step = self._folding.step(live.row, seconds=self._step)
+            step = self._folding.step(live.row, seconds=self._step_seconds)
             if step is None:
                 # All is folded, or another process is at it.
                 with reading(self._engine) as connection:
@@ -192,7 +192,7 @@ class Upkeep:
             if step.written:
                 folded = self._folded[live.row.id] = step.upto
         left = revision - folded
-        wait = rest(left, step=self._step) if left > 0 else 0.0
+        wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
         return min(wait, FOLLOW_SECONDS)
 
     def _drop(self, live: LiveProfile) -> bool:

@@ -117,7 +117,7 @@ def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool
     here = mark.read(connection, profile_id)
     if here is None or here.whole >= revision:
         return False
-    # What is left of the ledger may end before the revision.
+    # The ledger may end before it, where rows are gone.
     return here.rest is not None or bool(
         rows_after(connection, profile_id, revision=here.upto, limit=1)
     )
