@@ -132,7 +132,7 @@ def main() -> None:
         seen.append((sizes(engine), start_seconds(engine, settings)))
         # In a year from now, nothing of it is young any more.
         Prune(engine, lambda: now() + timedelta(days=400))(
-            profile, Criterion(max_messages=1, months=12)
+            profile, Criterion(max_messages=1, months=12), progress=lambda _: None
         )
         for _ in Folding(engine).all(profile):
             pass

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
     from app.storage.prune import Pruning
 
-# Feedback may come between a fold and the look at what it folded.
+    Progress = Callable[[int], object]
+
+# An undo of many messages appends its rows in steps, for as long as it takes.
 _TRIES: Final = 10
 
 
@@ -81,20 +83,38 @@ class Prune:
         self._engine = engine
         self._clock = clock
 
-    def forecast(self, profile: ProfileRow, criterion: Criterion) -> Pruned:
-        """Return what would be pruned; only the fold goes on.
+    def forecast(
+        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
+    ) -> Pruned:
+        """Return what would be pruned; at most, the fold goes on.
+
+        Parameters
+        ----------
+        profile : ProfileRow
+            Whose counts.
+        criterion : Criterion
+            What is not needed.
+        progress : callable
+            Is given the ledger rows that each step folded.
 
         Raises
         ------
         DatabaseUnavailable
-            If the database cannot be read, or feedback comes faster than it is
-            folded.
+            If the database cannot be read, or an undo or an import is being carried
+            out.
         """
-        found = self._find(profile, criterion)
+        found = self._find(profile, criterion, progress)
         return Pruned(features=found.features, rows=found.rows, revision=found.revision)
 
-    def __call__(self, profile: ProfileRow, criterion: Criterion) -> Pruned:
-        """Prune, in one transaction, and fold it.
+    def __call__(
+        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
+    ) -> Pruned:
+        """Prune, in one transaction, and fold it if there was something to prune.
+
+        Parameters
+        ----------
+        profile, criterion, progress
+            As `forecast`.
 
         Raises
         ------
@@ -104,25 +124,26 @@ class Prune:
             As `forecast`; then nothing is pruned. Or if it is pruned and could not be
             folded, which the error says.
         """
-        found = self._find(profile, criterion)
+        found = self._find(profile, criterion, progress)
         with writing(self._engine) as connection:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
+        if not rows:
+            return Pruned(features={}, rows=0, revision=found.revision)
         with decided(
             "the features are pruned, and the counts are not brought up to date yet, "
             "which a service does or `postbayes fold`"
         ):
-            self._fold(profile)
+            self._fold(profile, progress)
         return Pruned(
-            features=found.features,
-            rows=found.rows,
-            revision=rows[-1].revision if rows else found.revision,
+            features=found.features, rows=found.rows, revision=rows[-1].revision
         )
 
-    def _find(self, profile: ProfileRow, criterion: Criterion) -> Pruning:
+    def _find(
+        self, profile: ProfileRow, criterion: Criterion, progress: Progress
+    ) -> Pruning:
         """Return what can be done without."""
         before = months_before(epoch_of(self._clock()), criterion.months)
         for _ in range(_TRIES):
-            self._fold(profile)
             with reading(self._engine) as connection:
                 found = prune.find(
                     connection,
@@ -134,13 +155,14 @@ class Prune:
                 )
             if found is not None:
                 return found
-        msg = "feedback comes faster than it is folded; prune in a quieter hour"
+            self._fold(profile, progress)
+        msg = "an undo or an import is being carried out; prune when it has ended"
         raise DatabaseUnavailable(msg)
 
-    def _fold(self, profile: ProfileRow) -> None:
-        """Fold all there is."""
-        for _ in Folding(self._engine).all(profile):
-            pass
+    def _fold(self, profile: ProfileRow, progress: Progress) -> None:
+        """Fold what was taught until now."""
+        for rows in Folding(self._engine).all(profile):
+            progress(rows)
 
 
 def months_before(epoch: int, months: int) -> int:

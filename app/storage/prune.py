@@ -7,7 +7,8 @@ undo know of it.  How many messages each label has stays as it was: the messages
 were learned, and only these features of theirs are gone.
 
 Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
-such a message takes its counts back, and they have to be there.
+such a message takes its counts back, and they have to be there.  So feedback that is
+not folded yet changes nothing that is found: its vectors are in the ledger.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from app.bayes.statistics import FeatureCounts
 from app.errors import Irreversible
@@ -54,7 +55,7 @@ class Pruning:
     Parameters
     ----------
     revision : int
-        Of the newest ledger row when it was looked for; all is folded.
+        Of the newest ledger row when it was looked for.
     sums : mapping of int to mapping of str to FeatureCounts
         What to take away from each epoch, view by view: negative.
     features : mapping of str to int
@@ -78,7 +79,7 @@ def find(
     before_epoch: int,
     weak: Mapping[str, NDArray[np.int64]],
 ) -> Pruning | None:
-    """Return what can be done without, or None while something is not folded.
+    """Return what can be done without, or None while more than feedback is unfolded.
 
     Parameters
     ----------
@@ -99,7 +100,8 @@ def find(
     revision = connection.execute(
         select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
     ).scalar_one()
-    if folded_revision(connection, profile.id) != revision:
+    folded = folded_revision(connection, profile.id)
+    if _moved_since(connection, profile.id, revision=folded):
         return None
     groups = [
         row
@@ -156,17 +158,7 @@ def carry_out(
         If counts were pruned, imported or undone since; nothing is pruned.
     """
     profiles.lock(connection, profile)
-    table = tables.ledger
-    # Feedback since then changes nothing that was found: its vectors are new, or
-    # of messages whose features were left out.
-    moved = connection.execute(
-        select(func.count()).where(
-            table.c.profile_id == profile.id,
-            table.c.revision > pruning.revision,
-            (table.c.kind == "sum") | table.c.undo.is_not(None),
-        )
-    ).scalar_one()
-    if moved:
+    if _moved_since(connection, profile.id, revision=pruning.revision):
         msg = (
             "something was pruned, imported or undone in the meantime; nothing was "
             "pruned now, so try again"
@@ -176,6 +168,21 @@ def carry_out(
         epoch: dict(views) for epoch, views in pruning.sums.items()
     }
     return append_sums(connection, profile, sums, source=SOURCE, time=time)
+
+
+def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
+    """Whether anything was undone, imported or pruned after a revision."""
+    # Feedback changes nothing that is found: its vectors are in the ledger.
+    table = tables.ledger
+    return connection.execute(
+        select(
+            exists().where(
+                table.c.profile_id == profile_id,
+                table.c.revision > revision,
+                (table.c.kind == "sum") | table.c.undo.is_not(None),
+            )
+        )
+    ).scalar_one()
 
 
 def _rare(

@@ -220,8 +220,7 @@ def test_the_prune_command_says_what_it_does(run):
 def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     """The last line says how."""
     taught(run)
-    run("audit")
-    run("prune")
+    run("fold")
     with sqlite3.connect(tmp_path / "postbayes.db") as database:
         for table in ("class_count", "feature_count", "moment_sum", "ledger"):
             database.execute(f"UPDATE {table} SET epoch = 202001")  # noqa: S608

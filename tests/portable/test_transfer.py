@@ -38,7 +38,6 @@ from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import prepare, write
 from app.storage.migrate import migrate
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
@@ -51,6 +50,7 @@ from tests.storage.builders import (
     digest,
     drop_vectors,
     fold,
+    fold_a_part,
     new_profile,
     observed,
     on_sqlite,
@@ -579,19 +579,12 @@ def test_an_export_of_counts_ends_where_the_counts_end(engine):
     assert folded == file.getvalue()
 
 
-def write_a_part(engine, profile):
-    """Do what a service does beside feedback that never pauses."""
-    with writing(engine) as connection:
-        step = prepare(connection, profile, limit=9)
-        assert not write(connection, profile, step, size=1).written
-
-
 def test_a_fold_is_written_to_its_end_before_an_export(engine):
     """Half of a message would be in the file."""
     profile, whole = taught_profile(engine), taught_profile(engine)
     for each in (profile, whole):
         teach(engine, each, taught("late", "ham", {"late": 1, "lunch": 1}))
-    write_a_part(engine, profile)
+    fold_a_part(engine, profile)
     file = BytesIO()
     done = transfer(engine).export(
         profile.name, file, contents="counts", words=True, progress=lambda _: None
@@ -616,7 +609,7 @@ def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
         named = f"late {next(messages)}"
         list(transfer(engine).fold(profile))
         teach(engine, profile, taught(named, "ham", {named: 1, "lunch": 1}))
-        write_a_part(engine, profile)
+        fold_a_part(engine, profile)
 
     taught_meanwhile(None, profile)
     monkeypatch.setattr(Folding, "finish", taught_meanwhile)

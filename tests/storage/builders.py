@@ -106,6 +106,13 @@ def fold(connection, profile, *, limit):
     return written.rows if written else 0
 
 
+def fold_a_part(engine, profile):
+    """Write one feature of what is left: a service does so beside endless feedback."""
+    with writing(engine) as connection:
+        step = prepare(connection, profile, limit=1000)
+        assert not write(connection, profile, step, size=1).written
+
+
 def fold_all(engine, profile, *, limit=1000):
     """Fold until nothing is left."""
     while True:

@@ -22,7 +22,6 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.storage import profiles, prune, scored, tables, undo_work
 from app.storage.bulk import append_sums
 from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import prepare, write
 from app.storage.migrate import migrate
 from app.storage.scored import ScoredRow
 from app.storage.undos import Selection
@@ -32,6 +31,7 @@ from tests.storage.builders import (
     begin_undo,
     drop_vectors,
     fold,
+    fold_a_part,
     observed,
     taught,
     teach,
@@ -141,9 +141,7 @@ def _part(engine, profile):
     """Fold what is left, the last of it in part."""
     _fold(engine, profile, 1000)
     teach(engine, profile, taught(11, "ham", {"minutes": 1, "offer": 1, "sale": 2}))
-    with writing(engine) as connection:
-        step = prepare(connection, profile, limit=1000)
-        write(connection, profile, step, size=1)
+    fold_a_part(engine, profile)
 
 
 def _fold(engine, profile, limit):

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.storage import fold, hidden, ledger, profiles, scored, tables
+from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.audit import audit
 from app.storage.engine import reading, writing
 from app.storage.scored import ScoredRow
@@ -17,6 +17,7 @@ from tests.storage.builders import (
     MARCH,
     begin_undo,
     drop_vectors,
+    fold_a_part,
     fold_all,
     new_profile,
     observed,
@@ -97,9 +98,7 @@ def lived(engine):
             time=APRIL,
         )
     teach(engine, profile, taught("last", "ham", {"lunch": 1, "today": 1}))
-    with writing(engine) as connection:
-        step = fold.prepare(connection, profile, limit=9)
-        fold.write(connection, profile, step, size=1)
+    fold_a_part(engine, profile)
     return profile
 
 

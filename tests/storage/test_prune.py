@@ -12,13 +12,16 @@ from app.services.folding import Folding
 from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
 from app.storage.engine import reading, writing
+from app.storage.mark import folded_revision, in_part
 from app.storage.prune import carry_out, find
 from app.storage.undos import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
+    digest,
     drop_vectors,
     feature,
+    fold_a_part,
     fold_all,
     new_profile,
     rows_of,
@@ -198,20 +201,95 @@ def test_feedback_in_the_meantime_changes_nothing(engine, profile):
     assert (True, 6) == audited(engine, profile)
 
 
-def test_what_is_not_folded_is_folded_first(engine, profile):
-    """The use case does, and says what it did."""
-    unfolded = found(engine, profile)
+def folded(engine, profile):
+    """Return up to which revision the counts are."""
+    with reading(engine) as connection:
+        return folded_revision(connection, profile.id)
+
+
+def use(use_case, profile):
+    """Prune as a command does, by a use case or its forecast."""
+    return use_case(
+        profile, Criterion(max_messages=1, months=12), progress=lambda _: None
+    )
+
+
+def test_pruning_and_pruning_again(engine, profile):
+    """The use case says what it would do, and what it did."""
     drop(engine, profile)
     use_case = Prune(engine, lambda: NOW)
-    criterion = Criterion(max_messages=1, months=12)
-    told = use_case.forecast(profile, criterion)
-    done = use_case(profile, criterion)
-    again = use_case(profile, criterion)
+    told = use(use_case.forecast, profile)
+    done = use(use_case, profile)
+    teach(engine, profile, taught(5, "ham", {"new": 1}, time=APRIL))
+    again = use(use_case, profile)
 
-    assert unfolded is None
     assert ({"words": 2}, 2, 4) == (dict(told.features), told.rows, told.revision)
     assert ({"words": 2}, 2, 5) == (dict(done.features), done.rows, done.revision)
-    assert ({}, 0, 5) == (dict(again.features), again.rows, again.revision)
+    assert ({}, 0, 6) == (dict(again.features), again.rows, again.revision)
+    # What is taught is folded by who teaches.
+    assert 5 == folded(engine, profile)
+
+
+def test_feedback_that_is_not_folded_changes_nothing(engine, profile):
+    """So that no fold has to keep up with it, but words of it stay.
+
+    Whether it learns, moves or forgets, and if it is folded in part.
+    """
+    drop(engine, profile)
+    teach(
+        engine,
+        profile,
+        taught(4, "ham", time=APRIL),
+        taught(4, None, time=APRIL),
+        taught(5, "spam", {"rare": 1}, time=APRIL),
+    )
+    unfolded = found(engine, profile)
+    fold_a_part(engine, profile)
+    with reading(engine) as connection:
+        assert in_part(connection, profile.id)
+    in_parts = found(engine, profile)
+    with writing(engine) as connection:
+        carry_out(connection, profile, in_parts, time=NOW)
+    fold_all(engine, profile)
+
+    assert {"words": 1} == dict(unfolded.features) == dict(in_parts.features)
+    assert {"rare", "old", "both"} == words_of(engine, profile)
+    assert (True, 8) == audited(engine, profile)
+
+
+def test_more_than_feedback_is_folded_first(engine, profile):
+    """A pruning that is not folded would be found once more."""
+    drop(engine, profile)
+    with writing(engine) as connection:
+        carry_out(connection, profile, found(engine, profile), time=NOW)
+    unfolded = found(engine, profile)
+    steps = []
+    Prune(engine, lambda: NOW).forecast(
+        profile, Criterion(max_messages=1, months=12), progress=steps.append
+    )
+
+    assert unfolded is None
+    assert 1 == sum(steps)
+    assert 0 == found(engine, profile).rows
+
+
+def test_beside_an_undo_without_an_end_nothing_is_pruned(engine, profile, monkeypatch):
+    """It says when to try again."""
+    drop(engine, profile)
+    fold = Folding.all
+    undone = [begin(engine, profile, Selection(ids=frozenset([digest(4)]))).undo.name]
+    finish(engine, profile)
+
+    def undone_meanwhile(folding, row):
+        yield from fold(folding, row)
+        undone[0] = begin(engine, profile, Selection(source=undone[0])).undo.name
+        finish(engine, profile)
+
+    monkeypatch.setattr(Folding, "all", undone_meanwhile)
+    with pytest.raises(DatabaseUnavailable, match="prune when it has ended"):
+        use(Prune(engine, lambda: NOW), profile)
+
+    assert all(row[9] != "prune" for row in rows_of(engine, tables.ledger, profile))
 
 
 def test_what_is_pruned_and_not_folded_is_said_to_be_pruned(
@@ -219,22 +297,16 @@ def test_what_is_pruned_and_not_folded_is_said_to_be_pruned(
 ):
     """Whoever is told that nothing was stored would be told wrong."""
     drop(engine, profile)
-    criterion = Criterion(max_messages=1, months=12)
-    folds = []
-    fold = Folding.all
 
     def full(folding, row):
-        folds.append(row)
-        if len(folds) == 2:
-            msg = "full. Nothing of this was stored"
-            raise DatabaseUnavailable(msg)
-        return fold(folding, row)
+        msg = "full. Nothing of this was stored"
+        raise DatabaseUnavailable(msg)
 
     with monkeypatch.context() as patched:
         patched.setattr(Folding, "all", full)
         with pytest.raises(DatabaseUnavailable, match=r"^the features are pruned"):
-            Prune(engine, lambda: NOW)(profile, criterion)
-    again = Prune(engine, lambda: NOW)(profile, criterion)
+            use(Prune(engine, lambda: NOW), profile)
+    again = use(Prune(engine, lambda: NOW), profile)
 
     assert ({}, 5) == (dict(again.features), again.revision)
 

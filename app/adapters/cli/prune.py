@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.adapters.cli.console import OUT
+from app.adapters.cli.console import OUT, interruptible, progress
 from app.bootstrap import Specify, now, open_database
 from app.classifier.significance import insignificant
 from app.classifier.specification import TEXT_VIEWS
@@ -69,7 +69,10 @@ def prune(
         criterion = replace(criterion, weak=weak)
     use_case = Prune(engine, now)
     act = use_case.forecast if dry_run else use_case
-    pruned = act(row, criterion)
+    told = "interrupted; it is pruned or not: the same command prunes what is left"
+    with interruptible(told), progress() as bar:
+        task = bar.add_task("pruning", total=None, rate="")
+        pruned = act(row, criterion, progress=lambda rows: bar.advance(task, rows))
     engine.dispose()
     if as_json:
         document = asdict(pruned) | {"dry_run": dry_run, "profile": row.name}
