@@ -6,14 +6,19 @@ can no longer be taken back, and what it has added is in the sealed sums.
 
 A step has two halves, as that of a fold has: `prepare` reads and adds without a
 lock, `write` drops.
+
+Contract of this file: of the rows that have vectors, the oldest lose them first.  So
+an undo that was planned without a lock knows by one row whether those that it needs
+are there (`app.storage.undo_basis`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 
 from app.storage import ledger, profiles, sealed, tables, undo_work
 from app.storage.deltas import sum_by_epoch
@@ -36,11 +41,14 @@ class Drop:
     ----------
     revisions : tuple of int
         The rows.
+    last : (datetime, int)
+        Time and revision of the newest of them.
     sums : mapping of int to tuple of bytes
         What they have added to each epoch, as `app.storage.sealed.encode` gives it.
     """
 
     revisions: tuple[int, ...]
+    last: tuple[datetime, int]
     sums: Mapping[int, tuple[bytes, ...]]
 
 
@@ -66,27 +74,26 @@ def prepare(
         If a row cannot be read.
     """
     table = tables.ledger
-    revisions = (
-        connection.execute(
-            select(table.c.revision)
-            .where(
-                table.c.profile_id == profile.id,
-                table.c.vector.is_not(None),
-                table.c.time < before,
-                # What is not folded yet is read from the ledger by every start.
-                table.c.revision <= folded_revision(connection, profile.id),
-            )
-            .order_by(table.c.time, table.c.revision)
-            .limit(limit)
+    oldest = connection.execute(
+        select(table.c.time, table.c.revision)
+        .where(
+            table.c.profile_id == profile.id,
+            table.c.vector.is_not(None),
+            table.c.time < before,
         )
-        .scalars()
-        .all()
-    )
-    if not revisions:
+        .order_by(table.c.time, table.c.revision)
+        .limit(limit)
+    ).all()
+    # What is not folded yet is read from the ledger by every start.
+    folded = folded_revision(connection, profile.id)
+    ready = list(takewhile(lambda row: row.revision <= folded, oldest))
+    if not ready:
         return None
+    revisions = tuple(row.revision for row in ready)
     rows = ledger.many(connection, profile.id, revisions)
     return Drop(
-        revisions=tuple(revisions),
+        revisions=revisions,
+        last=(ready[-1].time, ready[-1].revision),
         sums=sealed.encode(profile, sum_by_epoch(rows, profile.labels)),
     )
 
@@ -106,8 +113,9 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     Returns
     -------
     bool
-        False if another process has dropped some of them, or an undo that is not
-        carried out yet may need them; nothing is changed.
+        False if another process has dropped some of them, an older row was appended
+        since, or an undo that is not carried out yet may need them; nothing is
+        changed.
 
     Raises
     ------
@@ -120,12 +128,21 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     if undo_work.pending(connection, profile.id):
         return False
     table = tables.ledger
-    mine = (table.c.profile_id == profile.id, table.c.revision.in_(drop.revisions))
-    kept = connection.execute(
-        select(func.count()).where(*mine, table.c.vector.is_not(None))
-    ).scalar_one()
-    if kept != len(drop.revisions):
+    time, revision = drop.last
+    of_profile = table.c.profile_id == profile.id
+    oldest = connection.execute(
+        select(table.c.revision)
+        .where(
+            of_profile,
+            table.c.vector.is_not(None),
+            (table.c.time < time)
+            | ((table.c.time == time) & (table.c.revision <= revision)),
+        )
+        .limit(len(drop.revisions) + 1)
+    ).scalars()
+    if set(oldest) != set(drop.revisions):
         return False
+    mine = (of_profile, table.c.revision.in_(drop.revisions))
     sealed.add(connection, profile, drop.sums)
     connection.execute(update(table).where(*mine).values(vector=None, names=None))
     return True

@@ -70,8 +70,8 @@ class Basis:
         ).first()
         if summed is not None:
             return False
-        # Vectors are dropped by their time.
-        kept = _oldest_kept(connection, profile.id)
+        # Of the rows that there were, the oldest lose their vectors first.
+        kept = _oldest_kept(connection, profile.id, upto=self.revision)
         return (
             self.needed is None
             or kept == self.kept
@@ -100,14 +100,15 @@ def basis_of(
         Revisions of the sums.
     """
     ledger = tables.ledger
+    revision = profiles.last_revision(connection, profile.id)
     times = [
         *_times(connection, profile.id, ledger.c.digest, sorted(needed)),
         *_times(connection, profile.id, ledger.c.revision, sorted(sums)),
     ]
     return Basis(
-        revision=profiles.last_revision(connection, profile.id),
+        revision=revision,
         undo=_newest_undo(connection, profile.id),
-        kept=_oldest_kept(connection, profile.id),
+        kept=_oldest_kept(connection, profile.id, upto=revision),
         needed=min(times, default=None),
     )
 
@@ -145,13 +146,17 @@ def _newest_undo(connection: Connection, profile_id: int) -> int:
 
 
 def _oldest_kept(
-    connection: Connection, profile_id: int
+    connection: Connection, profile_id: int, *, upto: int
 ) -> tuple[datetime, int] | None:
-    """Return time and revision of the row whose vector is dropped next."""
+    """Return time and revision of the row, of some, that loses its vector first."""
     ledger = tables.ledger
     row = connection.execute(
         select(ledger.c.time, ledger.c.revision)
-        .where(ledger.c.profile_id == profile_id, ledger.c.vector.is_not(None))
+        .where(
+            ledger.c.profile_id == profile_id,
+            ledger.c.revision <= upto,
+            ledger.c.vector.is_not(None),
+        )
         .order_by(ledger.c.time, ledger.c.revision)
         .limit(1)
     ).first()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, select
 
+from app.errors import InconsistentCounts
 from app.storage import ledger, profiles, tables, undo_records, undos
 from app.storage.bulk import digest_of_sum
 from app.storage.entry import LedgerRow
@@ -150,6 +151,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     ------
     ProfileReplaced
         If the profile is gone.
+    InconsistentCounts
+        If features that are needed are gone, which a plan made sure of.
     """
     revision = profiles.lock(connection, profile)
     work = tables.undo_work
@@ -237,6 +240,12 @@ def _of_messages(
             for _, change in transitions(connection, profile.id, digests, in_force)
             if change is not None
         ]
+        if not all(change.possible for change in changes):
+            msg = (
+                f"The features of a message that {undo.name} of the profile "
+                f"{profile.name!r} takes back are gone. Restore a backup."
+            )
+            raise InconsistentCounts(msg)
         needed = {
             each
             for change in changes

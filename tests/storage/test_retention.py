@@ -112,6 +112,25 @@ def test_what_was_prepared_is_dropped_once(engine):
     assert (True, 3) == audited(engine, profile)
 
 
+def test_nothing_is_dropped_before_what_is_older(engine):
+    """Not while that is not folded, nor if it was appended in between."""
+    profile = new_profile(engine)
+    earlier = MARCH - timedelta(days=40)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+    fold_all(engine, profile)
+    with reading(engine) as connection:
+        prepared = retention.prepare(connection, profile, before=APRIL, limit=9)
+    teach(engine, profile, taught(2, "ham", {"a": 1}, time=earlier))
+    with writing(engine) as connection:
+        written = retention.write(connection, profile, prepared)
+    unfolded = drop(engine, profile)
+    fold_all(engine, profile)
+    folded = drop(engine, profile)
+
+    assert (False, 0, 2) == (written, unfolded, folded)
+    assert (True, 2) == audited(engine, profile)
+
+
 def test_the_oldest_go_first_a_few_at_a_time(engine):
     """As steps of the upkeep; in the end nothing is left to do."""
     profile = new_profile(engine)

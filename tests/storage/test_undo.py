@@ -10,7 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from app.errors import Expired, Irreversible, UnknownMessage, UnknownSource
+from app.errors import (
+    Expired,
+    InconsistentCounts,
+    Irreversible,
+    UnknownMessage,
+    UnknownSource,
+)
 from app.features.observation import Observation
 from app.storage import (
     bulk,
@@ -374,6 +380,39 @@ def test_a_plan_holds_while_vectors_are_dropped_that_it_does_not_need(engine):
     finish(engine, profile)
 
     assert ["spam", "spam", None] == labels_of(engine, profile, [1, 2, 3])
+
+
+@pytest.mark.parametrize("appended", ["before", "after"])
+def test_a_plan_sees_what_is_dropped_beside_rows_of_an_earlier_time(engine, appended):
+    """A ledger that is joined has such rows: they are the oldest from then on."""
+    profile = new_profile(engine)
+    earlier = taught(1, "ham", {"b": 1}, source="ben", time=MARCH - timedelta(days=40))
+    teach(engine, profile, taught(0, "spam", {"a": 1}))
+    fold_all(engine, profile)
+    if appended == "before":
+        teach(engine, profile, earlier)
+    plan = planned(engine, profile, Selection(source="anna"))
+    with writing(engine) as connection:
+        dropped = drop_vectors(connection, profile, before=APRIL, limit=64)
+    if appended == "after":
+        teach(engine, profile, earlier)
+
+    assert (appended == "before") == (dropped == 0) == noted(engine, profile, plan)
+
+
+def test_an_undo_whose_features_are_gone_says_so(engine):
+    """Nobody drops them before it is done; if they are gone, it is not done."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+    begin(engine, profile, Selection(source="anna"))
+    with writing(engine) as connection:
+        connection.execute(update(tables.ledger).values(vector=None))
+
+    with (
+        pytest.raises(InconsistentCounts, match=r"undo:1 .* Restore a backup"),
+        writing(engine) as connection,
+    ):
+        undo_work.step(connection, profile, limit=9)
 
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
