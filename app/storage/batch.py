@@ -12,6 +12,7 @@ few, are in the first.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from app.bayes.statistics import FeatureCounts
 from app.storage import mark
 from app.storage.deltas import sum_by_epoch
-from app.storage.ledger import batches_after
+from app.storage.ledger import ROWS_AT_ONCE, batches_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,23 +74,41 @@ def unfolded(
     """
     here = mark.read(connection, profile.id) or mark.Mark(0, None)
     if here.rest is not None:
-        rows = rows_of(connection, profile.id, here.rest)
+        rows = chain.from_iterable(begun(connection, profile.id, here.rest))
         sums = sum_by_epoch(rows, profile.labels)
         yield part(sums, here.rest.feature, None)
-    for rows in batches_after(connection, profile.id, revision=here.upto):
-        yield sum_by_epoch(rows, profile.labels)
+    for some in batches_after(connection, profile.id, revision=here.upto):
+        yield sum_by_epoch(some, profile.labels)
 
 
-def rows_of(
-    connection: Connection, profile_id: int, rest: mark.Rest
-) -> list[LedgerRow]:
-    """Return all rows of a batch that is written in part."""
-    rows: list[LedgerRow] = []
-    for some in batches_after(connection, profile_id, revision=rest.after):
-        rows += (row for row in some if row.revision <= rest.upto)
-        if some[-1].revision >= rest.upto:
-            break
-    return rows
+def begun(
+    connection: Connection,
+    profile_id: int,
+    rest: mark.Rest,
+    *,
+    at_once: int = ROWS_AT_ONCE,
+) -> Iterator[list[LedgerRow]]:
+    """Give what there is of the rows of a batch that is written in part.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int
+        Whose rows.
+    rest : Rest
+        Which batch.
+    at_once : int
+        Rows to give at a time.
+    """
+    for rows in batches_after(
+        connection, profile_id, revision=rest.after, at_once=at_once
+    ):
+        of_batch = [row for row in rows if row.revision <= rest.upto]
+        if of_batch:
+            yield of_batch
+        if rows[-1].revision >= rest.upto:
+            return
 
 
 def _of_view(

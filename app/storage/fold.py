@@ -23,7 +23,7 @@ import numpy as np
 from app.bayes.statistics import FeatureCounts
 from app.errors import InconsistentCounts
 from app.storage import counts, mark, names
-from app.storage.batch import part
+from app.storage.batch import begun, part
 from app.storage.deltas import sum_by_epoch, sum_by_view
 from app.storage.ledger import rows_after, weight
 from app.storage.mark import Mark, Rest
@@ -77,7 +77,14 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     upto = here.whole
     parts: dict[int, list[Mapping[str, Statistics]]] = {}
     texts: dict[str, dict[int, str]] = {}
-    for some in _batch(connection, profile.id, here, limit=limit):
+    batch = (
+        _next(connection, profile.id, after=here.upto, limit=limit)
+        if here.rest is None
+        else begun(connection, profile.id, here.rest, at_once=ROWS_AT_ONCE)
+    )
+    for some in batch:
+        if rows:
+            time.sleep(BREATH)
         rows += len(some)
         upto = some[-1].revision
         for epoch, views in sum_by_epoch(some, profile.labels).items():
@@ -203,26 +210,20 @@ def _between(features: Sequence[int], first: int | None, end: int | None) -> lis
     return list(features[start:stop])
 
 
-def _batch(
-    connection: Connection, profile_id: int, here: Mark, *, limit: int
+def _next(
+    connection: Connection, profile_id: int, *, after: int, limit: int
 ) -> Iterator[list[LedgerRow]]:
-    """Give the rows that are folded next, some at a time."""
-    after, left = here.whole, limit
-    if here.rest is not None:
-        left = here.rest.upto - here.rest.after
+    """Give the rows that follow a revision, some at a time, and so many in all."""
+    left = limit
     while left > 0:
         at_once = min(left, ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)
-        # The first is given however much it stands for, and all that was begun.
-        whole = here.rest is not None or after == here.whole
-        if not rows or not (whole or weight(rows[0]) <= left):
+        # The first is given however much it stands for.
+        if not rows or (left < limit and weight(rows[0]) > left):
             return
         yield rows
         after = rows[-1].revision
-        taken = sum(map(weight, rows)) if here.rest is None else len(rows)
-        left -= taken
-        if left > 0 and taken >= at_once:
-            time.sleep(BREATH)
+        left -= sum(map(weight, rows))
 
 
 def _features(deltas: Iterable[Mapping[str, Statistics]]) -> NDArray[np.int64]:

@@ -282,8 +282,12 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     assert first.features.tolist() == again.features.tolist()
 
 
-def test_rows_that_are_gone_while_they_are_written_are_told(engine):
-    """What is left of them cannot be added; nobody waits for it for ever."""
+@pytest.mark.parametrize("later", [0, 2])
+def test_rows_that_are_gone_while_they_are_written_are_told(engine, later):
+    """What is left of them cannot be added; nobody waits for it for ever.
+
+    Nor are they taken for those that follow.
+    """
     profile = new_profile(engine)
     teach(engine, profile, *(taught(n, "ham", {"a": 1, f"w{n}": 1}) for n in range(3)))
     with writing(engine) as connection:
@@ -293,6 +297,9 @@ def test_rows_that_are_gone_while_they_are_written_are_told(engine):
                 tables.ledger.c.profile_id == profile.id, tables.ledger.c.revision == 2
             )
         )
+
+    for n in range(later):
+        teach(engine, profile, taught(f"later {n}", "ham", {"a": 1}))
 
     with pytest.raises(InconsistentCounts, match=r"rows 1 to 3 .* 2 are there"):
         next_step(engine, profile, 9)
