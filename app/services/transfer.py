@@ -10,10 +10,11 @@ from app.portable import learn
 from app.portable.export import export, size
 from app.portable.foreign import add_counts
 from app.portable.source import Source
+from app.services import undo
 from app.services.feedback import require_known
 from app.services.folding import Folding
-from app.storage import mark, profiles, undo_work
-from app.storage.engine import reading, writing
+from app.storage import mark, profiles
+from app.storage.engine import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -201,12 +202,6 @@ class Transfer:
 
         Gives the rows of each step.
         """
-        pending = True
-        while pending:
-            with writing(self._engine) as connection:
-                undone = undo_work.step(connection, profile, limit=undo_work.STEP)
-                # A step may find that others have done its part.
-                pending = bool(undo_work.pending(connection, profile.id))
-            if undone:
-                yield len(undone)
+        for rows in undo.steps(self._engine, profile):
+            yield len(rows)
         yield from self._folding.all(profile)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.live import LiveProfile, LiveProfiles
+    from app.storage.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
     from app.storage.undo_plan import Plan
     from app.storage.undos import Selection
 
@@ -185,8 +187,8 @@ class Undo:
             "an undo that was asked for before is decided, and will be done to its end "
             "once the database is back; this one waits for it and is not noted"
         ):
-            for _ in _steps(self._engine, live):
-                pass
+            for rows in steps(self._engine, live.row):
+                live.apply(rows)
 
     def finish(self, undone: Undone) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.
@@ -210,34 +212,49 @@ class Undo:
         said = f"{undone.name} is decided, and not done to its end yet: a service does "
         said += "the rest once the database is back, or else the same undo again"
         with nullcontext() if undone.name is None else decided(said):
-            yield from _steps(self._engine, self._live.get(undone.profile))
+            live = self._live.get(undone.profile)
+            for rows in steps(self._engine, live.row):
+                # Into memory where nothing is missing before them; else the upkeep,
+                # which follows the ledger, adds them within a second.
+                live.apply(rows)
+                yield rows[-1].revision
             # The upkeep, or another process, may have done a step or all of them.
             self._live.refresh()
         yield self._live.get(undone.profile).revision
 
 
-def carry_out(engine: Engine, live: LiveProfile) -> int:
-    """Do one step of what was undone, and return its newest revision, 0 without one."""
-    return next(_steps(engine, live), 0)
+def carry_out(engine: Engine, live: LiveProfile) -> bool:
+    """Do one step of what was undone, and return whether more is left."""
+    rows, left = _step(engine, live.row)
+    live.apply(rows)
+    return left
 
 
-def _steps(engine: Engine, live: LiveProfile) -> Iterator[int]:
-    """Do what was undone, step by step, and give the newest revision after each.
+def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
+    """Do what was undone to its end, and give the rows that each step appended.
 
-    The rows are added to memory where nothing is missing before them; else the
-    upkeep, which follows the ledger, adds them within a second.
+    Raises
+    ------
+    DatabaseUnavailable, ProfileReplaced, InconsistentCounts
+        If a step is not done; those before it are.
     """
-    left = 1
+    left = True
     while left:
-        with writing(engine) as connection:
-            rows = undo_work.step(connection, live.row, limit=undo_work.STEP)
-            # Where others have put right what was to be, nothing is appended.
-            left = undo_work.pending(connection, live.row.id)
+        rows, left = _step(engine, profile)
         if rows:
-            live.apply(rows)
-            yield rows[-1].revision
+            yield rows
         if left:
             pause()
+
+
+def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
+    """Do one step, and return its rows and whether more is left.
+
+    Where others have put right what was to be, nothing is appended.
+    """
+    with writing(engine) as connection:
+        rows = undo_work.step(connection, profile, limit=undo_work.STEP)
+        return rows, undo_work.pending(connection, profile.id) > 0
 
 
 def require_something(asked: Selection) -> None:

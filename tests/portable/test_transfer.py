@@ -30,12 +30,13 @@ from app.portable.parts import (
     write_undo,
 )
 from app.portable.survey import survey
+from app.services import undo as undoing
 from app.services.folding import Folding
 from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.services.recent import Recent
 from app.services.transfer import Transfer
-from app.storage import bulk, profiles, scored, tables
+from app.storage import bulk, profiles, scored, tables, undo_work
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.migrate import migrate
@@ -624,6 +625,22 @@ def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
         pytest.raises(DatabaseUnavailable, match="up to date"),
     ):
         exporting.export(connection, profile, file, contents="counts", words=True)
+
+
+def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
+    """As beside an undo by hand."""
+    profile = taught_profile(engine)
+    with writing(engine) as connection:
+        begin_undo(
+            connection, profile, Selection(source="anna"), source="x", time=APRIL
+        )
+    pauses = []
+    monkeypatch.setattr(undo_work, "STEP", 1)
+    monkeypatch.setattr(undoing, "pause", lambda: pauses.append(None))
+    steps = [rows for rows in transfer(engine).fold(profile) if rows]
+
+    assert [1] * len(pauses) == steps[: len(pauses)]
+    assert pauses
 
 
 def test_undos_go_with_the_ledger(engine):
