@@ -118,8 +118,8 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
     Raises
     ------
     OtherProfile
-        If a row is not of what somebody said of a message, or its label is none of
-        the new profile.
+        If a row is not of what somebody said of a message, its label is none of the
+        new profile, or the features that it moves are there no more.
     """
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
@@ -129,14 +129,24 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
             "again when that has ended"
         )
         raise OtherProfile(msg)
+    teachings = [_teaching(row) for row in rows]
     try:
-        append(connection, new, [_teaching(row) for row in rows])
+        outcomes = append(connection, new, teachings)
     except UnknownLabel as error:
         msg = (
             "while this was imported, the profile was taught what the export has no "
             f"label for; nothing is replaced. {error}"
         )
         raise OtherProfile(msg) from error
+    for teaching, outcome in zip(teachings, outcomes, strict=True):
+        # Of what people say: a verdict of the filter's own gives way to theirs.
+        if outcome.label != teaching.label and not teaching.own:
+            msg = (
+                f"while this was imported, the message {teaching.digest.hex()} was "
+                f"taught to be {teaching.label or 'forgotten'}, and the export has no "
+                "features of it to take back; nothing is replaced. Import it again"
+            )
+            raise OtherProfile(msg)
 
 
 def _teaching(row: LedgerRow) -> Teaching:

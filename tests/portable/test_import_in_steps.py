@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from io import BytesIO
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from app.services.live import LiveProfiles
 from app.services.maintenance import Upkeep
 from app.storage import bulk, fold, hidden, profiles, scored, tables, turn
 from app.storage.engine import open_engine, reading, writing
+from app.storage.entry import OWN
 from tests.portable.test_transfer import (
     COUNTED,
     LATER,
@@ -33,6 +35,8 @@ from tests.storage.builders import (
     APRIL,
     MARCH,
     digest,
+    drop_vectors,
+    fold_all,
     new_profile,
     observed,
     rows_of,
@@ -344,6 +348,32 @@ def test_what_cannot_be_said_to_the_new_profile_is_not_forgotten(engine, kind):
     assert other.id in seen(engine)
     assert 2 == len(rows_of(engine, tables.ledger, other))
     assert audited(engine, other.name).sound
+
+
+@pytest.mark.parametrize("source", ["anna", OWN])
+def test_what_has_no_features_in_the_export_is_not_forgotten(engine, source):
+    """A message that is moved meanwhile, where the export has dropped its features.
+
+    But what the filter teaches itself gives way to what people say.
+    """
+    exporter, other = new_profile(engine), new_profile(engine)
+    teach(engine, exporter, taught("old", "spam", {"casino": 1}))
+    fold_all(engine, exporter)
+    with writing(engine) as connection:
+        drop_vectors(connection, exporter, before=APRIL, limit=9)
+    data = exported(engine, exporter, contents="ledger")
+
+    def say():
+        teach(engine, other, taught("old", "ham", {"casino": 1}, source=source))
+
+    with (
+        nullcontext()
+        if source == OWN
+        else pytest.raises(OtherProfile, match=r"no features of it.* is replaced")
+    ):
+        beside(engine, data, other.name, say, instead=True)
+
+    assert (source == OWN) == (other.id not in seen(engine))
 
 
 def test_what_was_scored_lately_can_be_taught_to_the_new_profile(engine, monkeypatch):
