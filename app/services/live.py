@@ -10,24 +10,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
 from app.services.latest import Latest
 from app.services.news import News
 from app.storage import ledger, profiles, state
-from app.storage.engine import hasty, reading
+from app.storage.engine import hasty, opened, reading
 from app.storage.entry import epoch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sqlalchemy import Engine
 
     from app.classifier.specification import Specification
-    from app.storage.entry import LedgerRow
+    from app.storage.entry import Identity, LedgerRow
     from app.storage.profiles import ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]
@@ -38,15 +39,28 @@ log = logging.getLogger(__name__)
 # while they are added.
 CATCH_UP_ROWS = 250
 
+_PARTED: Final = "its ledger went back (a restored backup, or a failover)"
+
 
 class LiveProfile:
     """One profile in memory: its row and what answers now.
 
     Where counts decay, `month` is that of the newest row, 0 before the first.
+    `newest` tells that row from others, None if there is none; `opened` is how many
+    connections there were when it was last seen in the ledger.
     """
 
-    def __init__(self, row: ProfileRow, snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        row: ProfileRow,
+        snapshot: Snapshot,
+        *,
+        newest: Identity | None = None,
+        opened: int = 0,
+    ) -> None:
         self.row = row
+        self.newest = newest
+        self.opened = opened
         self._latest = Latest(snapshot)
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
@@ -118,6 +132,7 @@ class LiveProfile:
                 if not later or latest.full or any(row.takes_back for row in new):
                     latest = Latest(latest.snapshot())
                 self._latest = latest
+                self.newest = new[-1].identity
                 if self.specification.decay is not None:
                     months = (epoch_of(row.time) for row in new)
                     self.month = max(self.month, *months)
@@ -139,20 +154,27 @@ class LiveProfile:
             self._latest = Latest(replace(self.snapshot, specification=made_of))
 
     def follow(self, engine: Engine) -> int:
-        """Add what any process has learned since, and return how many rows."""
+        """Add what any process has learned since, and return how many rows.
+
+        Where the ledger has another past than memory, the profile is loaded anew.
+        """
         start = self.revision
+        before = opened(engine)
         while True:
+            last = self.newest
+            after = self.revision if last is None else last.revision - 1
             with reading(engine) as connection:
                 rows = ledger.rows_after(
-                    connection,
-                    self.row.id,
-                    revision=self.revision,
-                    limit=CATCH_UP_ROWS,
+                    connection, self.row.id, revision=after, limit=CATCH_UP_ROWS
                 )
+            if last is not None and (not rows or rows[0].identity != last):
+                self.reload(engine, f"{_PARTED}: row {last.revision} is another one")
+                return self.revision - start
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
                 return self.revision - start
-            if not rows:
+            if len(rows) <= (last is not None):
+                self.opened = before
                 return self.revision - start
 
     def reload(self, engine: Engine, reason: str) -> None:
@@ -167,7 +189,7 @@ class LiveProfile:
             while the ledger only grows.
         """
         log.error("loading the profile %r anew: %s", self.row.name, reason)
-        loaded = self._loaded(engine)
+        loaded = _load(engine, self.row, self.specification)
         with self._learning:
             self._answer_as(loaded)
 
@@ -177,13 +199,9 @@ class LiveProfile:
         Scoring and learning go on with the old weights while the counts are read
         with the new ones.
         """
-        turned = self._loaded(engine)
+        turned = _load(engine, self.row, self.specification)
         while not self.take_over(turned):
             turned.follow(engine)
-
-    def _loaded(self, engine: Engine) -> LiveProfile:
-        """Return the same profile as the database has it."""
-        return LiveProfile(self.row, _stored(engine, self.row, self.specification))
 
     def take_over(self, turned: LiveProfile) -> bool:
         """Answer as another does, unless that knows less; tell whether it did."""
@@ -198,6 +216,8 @@ class LiveProfile:
         made_of = other.specification.deciding_as(self.specification)
         self._latest = Latest(replace(other.snapshot, specification=made_of))
         self.month = other.month
+        self.newest = other.newest
+        self.opened = other.opened
 
 
 class LiveProfiles:
@@ -208,6 +228,7 @@ class LiveProfiles:
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
         self._news = News()
+        self._opened = 0
         self._refreshing = threading.Lock()
 
     def __iter__(self) -> Iterator[LiveProfile]:
@@ -255,8 +276,12 @@ class LiveProfiles:
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
         known = {name: live.revision for name, live in self._profiles.items()}
+        before_it = opened(self._engine)
         with reading(hasty(self._engine)) as connection:
             rows = profiles.list_all(connection)
+            # The ledger of another server may be as long, by other rows.
+            changed = self._opened != before_it
+            newest = ledger.identities(connection) if changed else {}
         followed = 0
         for row in rows:
             live = self._profiles.get(row.name)
@@ -273,19 +298,24 @@ class LiveProfiles:
                 before = known.get(row.name, 0)
                 if row.revision < before:
                     live.reload(
-                        self._engine,
-                        f"its ledger went back from {before} to "
-                        f"{row.revision} (a restored backup, or a failover)",
+                        self._engine, f"{_PARTED}: from {before} to {row.revision}"
                     )
-                elif row.revision > live.revision:
+                elif row.revision > live.revision or _parted(live, newest):
                     followed += live.follow(self._engine)
             # What is wrong with one profile must not stop the others.
             except Inconsistent as error:
                 if self._news.tell(row.id, error):
                     log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
+                    self._start_over(live)
             else:
                 self._news.over(row.id)
+        self._opened = before_it
         return followed
+
+    def _start_over(self, live: LiveProfile) -> None:
+        """Load a profile that cannot follow, once, in case that memory is wrong."""
+        with suppress(Inconsistent):
+            live.reload(self._engine, "perhaps the ledger is sound")
 
     def turn(self) -> bool:
         """Count ages from a month that has begun; return False: nothing is left.
@@ -308,11 +338,12 @@ class LiveProfiles:
         return False
 
     def _load(self, row: ProfileRow) -> LiveProfile:
-        return LiveProfile(row, _stored(self._engine, row, self._specify(row)))
+        return _load(self._engine, row, self._specify(row))
 
 
-def _stored(engine: Engine, row: ProfileRow, specification: Specification) -> Snapshot:
-    """Return the snapshot of what the database holds of a profile."""
+def _load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
+    """Return what the database holds of a profile."""
+    before = opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
             specification = specification.as_of(ledger.newest_epoch(connection, row.id))
@@ -320,6 +351,19 @@ def _stored(engine: Engine, row: ProfileRow, specification: Specification) -> Sn
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
         )
-    return Snapshot.of(
+        newest = ledger.identities(connection, row.id).get(row.id)
+    snapshot = Snapshot.of(
         specification, stored.tables, revision=stored.revision, lessons=lessons
+    )
+    return LiveProfile(row, snapshot, newest=newest, opened=before)
+
+
+def _parted(live: LiveProfile, newest: Mapping[int, Identity]) -> bool:
+    """Whether the newest row of a ledger is another one than memory has."""
+    there, here = newest.get(live.row.id), live.newest
+    return (
+        there is not None
+        and here is not None
+        and there.revision == here.revision
+        and there != here
     )

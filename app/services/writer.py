@@ -22,7 +22,7 @@ from app.services.before import scored
 from app.services.inbox import Inbox
 from app.services.succession import Job, Succession
 from app.storage.append import append
-from app.storage.engine import hasty
+from app.storage.engine import hasty, opened
 from app.storage.kept import Kept
 from app.storage.profiles import require_label
 
@@ -186,6 +186,10 @@ class Writer:
             profile.reload(self._engine, "revisions are given out a second time")
             return
         try:
+            if profile.newest and profile.opened != opened(self._engine):
+                # Another server may have lost rows, and given their revisions to what
+                # others taught.
+                profile.follow(self._engine)
             if profile.apply(rows, later=True):
                 self._taught.add(profile)
                 return

@@ -210,6 +210,7 @@ def postgresql_engine(
         return connect()
 
     def _connect(connection: Any, _record: Any) -> None:
+        outage.opened += 1
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(busy_timeout * 1000)}")
         connection.commit()

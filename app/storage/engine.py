@@ -139,6 +139,15 @@ def probe(engine: Engine) -> None:
             outage.probe()
 
 
+def opened(engine: Engine) -> int:
+    """Return how many connections to a server there were until now.
+
+    As long as they are no more, it is the server that it was: one that another took
+    the place of, or that crashed, has let go of all.
+    """
+    return _outage(engine).opened
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """Give a connection that sees one consistent snapshot of the database.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from app.classifier import learn
 from app.classifier.lesson import Lesson
@@ -33,6 +33,21 @@ OWN: Final = "auto"
 
 RowKind = Literal["message", "sum"]
 """What an entry is of: one message, or many that were counted elsewhere."""
+
+
+class Identity(NamedTuple):
+    """What tells a row from any other that might have its revision.
+
+    Where a database lost its last commits, in a failover or by a backup, their
+    revisions are given out a second time.
+    """
+
+    revision: int
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    source: str
+    time: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +87,11 @@ class LedgerRow:
         if self.decoded is not None:
             return self.decoded
         return decode(self._vector())
+
+    @property
+    def identity(self) -> Identity:
+        """What tells this row from any other that might have its revision."""
+        return Identity(*(getattr(self, name) for name in Identity._fields))
 
     @property
     def lesson(self) -> Lesson:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.lesson import Lesson
 from app.storage import tables
-from app.storage.entry import OWN, LedgerRow, epoch_of
+from app.storage.entry import OWN, Identity, LedgerRow, epoch_of
 from app.storage.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -125,6 +125,30 @@ def rows_after(
 def weight(row: LedgerRow) -> int:
     """Return how many rows of messages a row stands for."""
     return WEIGHT_OF_SUM if row.kind == "sum" else 1
+
+
+def identities(
+    connection: Connection, profile_id: int | None = None
+) -> dict[int, Identity]:
+    """Return what tells the newest row of each profile from any other, by profile.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int or None
+        One of them; None: all.
+    """
+    ledger, profile = tables.ledger.c, tables.profile.c
+    query = select(
+        ledger.profile_id, *(ledger[name] for name in Identity._fields)
+    ).join(
+        tables.profile,
+        and_(ledger.profile_id == profile.id, ledger.revision == profile.revision),
+    )
+    if profile_id is not None:
+        query = query.where(profile.id == profile_id)
+    return {row[0]: Identity(*row[1:]) for row in connection.execute(query)}
 
 
 def batches_after(

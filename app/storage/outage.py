@@ -23,6 +23,8 @@ class Outage:
         self.lasts = False
         self.connect: Callable[[], Any] | None = None
         """Opens a connection for `probe`; None while there was none."""
+        self.opened = 0
+        """Connections until now: a server that was replaced has a new one."""
         self._begun = 0
 
     def begin(self) -> None:

@@ -23,7 +23,7 @@ from app.services.classify import observe
 from app.services.live import LiveProfile
 from app.services.writer import Writer
 from app.storage import hidden, profiles, tables
-from app.storage.engine import writing
+from app.storage.engine import opened, writing
 from app.storage.scored import ScoredRow
 from app.storage.teaching import Teaching
 from tests.messages import ham, spam
@@ -180,7 +180,8 @@ def large(engine, live):
     """The same profile, that says it has learned 640 messages: eight may wait."""
     with writing(engine) as connection:
         connection.execute(tables.profile.update().values(revision=640))
-    return LiveProfile(live.row, replace(live.snapshot, revision=640))
+    snapshot = replace(live.snapshot, revision=640)
+    return LiveProfile(live.row, snapshot, opened=opened(engine))
 
 
 def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):
