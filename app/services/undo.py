@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, InvalidSelection
@@ -263,7 +264,8 @@ def require_something(asked: Selection) -> None:
     Raises
     ------
     InvalidSelection
-        If it would take back everything, or its time ends before it begins.
+        If it would take back everything, its time ends before it begins, or is out
+        of every calendar.
     """
     if not asked.ids and asked.source is None and not (asked.since or asked.until):
         msg = (
@@ -271,6 +273,15 @@ def require_something(asked: Selection) -> None:
             "until; several of them together must all be true"
         )
         raise InvalidSelection(msg)
+    for time in filter(None, (asked.since, asked.until)):
+        try:
+            time.astimezone(UTC)
+        except OverflowError as error:
+            msg = (
+                f"{time.isoformat()} is before the year 1 or after 9999 in UTC; "
+                "leave it out, or take a time in between"
+            )
+            raise InvalidSelection(msg) from error
     if asked.since and asked.until and asked.since >= asked.until:
         msg = (
             f"the time ends before it begins: from {asked.since.isoformat()}, "

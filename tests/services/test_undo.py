@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -24,6 +25,8 @@ from app.storage.undos import Selection
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import APRIL, MARCH
+
+HOUR = timedelta(hours=1)
 
 
 def teach(app, raw, label, *, source):
@@ -225,6 +228,8 @@ def test_a_forecast_of_undoing_an_undo_brings_the_figures_back(app):
         ({}, "say what to undo"),
         ({"since": APRIL, "until": MARCH}, "the time ends before it begins"),
         ({"since": MARCH, "until": MARCH}, "the time ends before it begins"),
+        ({"since": datetime.min.replace(tzinfo=timezone(HOUR))}, "before the year 1"),
+        ({"until": datetime.max.replace(tzinfo=timezone(-HOUR))}, "after 9999 in UTC"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(app, asked, sentence):
