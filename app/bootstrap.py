@@ -12,7 +12,12 @@ from app.bayes.prior import UniformPrior
 from app.classifier.action import ActionRule
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
-from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidSetting
+from app.errors import (
+    DatabaseDamaged,
+    DatabaseUnavailable,
+    InvalidSetting,
+    PostbayesError,
+)
 from app.features.extract import FEATURE_SET
 from app.services import policies
 from app.services.aliases import Aliases
@@ -185,8 +190,14 @@ class Application:
         self.service, self.aliases = require_startable(settings)
         self.engine = open_database(settings)
         self.live = LiveProfiles(self.engine, Specify(settings))
-        # What is wrong with a profile shows here, before anything is served.
-        self.live.refresh()
+        try:
+            self.live.refresh()
+            # What is wrong with the site's own profile shows here, before anything
+            # is served; what is wrong with another shows in the log.
+            self.live.get(settings.profile)
+        except PostbayesError:
+            self.engine.dispose()
+            raise
         self.recipients = Recipients(
             self.live, site=settings.profile, aliases=self.aliases
         )

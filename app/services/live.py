@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
+from app.services.backoff import Backoff
 from app.services.latest import Latest
 from app.services.news import News
 from app.storage import ledger, profiles, state
@@ -227,7 +228,9 @@ class LiveProfiles:
         self._engine = engine
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
+        self._broken: dict[str, Inconsistent] = {}
         self._news = News()
+        self._backoff = Backoff()
         self._opened = 0
         self._refreshing = threading.Lock()
 
@@ -247,11 +250,13 @@ class LiveProfiles:
         UnknownProfile
             If there is none, or it was made within the last second and has
             not been noticed yet.
+        Inconsistent
+            If what the database holds of it cannot be read.
         """
         try:
             return self._profiles[name]
         except KeyError:
-            raise UnknownProfile.named(name) from None
+            raise self._broken.get(name) or UnknownProfile.named(name) from None
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
         """Load what has the place of a profile that was replaced, and return it.
@@ -267,7 +272,10 @@ class LiveProfiles:
         return self.get(replaced.row.name)
 
     def refresh(self) -> int:
-        """Load new profiles, follow the others, and return the rows added."""
+        """Load new profiles, follow the others, and return the rows added.
+
+        A profile that cannot be read is told in the log, and left as it is.
+        """
         # One at a time: what is read first is taken up first, so that who has
         # changed a policy and refreshes does not get the old one back.
         with self._refreshing:
@@ -287,9 +295,7 @@ class LiveProfiles:
             live = self._profiles.get(row.name)
             # A profile that was replaced has its name and another key.
             if live is None or live.row.id != row.id:
-                if live is not None:
-                    log.info("the profile %r was replaced: loading it", row.name)
-                self._profiles[row.name] = self._load(row)
+                self._take_up(row)
                 continue
             try:
                 if row.policy != live.row.policy:
@@ -311,6 +317,25 @@ class LiveProfiles:
                 self._news.over(row.id)
         self._opened = before_it
         return followed
+
+    def _take_up(self, row: ProfileRow) -> None:
+        """Load a profile that is new, or has taken the place of another."""
+        if self._backoff.waits(row.id):
+            return
+        if row.name in self._profiles:
+            log.info("the profile %r was replaced: loading it", row.name)
+        try:
+            self._profiles[row.name] = self._load(row)
+        # What is wrong with one profile must not stop the others.
+        except Inconsistent as error:
+            self._broken[row.name] = error
+            self._backoff.failed(row.id)
+            if self._news.tell(row.id, error):
+                log.error("the profile %r cannot be loaded: %s", row.name, error)  # noqa: TRY400
+        else:
+            self._broken.pop(row.name, None)
+            self._backoff.over(row.id)
+            self._news.over(row.id)
 
     def _start_over(self, live: LiveProfile) -> None:
         """Load a profile that cannot follow, once, in case that memory is wrong."""

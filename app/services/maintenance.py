@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Inconsistent, ProfileReplaced
+from app.services.backoff import Backoff
 from app.services.folding import Folding
 from app.services.news import News
 from app.services.pace import STEP, Pace, rest
@@ -30,6 +31,11 @@ log = logging.getLogger(__name__)
 
 FOLLOW_SECONDS: Final = 0.5
 EXPIRE_SECONDS: Final = 60.0
+# Scored messages forgotten in one transaction: of 50,000 in one, SQLite's write lock
+# was held for 2 s, so these take 10 ms.  And how long the next ones may wait for a
+# pause of feedback, so that a busy service forgets as quickly as it remembers.
+FORGOTTEN_ROWS: Final = 256
+FORGET_SECONDS: Final = 0.1
 # Vectors dropped in one transaction.
 DROPPED_ROWS: Final = 64
 # A page that was written several times since is copied once.
@@ -83,8 +89,10 @@ class Upkeep:
         self._folding = Folding(engine)
         self._step_seconds = STEP[engine.dialect.name]
         self._stepped = False
+        self._backoff = Backoff()
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
+        self._expiring: set[int] = set()
         self._abandoned: list[int] = []
         self._news = News()
 
@@ -127,6 +135,9 @@ class Upkeep:
 
     def _maintain(self, live: LiveProfile) -> float:
         """Do a little for one profile, and return as a call does."""
+        # To find anew what is wrong with a thousand rows takes half a second.
+        if self._backoff.waits(live.row.id):
+            return 0.0
         waits = []
         # What is wrong with one profile must not stop the others: it keeps
         # its unfolded rows, which a start of the service reads anyway.
@@ -136,30 +147,31 @@ class Upkeep:
             waits.append(self._fold(live))
             if live.row.id in self._dropping and self._drop(live):
                 waits.append(FOLLOW_SECONDS)
+            if live.row.id in self._expiring and self._forget(live):
+                waits.append(FORGET_SECONDS)
         except ProfileReplaced:
             # By an import; the next step loads what is in its place.
             self._follow_at = 0.0
             return FOLLOW_SECONDS
         except Inconsistent as error:
+            self._backoff.failed(live.row.id)
             if self._news.tell(live.row.id, error):
                 log.error(  # noqa: TRY400
                     "the profile %r cannot be folded: %s", live.row.name, error
                 )
+        else:
+            self._backoff.over(live.row.id)
         return min(filter(None, waits), default=0.0)
 
     def _expire(self) -> None:
-        """Drop old scored messages, and see to it that the rest is dropped later."""
+        """See to it that what is too old is dropped, a few rows at a time."""
         oldest = self._clock() - self._keep
-        for live in self._live:
-            with writing(self._engine) as connection:
-                scored.expire(
-                    connection, live.row.id, before=oldest, keep=self._scored_rows
-                )
         there = {live.row.id for live in self._live}
+        self._expiring = set(there)
         if self._recent is not None:
             self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
-            self._dropping = there
+            self._dropping = set(there)
         with reading(self._engine) as connection:
             self._abandoned = hidden.abandoned(connection, now=self._clock())
 
@@ -194,6 +206,23 @@ class Upkeep:
         left = revision - folded
         wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
         return min(wait, FOLLOW_SECONDS)
+
+    def _forget(self, live: LiveProfile) -> bool:
+        """Drop a few scored messages of one profile; True if there may be more."""
+        with reading(self._engine) as connection:
+            last = scored.last_over(connection, live.row.id, keep=self._scored_rows)
+        with writing(self._engine) as connection:
+            gone = scored.expire(
+                connection,
+                live.row.id,
+                before=self._clock() - self._keep,
+                upto=last,
+                limit=FORGOTTEN_ROWS,
+            )
+        if gone < FORGOTTEN_ROWS:
+            self._expiring.discard(live.row.id)
+            return False
+        return True
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

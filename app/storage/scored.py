@@ -182,10 +182,30 @@ def copy(
     return (rows[-1].time, rows[-1].digest) if rows else after
 
 
+def last_over(
+    connection: Connection, profile_id: int, *, keep: int
+) -> tuple[datetime, bytes] | None:
+    """Return time and digest of the newest row beyond the newest `keep`, if any."""
+    scored = tables.scored
+    row = connection.execute(
+        select(scored.c.time, scored.c.digest)
+        .where(scored.c.profile_id == profile_id)
+        .order_by(scored.c.time.desc(), scored.c.digest.desc())
+        .offset(keep)
+        .limit(1)
+    ).first()
+    return None if row is None else (row.time, row.digest)
+
+
 def expire(
-    connection: Connection, profile_id: int, *, before: datetime, keep: int
+    connection: Connection,
+    profile_id: int,
+    *,
+    before: datetime,
+    upto: tuple[datetime, bytes] | None,
+    limit: int,
 ) -> int:
-    """Forget what is too old or too much, and return how many rows that were.
+    """Forget some of what is too old or too much, and return how many rows.
 
     Parameters
     ----------
@@ -195,26 +215,19 @@ def expire(
         Whose rows.
     before : datetime
         Rows scored earlier go.
-    keep : int
-        Of the others, the newest `keep` stay.
+    upto : (datetime, bytes) or None
+        And those up to this one, as `last_over` gives it.
+    limit : int
+        Rows at most, the oldest first.
     """
     scored = tables.scored
-    first_over = connection.execute(
-        select(scored.c.time, scored.c.digest)
-        .where(scored.c.profile_id == profile_id)
-        .order_by(scored.c.time.desc(), scored.c.digest.desc())
-        .offset(keep)
-        .limit(1)
-    ).first()
     gone = scored.c.time < before
-    if first_over is not None:
+    if upto is not None:
+        time, digest = upto
         gone = or_(
             gone,
-            scored.c.time < first_over.time,
-            and_(
-                scored.c.time == first_over.time,
-                scored.c.digest <= first_over.digest,
-            ),
+            scored.c.time < time,
+            and_(scored.c.time == time, scored.c.digest <= digest),
         )
     return connection.execute(
         delete(scored).where(
@@ -222,6 +235,8 @@ def expire(
             scored.c.digest.in_(
                 select(scored.c.digest)
                 .where(scored.c.profile_id == profile_id, gone)
+                .order_by(scored.c.time, scored.c.digest)
+                .limit(limit)
                 # A row that another worker is just writing is not waited for:
                 # it is being scored again, and waiting might deadlock.
                 .with_for_update(skip_locked=True)

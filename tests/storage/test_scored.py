@@ -42,14 +42,15 @@ def left(engine, profile, messages):
     return [message for message in messages if digest(message) in found]
 
 
-def expire(engine, profile, *, minutes, keep):
+def expire(engine, profile, *, minutes, keep, limit=100):
     """Forget all that was scored before that minute, and all but the newest."""
     with writing(engine) as connection:
         return scored.expire(
             connection,
             profile.id,
             before=MARCH + timedelta(minutes=minutes),
-            keep=keep,
+            upto=scored.last_over(connection, profile.id, keep=keep),
+            limit=limit,
         )
 
 
@@ -102,6 +103,17 @@ def test_what_is_too_much_goes(engine):
     assert [3, 4] == left(engine, profile, range(5))
     assert 0 == expire(engine, profile, minutes=0, keep=2)
     assert 2 == expire(engine, profile, minutes=0, keep=0)
+
+
+def test_the_oldest_go_a_few_at_a_time(engine):
+    """Nobody waits for fifty thousand of them; what is left goes next."""
+    profile = new_profile(engine)
+    put(engine, profile, *(row(m, minutes=m) for m in range(5)))
+
+    assert 2 == expire(engine, profile, minutes=0, keep=2, limit=2)
+    assert [2, 3, 4] == left(engine, profile, range(5))
+    assert 1 == expire(engine, profile, minutes=0, keep=2, limit=2)
+    assert [3, 4] == left(engine, profile, range(5))
 
 
 def test_messages_of_one_moment_are_bounded_too(engine):
