@@ -26,6 +26,12 @@ and 2**31 messages may be summed before a 64-bit column of words overflows
 (`app.bayes.words`).  With the default step, values go to 2.1e9.
 """
 
+MOST_FIELDS: Final = 128
+"""Fields of a view, at most: the sums of their products are as many as its square.
+
+There are 16 (`app.features.measured`).
+"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurements:

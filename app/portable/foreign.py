@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from app.errors import InvalidObservation, MalformedDump, OtherProfile
 from app.portable.filling import fill
 from app.portable.place import take_place
 from app.portable.source import Learned
 from app.portable.staging import step
 from app.portable.unseen import unseen
-from app.storage import bulk, hidden, merge, profiles
+from app.storage import bulk, hidden, merge, profiles, room
 from app.storage.engine import reading, writing
 from app.storage.entry import epoch_of
 from app.storage.known import sums_stand
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.classifier.snapshot import Statistics
     from app.foreign.tally import Taken
     from app.storage.profiles import ProfileRow
 
@@ -66,6 +68,10 @@ def add_counts(
 
     Raises
     ------
+    MalformedDump
+        If it says more than can be counted.
+    OtherProfile
+        If it does so beside what the profile has learned.
     DatabaseUnavailable, ProfileReplaced
         If it could not be stored; then nothing is learned.
     """
@@ -80,6 +86,7 @@ def add_counts(
         view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
         for view, x in taken.items()
     }
+    _require_room(engine, profile, sums[epoch])
     parts = [
         {epoch: part}
         for part in bulk.pieces(sums[epoch], at_most=bulk.FEATURES_PER_ROW)
@@ -125,6 +132,28 @@ def add_counts(
     return Learned(
         outcome="added", profile=profile, source=source, rows=len(parts), known=0
     )
+
+
+def _require_room(
+    engine: Engine, profile: ProfileRow, views: Mapping[str, Statistics]
+) -> None:
+    """Raise if a profile cannot count what a dump says, beside what it has."""
+    amounts = room.Amounts()
+    try:
+        amounts.add(views)
+    except InvalidObservation as error:
+        msg = f"the dump says more than can be counted: {error}"
+        raise MalformedDump(msg) from error
+    try:
+        with reading(engine) as connection:
+            before = room.held(connection, profile)
+        amounts.beside(before)
+    except InvalidObservation as error:
+        msg = (
+            f"the dump and what the profile {profile.name!r} has learned are more than "
+            f"can be counted: {error}. Import it into another profile"
+        )
+        raise OtherProfile(msg) from error
 
 
 def _unchanged(profile: ProfileRow, source: str) -> Learned:

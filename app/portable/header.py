@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from app.classifier.policy import Policy
 from app.classifier.specification import check_labels, check_name
-from app.errors import InvalidPolicy, InvalidSetting, MalformedExport
+from app.errors import (
+    InvalidObservation,
+    InvalidPolicy,
+    InvalidSetting,
+    MalformedExport,
+)
+from app.portable.fields import SMALL, integer, moment, text
+from app.storage.room import require_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 Contents = Literal["counts", "ledger"]
 """What an export holds: the counts alone, or the ledger that they come from."""
-
-_LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,60 +94,38 @@ class Header:
         try:
             values = json.loads(line)
             header = cls(
-                postbayes=_text(values["postbayes"]),
-                profile=_text(values["profile"]),
-                created=_moment(values["created"]),
-                feature_set=_number(values["feature_set"]),
-                labels=tuple(map(_text, values["labels"])),
-                spam_labels=tuple(map(_text, values["spam_labels"])),
+                postbayes=text(values["postbayes"]),
+                profile=text(values["profile"]),
+                created=moment(values["created"]),
+                feature_set=integer(values["feature_set"], most=SMALL),
+                labels=tuple(map(text, values["labels"])),
+                spam_labels=tuple(map(text, values["spam_labels"])),
                 contents=_contents(values["contents"]),
                 words=bool(values["words"]),
-                revision=_number(values["revision"]),
+                revision=integer(values["revision"]),
                 views={
-                    _text(view): {_text(name): _number(n) for name, n in counts.items()}
+                    text(view): {text(name): integer(n) for name, n in counts.items()}
                     for view, counts in values["views"].items()
                 },
                 policy=Policy.read(values["policy"]) if "policy" in values else None,
             )
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
+            for view in header.views:
+                require_view(view)
         except (
             ValueError,
             KeyError,
             TypeError,
             AttributeError,
             RecursionError,
+            InvalidObservation,
             InvalidPolicy,
             InvalidSetting,
         ) as error:
             msg = f"the header of this export cannot be read: {error}"
             raise MalformedExport(msg) from error
         return header
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        msg = f"{value!r} is not text"
-        raise TypeError(msg)
-    return value
-
-
-def _moment(value: object) -> datetime:
-    moment = datetime.fromisoformat(_text(value))
-    if moment.tzinfo is None:
-        msg = f"{value!r} has no time zone"
-        raise ValueError(msg)
-    return moment
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        msg = f"{value!r} is not a number"
-        raise TypeError(msg)
-    if not 0 <= value <= _LARGEST:
-        msg = f"{value} is not from 0 to {_LARGEST}"
-        raise ValueError(msg)
-    return value
 
 
 def _contents(value: object) -> Contents:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import (
     InconsistentCounts,
+    InvalidObservation,
     MalformedExport,
     OtherProfile,
     UnknownProfile,
@@ -27,7 +28,7 @@ from app.portable.place import take_place
 from app.portable.source import Learned
 from app.portable.staging import Staging
 from app.portable.unseen import unseen
-from app.storage import bulk, hidden, merge, profiles, state
+from app.storage import bulk, hidden, merge, profiles, room, state
 from app.storage.engine import reading, writing
 from app.storage.known import sums_stand
 
@@ -152,6 +153,7 @@ def replace(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
 def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
     """Add what an export holds to a profile that has learned something."""
     _require_joinable(source.survey, profile)
+    _require_room(engine, source.survey, profile)
     with unseen(engine, profile.name, like=profile, clock=source.clock) as new:
         staging = Staging(engine, new, source, joins=profile)
         staging.read()
@@ -239,3 +241,18 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
             "where this profile has the ledger too, and not its counts alone"
         )
         raise OtherProfile(msg)
+
+
+def _require_room(engine: Engine, survey: Survey, profile: ProfileRow) -> None:
+    """Raise if a profile cannot count all of an export beside what it has."""
+    try:
+        with reading(engine) as connection:
+            before = room.held(connection, profile)
+        survey.amounts.beside(before)
+    except InvalidObservation as error:
+        msg = (
+            f"this export and what the profile {profile.name!r} has learned are more "
+            f"than can be counted: {error}. Import it into a profile of its own with "
+            "--profile NEWNAME"
+        )
+        raise OtherProfile(msg) from error

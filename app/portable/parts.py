@@ -9,18 +9,29 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from app.classifier.recorded import require_record
 from app.errors import (
     CorruptVector,
     InconsistentCounts,
     InvalidObservation,
     MalformedExport,
 )
-from app.features.identity import DIGEST_BYTES
+from app.portable.fields import (
+    SMALL,
+    asked,
+    digest,
+    epoch,
+    integer,
+    listed,
+    moment,
+    source,
+    text,
+    text_or_none,
+)
 from app.storage.entry import LedgerRow
 from app.storage.sums import decode_sum, encode_sum
 from app.storage.undo_records import UndoRecord
@@ -28,7 +39,10 @@ from app.storage.undo_records import UndoRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from app.classifier.snapshot import Statistics
+    from app.storage.room import Amounts
 
 SUM: Final = b"S"
 """Kind of a block with statistics of one epoch."""
@@ -45,15 +59,13 @@ UNDOS: Final = b"U"
 _EPOCH: Final = struct.Struct("<i")
 _LENGTH: Final = struct.Struct("<I")
 _NUMBER: Final = np.dtype("<i8")
-_FIRST_EPOCH: Final = 197001
-_LAST_EPOCH: Final = 999912
 
 
 def write_sum(
-    epoch: int, views: Mapping[str, Statistics], labels: Sequence[str]
+    month: int, views: Mapping[str, Statistics], labels: Sequence[str]
 ) -> bytes:
     """Return the content of a block of statistics."""
-    return _EPOCH.pack(epoch) + encode_sum(views, labels)
+    return _EPOCH.pack(month) + encode_sum(views, labels)
 
 
 def read_sum(
@@ -67,17 +79,18 @@ def read_sum(
         If there are none in it.
     """
     try:
-        (epoch,) = _EPOCH.unpack_from(content)
+        month = epoch(*_EPOCH.unpack_from(content))
         views = decode_sum(content[_EPOCH.size :], labels)
     except (
         struct.error,
+        ValueError,
         CorruptVector,
         InconsistentCounts,
         InvalidObservation,
     ) as error:
         msg = f"statistics in this export cannot be read: {error}"
         raise MalformedExport(msg) from error
-    return _epoch(epoch), views
+    return month, views
 
 
 def write_names(view: str, names: Mapping[int, str]) -> bytes:
@@ -98,7 +111,7 @@ def read_names(content: bytes) -> tuple[str, dict[int, str]]:
     try:
         (n,) = _LENGTH.unpack_from(content)
         ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
-        view, *texts = map(_text, json.loads(content[_LENGTH.size + ids.nbytes :]))
+        view, *texts = map(text, json.loads(content[_LENGTH.size + ids.nbytes :]))
         names = dict(zip(ids.tolist(), texts, strict=True))
     except (struct.error, ValueError, TypeError, RecursionError) as error:
         msg = f"names in this export cannot be read: {error}"
@@ -141,8 +154,19 @@ def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
     return _LENGTH.pack(len(texts)) + texts + b"".join(blobs)
 
 
-def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
+def read_rows(
+    content: bytes, labels: Sequence[str], amounts: Amounts
+) -> list[LedgerRow]:
     """Return the rows of a block, each of which can be added up.
+
+    Parameters
+    ----------
+    content : bytes
+        The block.
+    labels : sequence of str
+        Name of each class index.
+    amounts : Amounts
+        What was read before; told of what these rows count.
 
     Raises
     ------
@@ -152,7 +176,7 @@ def read_rows(content: bytes, labels: Sequence[str]) -> list[LedgerRow]:
     rows = surveyed_rows(content)
     try:
         for row in rows:
-            _require_readable(row, labels)
+            _require_readable(row, labels, amounts)
     except (ValueError, CorruptVector, InconsistentCounts, InvalidObservation) as error:
         raise _unreadable(error) from error
     return rows
@@ -177,7 +201,14 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
             names, at = _blob(content, at, values["names"])
             rows.append(_row(values, vector, names))
         _require_end(content, at)
-    except (struct.error, KeyError, ValueError, TypeError, RecursionError) as error:
+    except (
+        struct.error,
+        KeyError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        InvalidObservation,
+    ) as error:
         raise _unreadable(error) from error
     return rows
 
@@ -199,12 +230,12 @@ def read_undo(content: bytes) -> UndoRecord:
     try:
         values = json.loads(content)
         return UndoRecord(
-            number=_integer(values["number"]),
-            source=_source(values["source"]),
-            time=_moment(values["time"]),
-            asked=dict(values["asked"]),
-            takes=tuple(map(_integer, values["takes"])),
-            revisions=tuple(map(_integer, values["revisions"])),
+            number=integer(values["number"], most=SMALL),
+            source=source(values["source"]),
+            time=moment(values["time"]),
+            asked=asked(values["asked"]),
+            takes=tuple(map(integer, listed(values["takes"]))),
+            revisions=tuple(map(integer, listed(values["revisions"]))),
         )
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         msg = f"an undo in this export cannot be read: {error}"
@@ -218,39 +249,57 @@ def _row(
     if values["kind"] not in {"message", "sum"}:
         msg = f"a row is of the unknown kind {values['kind']!r}"
         raise ValueError(msg)
+    if values["scores"] is not None:
+        require_record(values["scores"])
+    undo = values["undo"]
     return LedgerRow(
-        revision=_integer(values["revision"]),
-        digest=bytes.fromhex(_text(values["digest"])),
-        label_before=_text_or_none(values["label_before"]),
-        label=_text_or_none(values["label"]),
-        epoch=_epoch(_integer(values["epoch"])),
+        revision=integer(values["revision"]),
+        digest=digest(values["digest"]),
+        label_before=text_or_none(values["label_before"]),
+        label=text_or_none(values["label"]),
+        epoch=epoch(integer(values["epoch"])),
         vector=vector,
         encoded_names=names,
-        feature_set=_integer(values["feature_set"]),
-        source=_source(values["source"]),
-        time=_moment(values["time"]),
+        feature_set=integer(values["feature_set"], most=SMALL),
+        source=source(values["source"]),
+        time=moment(values["time"]),
         scores=values["scores"],
         kind=values["kind"],
-        undo=None if values["undo"] is None else _integer(values["undo"]),
+        undo=None if undo is None else integer(undo, least=1, most=SMALL),
     )
 
 
-def _require_readable(row: LedgerRow, labels: Sequence[str]) -> None:
-    """Raise if a row cannot be added up."""
+def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -> None:
+    """Raise if a row cannot be added up; take note of how much it counts."""
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
         msg = f"row {row.revision} has the label {strange.pop()!r}"
         raise ValueError(msg)
-    if len(row.digest) != DIGEST_BYTES:
-        msg = f"row {row.revision} has no digest of {DIGEST_BYTES} bytes"
+    of_sum = row.kind == "sum"
+    if of_sum and (row.label_before, row.label, row.scores) != (None, None, None):
+        msg = f"row {row.revision} is a sum, and says what one message is"
         raise ValueError(msg)
-    if row.vector is not None:
-        ids = row.ids(labels)
-        row.delta(labels)
-        for view, texts in row.names.items():
-            if len(texts) != ids[view].size:
-                msg = f"row {row.revision} has not as many names as features"
-                raise ValueError(msg)
+    if row.vector is None:
+        return
+    ids = _counted(row, labels, amounts)
+    for view, texts in row.names.items():
+        if view not in ids or len(texts) != ids[view].size:
+            msg = f"row {row.revision} has not as many names as features"
+            raise ValueError(msg)
+
+
+def _counted(
+    row: LedgerRow, labels: Sequence[str], amounts: Amounts
+) -> dict[str, NDArray[np.int64]]:
+    """Return what a row counts, view by view; take note of how much it is."""
+    if row.kind == "sum":
+        sums = row.delta(labels)
+        amounts.add(sums)
+        return {view: x.ids for view, x in sums.items()}
+    views = row.views
+    moved = (row.label_before is not None) + (row.label is not None)
+    amounts.add_message(views, times=moved)
+    return {view: x.ids for view, x in views.items()}
 
 
 def _unreadable(error: Exception) -> MalformedExport:
@@ -261,8 +310,8 @@ def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
     """Return the bytes of a row's column, and where the next ones begin."""
     if size is None:
         return None, at
-    end = at + _integer(size)
-    if not at <= end <= len(content):
+    end = at + integer(size)
+    if end > len(content):
         msg = f"a column of {size} bytes is not there"
         raise ValueError(msg)
     return content[at:end], end
@@ -272,44 +321,3 @@ def _require_end(content: bytes, at: int) -> None:
     if at != len(content):
         msg = f"{len(content) - at} bytes belong to no row"
         raise ValueError(msg)
-
-
-def _epoch(epoch: int) -> int:
-    if not (_FIRST_EPOCH <= epoch <= _LAST_EPOCH and 1 <= epoch % 100 <= 12):  # noqa: PLR2004
-        msg = f"this export has the epoch {epoch}, which is no month (YYYYMM)"
-        raise MalformedExport(msg)
-    return epoch
-
-
-def _source(value: object) -> str:
-    source = _text(value)
-    if not source.isprintable():
-        msg = f"the source {source!r} is not printable"
-        raise ValueError(msg)
-    return source
-
-
-def _moment(value: object) -> datetime:
-    moment = datetime.fromisoformat(_text(value))
-    if moment.tzinfo is None:
-        msg = f"the time {value!r} is without zone"
-        raise ValueError(msg)
-    return moment
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        msg = f"{value!r} is not a number"
-        raise TypeError(msg)
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        msg = f"{value!r} is not text"
-        raise TypeError(msg)
-    return value
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else _text(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from app.bayes.moments import MomentSums
-from app.errors import InconsistentCounts, MalformedExport
+from app.errors import InconsistentCounts, InvalidObservation, MalformedExport
 from app.portable.blocks import BlockReader
 from app.portable.header import Header
 from app.portable.parts import (
@@ -21,9 +21,10 @@ from app.portable.parts import (
     read_sum,
     read_undo,
 )
+from app.storage.room import Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import BinaryIO
 
     from app.classifier.snapshot import Statistics
@@ -76,6 +77,8 @@ class Survey:
         Features whose text is there.
     epochs : set of int
         Its months, YYYYMM.
+    amounts : Amounts
+        How much it counts.
     """
 
     header: Header
@@ -86,6 +89,8 @@ class Survey:
     undos: int = 0
     names: int = 0
     epochs: set[int] = field(default_factory=set)
+    amounts: Amounts = field(default_factory=Amounts)
+    _carried_out: int = 0
     _groups: dict[Group, _Counted] = field(default_factory=dict)
 
     def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
@@ -102,6 +107,11 @@ class Survey:
                 msg = f"this export has the view {view!r}, which its header lacks"
                 raise MalformedExport(msg)
             self.features += x.ids.size
+        try:
+            self.amounts.add(views)
+        except InvalidObservation as error:
+            raise _no_messages(error) from error
+        for view, x in views.items():
             # What is sealed may take back what a row with its vector adds.
             if self.header.contents == "ledger":
                 continue
@@ -113,8 +123,7 @@ class Survey:
                         Group(epoch, view), x.messages, x.occurrences, x.documents
                     )
             except InconsistentCounts as error:
-                msg = f"no messages have the counts of this export: {error}"
-                raise MalformedExport(msg) from error
+                raise _no_messages(error) from error
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
         """Take note of ledger rows.
@@ -128,6 +137,7 @@ class Survey:
             self.rows += 1
             self.dropped += row.vector is None
             self.epochs.add(row.epoch)
+            self._carried_out = max(self._carried_out, row.undo or 0)
             if row.revision != self.rows:
                 msg = (
                     f"ledger row {self.rows} of this export says that it is row "
@@ -146,7 +156,9 @@ class Survey:
         self.undos += 1
         takes = all(0 < number < record.number for number in record.takes)
         there = all(0 < revision <= self.rows for revision in record.revisions)
-        ordered = list(record.revisions) == sorted(set(record.revisions))
+        ordered = all(
+            list(each) == sorted(set(each)) for each in (record.takes, record.revisions)
+        )
         if record.number != self.undos or not (takes and there and ordered):
             msg = (
                 f"undo {self.undos} of this export takes back what is not before it, "
@@ -176,6 +188,25 @@ class Survey:
                 f"{self.header.revision}"
             )
             raise MalformedExport(msg)
+        if self._carried_out > self.undos:
+            msg = (
+                f"a ledger row of this export carries out undo {self._carried_out}, "
+                f"and there are {self.undos}"
+            )
+            raise MalformedExport(msg)
+
+    def add_names(self, view: str, names: Mapping[int, str]) -> None:
+        """Take note of the text of features.
+
+        Raises
+        ------
+        MalformedExport
+            If they are of a view that is not there.
+        """
+        if view not in self.header.views:
+            msg = f"this export names features of {view!r:.80}, which its header lacks"
+            raise MalformedExport(msg)
+        self.names += len(names)
 
     def _note(
         self,
@@ -240,11 +271,15 @@ def survey(
                 )
                 raise MalformedExport(msg)
         elif kind == LEDGER:
-            found.add_rows(read_rows(content, labels))
+            found.add_rows(read_rows(content, labels, found.amounts))
         elif kind == UNDOS:
             found.add_undo(read_undo(content))
         else:
-            found.names += len(read_names(content)[1])
+            found.add_names(*read_names(content))
         progress(file.tell())
     found.finish(reader.content)
     return found
+
+
+def _no_messages(error: Exception) -> MalformedExport:
+    return MalformedExport(f"no messages have the counts of this export: {error}")

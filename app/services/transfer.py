@@ -167,7 +167,9 @@ class Transfer:
         UnknownProfile, UnknownLabel
             If what is named does not exist.
         MalformedDump
-            If there is nothing to learn in the dump.
+            If there is nothing to learn in the dump, or more than can be counted.
+        OtherProfile
+            If there is beside what the profile has learned.
         DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """

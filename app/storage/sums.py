@@ -34,10 +34,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from app.bayes.measurements import MOST_FIELDS
 from app.bayes.moment_rows import MomentRow, from_rows, rows
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import FeatureCounts
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
+from app.storage.vector import MOST_VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,6 +182,9 @@ def _views(body: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
         if view in views:
             msg = f"view {view!r} is there twice"
             raise ValueError(msg)
+        if len(views) == MOST_VIEWS:
+            msg = f"there are more than {MOST_VIEWS} views"
+            raise ValueError(msg)
         views[view], at = _statistics(body, at, where=where, n_classes=len(labels))
     return views
 
@@ -195,6 +200,11 @@ def _statistics(
     (n,) = _COUNT.unpack_from(body, at)
     at += _COUNT.size
     if kind == _FEATURES:
+        # Of labels that are not in it, zeros: they need no byte there, and 16 here.
+        size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
+        if size > LARGEST:
+            msg = f"{n} features of {n_classes} labels are {size} bytes"
+            raise ValueError(msg)
         columns, at = _read_columns(body, at, n=n, width=1 + 2 * where.size)
         ids = np.cumsum(columns[0])
         if (ids[1:] <= ids[:-1]).any():
@@ -207,7 +217,14 @@ def _statistics(
         return FeatureCounts.of_counts(messages, ids, occurrences, documents), at
     if kind == _MOMENTS:
         columns, at = _read_columns(body, at, n=n, width=len(MomentRow._fields))
+        fields = np.unique(columns[:2])
+        if fields.size > MOST_FIELDS:
+            msg = f"it has {fields.size} fields; {MOST_FIELDS} are allowed"
+            raise ValueError(msg)
         stored = [_moment_row(row, where) for row in columns.T.tolist()]
+        if len({row[:4] for row in stored}) < n:
+            msg = "a sum is there twice"
+            raise ValueError(msg)
         return from_rows(stored, messages), at
     msg = f"it is of the unknown kind {kind}"
     raise ValueError(msg)
@@ -218,6 +235,9 @@ def _moment_row(numbers: list[int], where: NDArray[np.intp]) -> MomentRow:
     row = MomentRow(*numbers)
     if not (0 <= row.label < where.size and row.degree in {1, 2}):
         msg = f"there is no label {row.label}, or no degree {row.degree}"
+        raise ValueError(msg)
+    if row.other < row.field or (row.degree == 1 and row.other != row.field):
+        msg = f"the fields {row.field} and {row.other} have no sum of that degree"
         raise ValueError(msg)
     return row._replace(label=int(where[row.label]))
 

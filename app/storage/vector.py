@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.measurements import Measurements
+from app.bayes.measurements import MOST_FIELDS, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 
@@ -42,6 +42,17 @@ if TYPE_CHECKING:
     from app.features.observation import Payload
 
 VERSION: Final = 1
+
+MOST_VIEWS: Final = 64
+"""Views of one vector, at most; a message has six."""
+
+LARGEST_NAMES: Final = 32 * 1024 * 1024
+"""Bytes of the names of one row before compression, at most.
+
+A few bytes of zlib can stand for a gigabyte of blanks.  Of 4 MiB of headers full of
+different Cyrillic words, which is what a message can have (`app.mail.limits`), the
+names are 22 MB.
+"""
 
 _ALL_ONES: Final = 1
 # Kind byte -> type of the counts; the narrowest that fits is used.
@@ -148,17 +159,38 @@ def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
     Raises
     ------
     CorruptVector
-        If the bytes were not written by `encode_names` or were changed since.
+        If the bytes were not written by `encode_names` or were changed since, or
+        are more than `LARGEST_NAMES` without compression.
     """
     try:
-        read = json.loads(zlib.decompress(names))
+        read = json.loads(_unpacked(names))
         return {
             str(view): tuple(str(name) for name in texts)
             for view, texts in read.items()
         }
-    except (zlib.error, ValueError, AttributeError, TypeError) as error:
+    except (
+        zlib.error,
+        ValueError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+    ) as error:
         msg = f"Stored feature names of {len(names)} bytes cannot be read: {error}."
         raise CorruptVector(msg) from error
+
+
+def _unpacked(names: bytes) -> bytes:
+    """Return what was compressed, within its limit."""
+    unpacker = zlib.decompressobj()
+    # One byte more than is allowed, so that more than is allowed is seen.
+    text = unpacker.decompress(names, LARGEST_NAMES + 1)
+    if len(text) > LARGEST_NAMES:
+        msg = f"they are more than {LARGEST_NAMES} bytes"
+        raise ValueError(msg)
+    if not unpacker.eof or unpacker.unused_data:
+        msg = "they do not end where they should"
+        raise ValueError(msg)
+    return text
 
 
 def _payload(x: Payload) -> tuple[int, bytes]:
@@ -180,6 +212,9 @@ def _views(body: memoryview) -> dict[str, Payload]:
         view, x, at = _view(body, at)
         if view in views:
             msg = f"view {view!r} is there twice"
+            raise ValueError(msg)
+        if len(views) == MOST_VIEWS:
+            msg = f"there are more than {MOST_VIEWS} views"
             raise ValueError(msg)
         views[view] = x
     return views
@@ -204,6 +239,9 @@ def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:
     if kind == _ALL_ONES:
         return view, SparseCounts(ids, np.ones(n, np.int64)), at
     if kind == _MEASUREMENTS:
+        if n > MOST_FIELDS:
+            msg = f"view {view!r} has {n} fields; {MOST_FIELDS} are allowed"
+            raise ValueError(msg)
         steps = np.frombuffer(body, _STEPS, n, at).astype(np.int64)
         return view, Measurements(ids, steps), at + n * _STEPS.itemsize
     width = _WIDTHS[kind]

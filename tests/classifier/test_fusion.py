@@ -208,10 +208,21 @@ def test_who_teaches_mistakes_only_leaves_the_weights_as_shipped():
             "prior": [0, 0],
             "terms": {"words/root": 7, "pairs/root": [0, 1]},
         },
+        {
+            "log_odds": 1.0,
+            "prior": [0, 0],
+            "terms": {"words/root": [0, 1e9], "pairs/root": [0, 1]},
+        },
+        {
+            "log_odds": "1.0",
+            "prior": [0, 0],
+            "terms": {"words/root": [0, 1], "pairs/root": [0, 1]},
+        },
+        [1],
     ],
 )
 def test_what_was_scored_in_another_way_is_no_example(scores):
-    """Other terms, other labels, infinities, or no score at all: it is passed over."""
+    """Other terms or labels, infinities, what is no score at all: it is passed over."""
     rows = [good(revision) for revision in range(1, 8)]
     strange = replace(lesson(8, "spam", (1.0, 1.0)), scores=scores)
 

@@ -40,6 +40,7 @@ from app.storage import bulk, profiles, scored, tables, undo_work
 from app.storage.audit import audit
 from app.storage.engine import open_engine, reading, writing
 from app.storage.migrate import migrate
+from app.storage.room import Amounts
 from app.storage.state import load
 from app.storage.undo_records import UndoRecord
 from app.storage.undos import Selection
@@ -491,7 +492,7 @@ def changed_row(**values):
 
     def change(blocks):
         (kind, content), *rest = blocks
-        rows = read_rows(content, ("ham", "spam"))
+        rows = read_rows(content, ("ham", "spam"), Amounts())
         return [
             (kind, write_rows([*rows[:-1], replace(rows[-1], **values)], words=True)),
             *rest,
@@ -866,10 +867,11 @@ def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
                 if kind == LEDGER
             ),
             ("ham", "spam"),
+            Amounts(),
         )
     ]
 
-    assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"))
+    assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"), Amounts())
 
 
 def test_a_service_notices_that_a_profile_was_replaced(engine):

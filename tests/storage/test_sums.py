@@ -160,6 +160,18 @@ def test_what_is_not_compressed_is_refused():
         decode_sum(broken, LABELS)
 
 
+def moments(stored):
+    """Return the body of sums of measurements of one label."""
+    numbers = np.array(stored, "<i8")
+    columns = [column.view(np.uint8).reshape(-1, 8).T for column in numbers.T.copy()]
+    return (
+        b"\1\3ham\1w\2"
+        + bytes(8)
+        + struct.pack("<I", len(stored))
+        + b"".join(column.tobytes() for column in columns)
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -169,6 +181,18 @@ def test_what_is_not_compressed_is_refused():
         (b"\1\x09ham", "a name is cut short"),
         (b"\0\1w\1\2\0\0\0" + bytes(16), "its features are not in order"),
         (b"\1\3ham\1w\2" + bytes(8) + b"\1\0\0\0" + bytes(64), "or no degree 0"),
+        (b"\0" + b"".join(b"\1%c\1\0\0\0\0" % n for n in range(65)), "than 64 views"),
+        (moments([[n, n, 1, 0, 1, 0, 0, 0] for n in range(129)]), "it has 129 fields"),
+        (moments([[1, 1, 1, 0, 1, 0, 0, 0]] * 2), "a sum is there twice"),
+        (moments([[2, 1, 2, 0, 1, 0, 0, 0]]), "fields 2 and 1 have no sum"),
+        (moments([[1, 2, 1, 0, 1, 0, 0, 0]]), "fields 1 and 2 have no sum"),
+        (
+            b"\0\1w\1"
+            + struct.pack("<I", 300_000)
+            + b"\1" * 300_000
+            + bytes(2_100_000),
+            "300000 features of 3 labels are 16800000 bytes",
+        ),
     ],
 )
 def test_the_reason_of_a_refusal_is_said(body, reason):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
+from app.storage import vector
 from app.storage.vector import VERSION, decode, decode_names, encode, encode_names
 
 feature_ids = st.integers(-(2**63), 2**63 - 1)
@@ -193,8 +194,41 @@ def test_any_bytes_are_names_or_refused(junk):
         decode_names(junk)
 
 
-@pytest.mark.parametrize("text", [b"[]", b"7", b'{"words": 7}', b"{", b"\xff"])
+@pytest.mark.parametrize(
+    "text", [b"[]", b"7", b'{"words": 7}', b"{", b"\xff", b"[" * 200_000]
+)
 def test_compressed_text_that_is_no_names_is_refused(text):
     """What decompresses may still be something else."""
     with pytest.raises(CorruptVector):
         decode_names(zlib.compress(text))
+
+
+def test_names_are_not_unpacked_beyond_a_limit(monkeypatch):
+    """A few bytes of zlib can stand for a gigabyte of blanks."""
+    monkeypatch.setattr(vector, "LARGEST_NAMES", 1000)
+
+    with pytest.raises(CorruptVector, match="more than 1000 bytes"):
+        decode_names(zlib.compress(b" " * 1000 + b"{}"))
+    assert {} == decode_names(zlib.compress(b" " * 998 + b"{}"))
+
+
+def test_names_that_something_follows_are_refused():
+    """It is not what was written."""
+    with pytest.raises(CorruptVector, match="do not end"):
+        decode_names(zlib.compress(b"{}") + b"more")
+
+
+def test_a_vector_has_few_fields():
+    """The sums of their products are as many as their square."""
+    fields = measured(dict.fromkeys(range(vector.MOST_FIELDS + 1), 1))
+
+    with pytest.raises(CorruptVector, match="has 129 fields; 128 are allowed"):
+        decode(encode({"sizes": fields}))
+
+
+def test_a_vector_has_few_views():
+    """Each takes seven bytes there, and a hundred times as many in memory."""
+    views = {str(n): SparseCounts.of({}) for n in range(vector.MOST_VIEWS + 1)}
+
+    with pytest.raises(CorruptVector, match="more than 64 views"):
+        decode(encode(views))
