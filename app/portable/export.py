@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from app.storage.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-# Rows read at once, and bytes of them in one block: some 130 messages.
+# Rows read at once, and bytes of features in one block: some 130 messages.  Rows whose
+# features were dropped are not without end either: they have scores, of 1 kB or so.
 _ROWS: Final = 200
 _BLOCK_BYTES: Final = 1024 * 1024
+_ROWS_PER_BLOCK: Final = 1_000
 _NAMES_PER_BLOCK: Final = 20_000
 
 
@@ -266,7 +268,7 @@ def _batches(
                 break
             batch.append(row)
             held += len(row.vector or b"") + len(row.encoded_names or b"")
-            if held >= _BLOCK_BYTES:
+            if held >= _BLOCK_BYTES or len(batch) >= _ROWS_PER_BLOCK:
                 yield batch
                 batch, held = [], 0
     if batch:

@@ -854,6 +854,23 @@ def test_a_move_between_databases_is_whole(tmp_path, postgres_url):
 
 
 @on_sqlite
+def test_rows_without_vectors_are_written_in_many_blocks(engine, monkeypatch):
+    """Those of a hundred thousand messages would be too large for one."""
+    monkeypatch.setattr(exporting, "_ROWS_PER_BLOCK", 2)
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {"lunch": 1}) for n in range(5)))
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=APRIL, limit=9)
+    data = exported(engine, profile, contents="ledger")
+    kinds = [kind for kind, _ in BlockReader(BytesIO(data))]
+    imported(engine, data, "copy")
+
+    assert 3 == kinds.count(LEDGER)
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+@on_sqlite
 def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
     """Retention drops vectors; who learned what stays known."""
     rows = [
