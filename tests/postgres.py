@@ -153,6 +153,46 @@ def schema(url: str, name: str) -> Iterator[str]:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE')
 
 
+class Site:
+    """A database of its own, with its owner and a role that owns nothing.
+
+    Parameters
+    ----------
+    url : str
+        Where its owner finds it.
+    guest_url : str
+        Where the other finds it, whose name is `guest`.
+    guest : str
+        The role that owns nothing.
+    """
+
+    def __init__(self, url, guest_url, guest):
+        self.url = url
+        self.guest_url = guest_url
+        self.guest = guest
+
+    def administer(self, statement):
+        """Run a statement as an administrator, with its {guest} and {database}."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            named = statement.format(guest=self.guest, database=connection.info.dbname)
+            connection.execute(named)
+
+
+@contextmanager
+def site(url: str, name: str, options: str = "") -> Iterator[Site]:
+    """Give an empty database, which is dropped after it with its guest."""
+    guest = f"{name}_guest"
+    own = url.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'CREATE ROLE "{guest}" LOGIN')
+        connection.execute(f'CREATE DATABASE "{name}" {options}')
+        try:
+            yield Site(own, own.replace("postbayes@", f"{guest}@"), guest)
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+            connection.execute(f'DROP ROLE "{guest}"')
+
+
 @contextmanager
 def _home() -> Iterator[Path]:
     """Give a folder for a cluster, which is removed."""

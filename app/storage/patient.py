@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 # `invalid sslmode value: "x"`, `invalid integer value "x" for connection option "y"`.
 _WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
 
+# Encodings of a database that keep every character of mail. In any other the first
+# message with one that it lacks could not be folded, nor any after it. SQL_ASCII is no
+# encoding but bytes that nobody looks at: ours go in and come out as UTF-8.
+_ENCODINGS: Final = ("UTF8", "SQL_ASCII")
+
 
 class PatientConnection(psycopg.Connection[Any]):
     """A connection that is closed when the server does not answer.
@@ -49,7 +54,8 @@ class PatientConnection(psycopg.Connection[Any]):
         psycopg.OperationalError
             If the server cannot be reached.
         InvalidSetting
-            If no server could be reached so.
+            If no server could be reached so, or the database has an encoding that
+            not all mail fits in.
         """
         try:
             connection = cls.connect(*arguments, **named)
@@ -65,6 +71,7 @@ class PatientConnection(psycopg.Connection[Any]):
         except UnicodeError:
             msg = "The database URL has a host whose name cannot be one."
             raise InvalidSetting(msg) from None
+        _require_unicode(connection)
         connection.outage = outage
         connection.patience = connection.silence = patience
         return connection
@@ -106,6 +113,28 @@ class PatientConnection(psycopg.Connection[Any]):
                 wanted = gen.send(ready)
         except StopIteration as done:
             return done.value
+
+
+def _require_unicode(connection: psycopg.Connection[Any]) -> None:
+    """Close a connection to a database that cannot keep every character.
+
+    Raises
+    ------
+    InvalidSetting
+        If it is one.
+    """
+    # The server says it as it is connected to; a pooler that does not is believed.
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding is None or encoding in _ENCODINGS:
+        return
+    name = connection.info.dbname
+    connection.close()
+    msg = (
+        f"The database {name!r} has the encoding {encoding}, in which not every "
+        "letter of mail can be stored. Make one with createdb -E UTF8 -l C -T "
+        "template0 NAME, and give its URL."
+    )
+    raise InvalidSetting(msg)
 
 
 class _SilentError(psycopg.OperationalError):
