@@ -30,6 +30,7 @@ PostbayesError
 │   └── Irreversible
 ├── Unavailable             try again later; nothing was lost or half-done
 │   ├── DatabaseUnavailable
+│   │   └── DatabaseUnprepared
 │   ├── ProfileReplaced
 │   └── MailboxUnavailable
 └── Inconsistent            stored data contradict each other: a defect
@@ -183,6 +184,10 @@ class Unavailable(PostbayesError):
 
 class DatabaseUnavailable(Unavailable):
     """The database did not take the transaction, or did not say that it did."""
+
+
+class DatabaseUnprepared(DatabaseUnavailable):
+    """The database lacks a table or a schema, or its user a right to it."""
 
 
 class ProfileReplaced(Unavailable):

@@ -50,6 +50,14 @@ def database_url(request, tmp_path):
 
 
 @pytest.fixture
+def site(request, postgres_url):
+    """A database of PostgreSQL and a role; the parameter is how it is made."""
+    options = getattr(request, "param", "")
+    with postgres.site(postgres_url, f"site_{next(_numbers)}", options) as site:
+        yield site
+
+
+@pytest.fixture
 def engine(database_url):
     """Engine of a database with all tables and no rows."""
     engine = open_engine(database_url)

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.errors import DatabaseDamaged, DatabaseUnavailable, InconsistentCounts
+from app.errors import (
+    DatabaseDamaged,
+    DatabaseUnavailable,
+    DatabaseUnprepared,
+    InconsistentCounts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +31,14 @@ _PERHAPS_STORED: Final = (
 )
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-# data_corrupted and index_corrupted, and disk_full: the appendix "Error Codes" of
-# PostgreSQL's manual.
+# data_corrupted and index_corrupted, disk_full, insufficient_privilege, undefined_table
+# and invalid_schema_name: the appendix "Error Codes" of PostgreSQL's manual.
 _DAMAGED_THERE: Final = {"XX001", "XX002"}
 _FULL_THERE: Final = "53100"
+_DENIED_THERE: Final = "42501"
+_MISSING_THERE: Final = {"42P01", "3F000"}
+# SQLite has no code of its own for it.
+_MISSING: Final = "no such table"
 
 
 @dataclass(slots=True)
@@ -55,6 +64,8 @@ def translated(
     ------
     DatabaseUnavailable
         If the database did not take it; the sentence says what may be stored.
+    DatabaseUnprepared
+        If somebody has to grant a right first, or to put a table back.
     DatabaseDamaged
         If no later attempt would help either.
     InconsistentCounts
@@ -75,6 +86,11 @@ def translated(
             raise InconsistentCounts(msg) from error
         if _code(cause) in _DAMAGED or _state(cause) in _DAMAGED_THERE:
             raise DatabaseDamaged(_damage(engine, cause)) from error
+        # For PostgreSQL's driver these are defects as well. But what is wrong is in the
+        # database, and whoever mends it there needs no restart.
+        if lack := _lack(engine, cause):
+            msg = f"{lack} {state.stored(cause)}"
+            raise DatabaseUnprepared(msg) from error
         # A statement or a value that the database cannot take is a defect of ours,
         # which no later attempt cures.
         defects = driver.IntegrityError, driver.ProgrammingError, driver.DataError
@@ -92,6 +108,27 @@ def _damage(engine: Engine, cause: object) -> str:
     else:
         said = f"The database is damaged, says PostgreSQL: {said}"
     return f"{said}. Restore a backup, as docs/operating.md says."
+
+
+def _lack(engine: Engine, cause: object) -> str | None:
+    """Return what the database or its user lacks, and what is to be done."""
+    said = _first_line(cause)
+    if _state(cause) == _DENIED_THERE:
+        return (
+            f"PostgreSQL refuses {_user(engine)}: {said}. Make it the owner of the "
+            "tables, or GRANT it all rights to them and CREATE on their schema."
+        )
+    if _state(cause) in _MISSING_THERE:
+        return (
+            f"The database lacks what was in it: {said}. Correct the search_path of "
+            f"{_user(engine)}, or restore a backup, as docs/operating.md says."
+        )
+    if engine.dialect.name == "sqlite" and said.startswith(_MISSING):
+        return (
+            f"{_file(engine)} lacks what was in it: {said}. "
+            "Restore a backup, as docs/operating.md says."
+        )
+    return None
 
 
 def _hindrance(engine: Engine, cause: object) -> str:
@@ -119,6 +156,13 @@ def _state(error: object) -> str | None:
     """Return PostgreSQL's code of an error; None of any other."""
     state: str | None = getattr(error, "sqlstate", None)
     return state
+
+
+def _user(engine: Engine) -> str:
+    """Return as whom PostgreSQL is used."""
+    # Where the URL does not say it, the driver's environment may.
+    name = engine.url.username
+    return f"the user {name!r}" if name else "the user of the database URL"
 
 
 def _file(engine: Engine) -> str:

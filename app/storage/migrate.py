@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import inspect, text
 
 import app
-from app.errors import DatabaseTooNew
+from app.errors import DatabaseTooNew, DatabaseUnprepared, InvalidSetting
 from app.storage.engine import migrating, reading
+from app.storage.failure import NOTHING_STORED
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -37,6 +38,8 @@ def migrate(engine: Engine) -> None:
         If a newer version of Postbayes has migrated the database.
     DatabaseUnavailable
         If the database cannot be reached or written.
+    InvalidSetting
+        If its user may not make tables there.
     """
     with reading(engine) as connection:
         if _is_current(connection):
@@ -44,12 +47,18 @@ def migrate(engine: Engine) -> None:
     # Here, since hardly a start migrates, and Alembic takes 0.13 s to import.
     from app.storage.upgrade import upgrade  # noqa: PLC0415
 
-    with migrating(engine) as connection:
-        if connection.dialect.name == "postgresql":
-            _lock(connection)
-        # Again, now that nobody else is at it.
-        if not _is_current(connection):
-            upgrade(connection)
+    try:
+        with migrating(engine) as connection:
+            if connection.dialect.name == "postgresql":
+                _lock(connection)
+            # Again, now that nobody else is at it.
+            if not _is_current(connection):
+                upgrade(connection)
+    # Nobody has used it in this version: the URL names the wrong database or user.
+    except DatabaseUnprepared as error:
+        lack = str(error).removesuffix(NOTHING_STORED).rstrip()
+        msg = f"The tables cannot be made in this database. {lack}"
+        raise InvalidSetting(msg) from error
 
 
 def _is_current(connection: Connection) -> bool:

@@ -37,9 +37,10 @@ CODES: Final = {
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
     74: "The system refused to read or write: a full disk, say (EX_IOERR).",
-    75: "The database, or the service at `--url`, is away. "
-    "Try again later; mail servers do (EX_TEMPFAIL).",
-    78: "A setting cannot be used (EX_CONFIG).",
+    75: "The database, or the service at `--url`, is away, or the database lacks a "
+    "table or a right. Try again later; mail servers do (EX_TEMPFAIL).",
+    78: "A setting cannot be used: of the database too, where its encoding lacks "
+    "letters, or its user may not make the tables (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, not `serve`. What was committed is kept.",
     143: "Told to stop with SIGTERM: `serve` answered what it had taken, and `imap` "
     "remembers what it taught; the others keep what was committed, as after Ctrl-C.",

@@ -66,6 +66,9 @@ class Advice:
     commands: tuple[str, ...] = ()
 
 
+# Inner nodes of the tree that are errors themselves.
+_RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
+
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Say it as the sentence asks. With `--url` it is the sentence that the "
@@ -247,6 +250,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),
     ),
+    errors.DatabaseUnprepared: Advice(
+        "The sentence names the table or the schema. Have whoever administers the "
+        "database GRANT the right, correct the search_path, or restore a backup; a "
+        "service takes feedback again without a restart. Scoring goes on meanwhile.",
+        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
+        commands=_STORED,
+    ),
     errors.ProfileReplaced: Advice(
         f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
         "`Retry-After`. A service loads what `postbayes import` has put in the place "
@@ -343,7 +353,7 @@ def raised() -> Iterator[ErrorClass]:
         cls = todo.pop(0)
         todo = [*cls.__subclasses__(), *todo]
         # The other inner nodes of the tree only group.
-        if not cls.__subclasses__() or cls is errors.InvalidInput:
+        if not cls.__subclasses__() or cls in _RAISED_ITSELF:
             yield cls
 
 

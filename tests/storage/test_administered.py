@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import count
 
 import pytest
 
-from app.errors import InvalidSetting
-from app.storage.engine import open_engine
+from app.errors import DatabaseUnprepared, InvalidSetting
+from app.storage import tables
+from app.storage.engine import open_engine, reading
 from app.storage.migrate import migrate
-from tests import postgres
 from tests.storage.builders import new_profile, taught, teach
-
-_numbers = count(1)
-
-
-@pytest.fixture
-def site(request, postgres_url):
-    """A database of its own; the parameter is how it is made."""
-    options = getattr(request, "param", "")
-    with postgres.site(postgres_url, f"site_{next(_numbers)}", options) as site:
-        yield site
 
 
 @contextmanager
@@ -62,3 +51,54 @@ def test_any_word_is_kept_where_bytes_are(site):
         )
 
     assert "Э" == learned.row.source
+
+
+def ledger_of(url):
+    """Return how many rows a ledger has."""
+    with opened(url) as engine, reading(engine) as connection:
+        return len(connection.execute(tables.ledger.select()).all())
+
+
+@pytest.mark.parametrize(
+    ("befell", "sentence"),
+    [
+        (
+            "REVOKE SELECT ON ledger FROM {guest}",
+            "^PostgreSQL refuses the user '{guest}': permission denied for table "
+            r"ledger\. Make it the owner .* GRANT it .* Nothing of this was stored",
+        ),
+        (
+            "DROP TABLE ledger CASCADE",
+            '^The database lacks what was in it: relation "ledger" does not exist. '
+            "Correct the search_path of the user '{guest}', or restore a backup",
+        ),
+    ],
+)
+def test_what_an_administrator_can_mend_is_told(site, befell, sentence):
+    """A right that was taken away and a table that is gone are no defects of ours."""
+    with opened(site.url):
+        site.administer("GRANT ALL ON ALL TABLES IN SCHEMA public TO {guest}")
+    assert 0 == ledger_of(site.guest_url)
+    site.administer(befell)
+
+    with pytest.raises(DatabaseUnprepared, match=sentence.format(guest=site.guest)):
+        ledger_of(site.guest_url)
+
+
+def test_without_a_name_the_user_is_that_of_the_url(site):
+    """The driver may have it from the environment."""
+    site.administer("ALTER DATABASE {database} SET search_path = nowhere")
+    nameless = site.url.replace("postbayes@", "") + "&user=postbayes"
+
+    with pytest.raises(InvalidSetting, match=r"no schema .* user of the database URL"):
+        ledger_of(nameless)
+
+
+def test_a_database_of_somebody_else_is_a_wrong_setting(site):
+    """Where not even tables can be made; nothing is said of trying again."""
+    with pytest.raises(
+        InvalidSetting,
+        match=r"^The tables cannot be made in this database\. PostgreSQL refuses the "
+        rf"user '{site.guest}': permission denied for schema public\. .* schema\.$",
+    ):
+        ledger_of(site.guest_url)
