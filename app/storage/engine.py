@@ -103,6 +103,8 @@ def open_engine(
         # The connection that was used last has the warmest page cache.
         "pool_use_lifo": True,
         "json_serializer": _as_json,
+        # Whatever fails, words of mail, ids and vectors stay out of the log.
+        "hide_parameters": True,
         "execution_options": {
             _WRITER: Lock(),
             PATIENCE: busy_timeout,

@@ -91,6 +91,9 @@ class PatientConnection(psycopg.Connection[Any]):
             # Its answer, if it ever comes, is to no question of ours any more.
             self.pgconn.finish()
             raise
+        except psycopg.Error as error:
+            _hide_rows(error)
+            raise
 
     def _heard(self, gen: Any) -> Generator[Any, Any, Any]:
         """Give what a generator of psycopg gives, and raise if nothing comes.
@@ -135,6 +138,16 @@ def _require_unicode(connection: psycopg.Connection[Any]) -> None:
         "template0 NAME, and give its URL."
     )
     raise InvalidSetting(msg)
+
+
+def _hide_rows(error: psycopg.Error) -> None:
+    """Take out of an error what PostgreSQL quotes of rows and values.
+
+    DETAIL has the row that violates a constraint, CONTEXT the line that was copied:
+    words of mail, which tracebacks would bring into the log.
+    """
+    if said := error.diag.message_primary:
+        error.args = (said,)
 
 
 class _SilentError(psycopg.OperationalError):

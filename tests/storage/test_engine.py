@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
+import traceback
 from pathlib import Path
 from threading import Barrier, Event, Thread, Timer
 from types import SimpleNamespace
@@ -110,6 +111,45 @@ def test_a_negative_count_is_inconsistent(engine):
         writing(engine) as connection,
     ):
         connection.execute(tables.class_count.insert().values(**row, messages=-1))
+
+
+def test_no_error_brings_mail_into_the_log(engine):
+    """Neither what was to be written nor what the database quotes of it."""
+    profile = new_profile(engine)
+    row = {"profile_id": profile.id, "epoch": 202603, "view": "words", "label": "mango"}
+    texts = []
+    for count in (-1, None):
+        with (
+            pytest.raises((InconsistentCounts, IntegrityError)) as caught,
+            writing(engine) as connection,
+        ):
+            connection.execute(
+                tables.class_count.insert().values(**row, messages=count)
+            )
+        texts.append("".join(traceback.format_exception(caught.value)))
+
+    for text_of_error in texts:
+        assert "constraint" in text_of_error
+        assert "INSERT INTO class_count" in text_of_error
+        assert "mango" not in text_of_error
+
+
+@on_postgresql
+def test_the_line_that_could_not_be_copied_is_not_quoted(engine):
+    """By the driver itself neither."""
+
+    def copy():
+        with (
+            writing(engine) as connection,
+            connection.connection.cursor() as cursor,
+            cursor.copy("COPY class_count FROM STDIN") as rows,
+        ):
+            rows.write("mango\tbanana\n")
+
+    with pytest.raises(Exception, match="invalid input syntax") as caught:
+        copy()
+    assert "COPY" not in str(caught.value)
+    assert "banana" not in str(caught.value)
 
 
 def test_writers_of_many_threads_take_turns(engine):
