@@ -173,7 +173,8 @@ class Site:
 
     def administer(self, statement):
         """Run a statement as an administrator, with its {guest} and {database}."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        writes = "-cdefault_transaction_read_only=off"
+        with psycopg.connect(self.url, autocommit=True, options=writes) as connection:
             named = statement.format(guest=self.guest, database=connection.info.dbname)
             connection.execute(named)
 

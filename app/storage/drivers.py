@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 READS: Final = "postbayes_reads"
 """Execution option of a connection: its transactions only read.
 
-On SQLite all others take the write lock as they begin: a transaction that reads first
-and then writes fails at once with SQLITE_BUSY, whatever the busy time-out, when
-another one wrote in between (https://sqlite.org/isolation.html).
+PostgreSQL refuses what they would write.  On SQLite all others take the write lock as
+they begin: a transaction that reads first and then writes fails at once with
+SQLITE_BUSY, whatever the busy time-out, when another one wrote in between
+(https://sqlite.org/isolation.html).
 """
 
 PATIENCE: Final = "postbayes_patience"
@@ -217,13 +218,24 @@ def postgresql_engine(
 
     def _begin(connection: Connection) -> None:
         driver: Any = connection.connection.dbapi_connection
-        more = connection.get_execution_options().get(SILENCE, LONG_SILENCE)
-        driver.silence = patience + more
+        options = connection.get_execution_options()
+        driver.silence = patience + options.get(SILENCE, LONG_SILENCE)
+        # Where an administrator has made transactions read-only by default, None leaves
+        # them so. SQLAlchemy's option would reset it to False, and from the first
+        # reader on a connection would write in spite of that. It is a part of the
+        # BEGIN that the driver sends with the first statement, and costs no question.
+        read_only = True if options.get(READS) else None
+        if driver.read_only is not read_only:
+            driver.read_only = read_only
 
-    def _end(connection: Any, _record: Any) -> None:
+    def _end(connection: Any, record: Any) -> None:
+        if connection is None:
+            return
         # Whether it is alive is asked before the next transaction begins.
-        if connection is not None:
-            connection.silence = patience
+        connection.silence = patience
+        # Its default is that of when it was opened, and may have been set back.
+        if connection.never_writes:
+            record.invalidate()
 
     event.listen(engine, "do_connect", _open)
     event.listen(engine, "connect", _connect)

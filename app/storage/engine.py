@@ -164,7 +164,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     _outage(engine).require_over()
     options: dict[str, Any] = {READS: True}
     if engine.dialect.name == "postgresql":
-        options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        options["isolation_level"] = "REPEATABLE READ"
     with (
         translated(engine),
         engine.connect().execution_options(**options) as connection,

@@ -42,6 +42,8 @@ class PatientConnection(psycopg.Connection[Any]):
     """How long it may take at least, and while an outage lasts. Unit: seconds."""
     silence: float
     """How long it may take now; whoever expects more may set it. Unit: seconds."""
+    never_writes: bool
+    """Whether it was refused to write, though it did not ask for a reader's part."""
 
     @classmethod
     def open(
@@ -74,6 +76,7 @@ class PatientConnection(psycopg.Connection[Any]):
         _require_unicode(connection)
         connection.outage = outage
         connection.patience = connection.silence = patience
+        connection.never_writes = False
         return connection
 
     def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
@@ -93,6 +96,8 @@ class PatientConnection(psycopg.Connection[Any]):
             raise
         except psycopg.Error as error:
             _hide_rows(error)
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                self.never_writes = self.read_only is None
             raise
 
     def _heard(self, gen: Any) -> Generator[Any, Any, Any]:

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.errors import DatabaseUnprepared, InvalidSetting
-from app.storage import tables
+from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
+from app.storage import profiles, tables
 from app.storage.engine import open_engine, reading
 from app.storage.migrate import migrate
 from tests.storage.builders import new_profile, taught, teach
@@ -102,3 +102,33 @@ def test_a_database_of_somebody_else_is_a_wrong_setting(site):
         rf"user '{site.guest}': permission denied for schema public\. .* schema\.$",
     ):
         ledger_of(site.guest_url)
+
+
+def test_what_is_read_only_stays_so(site):
+    """Whoever read before on the connection; and set back, it needs no restart."""
+    with opened(site.url) as engine:
+        profile = new_profile(engine)
+    site.administer("ALTER DATABASE {database} SET default_transaction_read_only = on")
+    with opened(site.url) as engine:
+        for _ in range(3):
+            with reading(engine) as connection:
+                assert [profile] == list(profiles.list_all(connection))
+            with pytest.raises(DatabaseUnavailable, match="read-only transaction"):
+                teach(engine, profile, taught(1, "ham", {"a": 1}))
+        assert 0 == ledger_of(site.url)
+        site.administer("ALTER DATABASE {database} RESET default_transaction_read_only")
+        teach(engine, profile, taught(1, "ham", {"a": 1}))
+
+    assert 1 == ledger_of(site.url)
+
+
+def test_a_writer_after_a_reader_may_write(site):
+    """On the one connection that there is."""
+    with opened(site.url) as engine:
+        profile = new_profile(engine)
+        for number in range(3):
+            with reading(engine) as connection:
+                profiles.list_all(connection)
+            teach(engine, profile, taught(number, "ham", {"a": 1}))
+
+    assert 3 == ledger_of(site.url)
