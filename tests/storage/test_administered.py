@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
 from app.storage import profiles, tables
-from app.storage.engine import open_engine, reading
+from app.storage.engine import open_engine, reading, writing
 from app.storage.migrate import migrate
 from tests.storage.builders import new_profile, taught, teach
 
@@ -132,3 +132,28 @@ def test_a_writer_after_a_reader_may_write(site):
             teach(engine, profile, taught(number, "ham", {"a": 1}))
 
     assert 3 == ledger_of(site.url)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kept"),
+    [
+        ("off", "on"),
+        ("on", "on"),
+        ("local", "local"),
+        ("remote_write", "remote_write"),
+        ("remote_apply", "remote_apply"),
+    ],
+)
+def test_a_commit_on_postgresql_is_durable(site, chosen, kept):
+    """Whatever is set for the role or in the URL; what waits for the disk stays."""
+    site.administer(f"ALTER ROLE {{guest}} SET synchronous_commit = {chosen}")
+    found = []
+    for url in (site.guest_url, f"{site.url}&options=-csynchronous_commit={chosen}"):
+        engine = open_engine(url)
+        for begun in (reading, writing):
+            with begun(engine) as connection:
+                shown = connection.exec_driver_sql("SHOW synchronous_commit")
+                found.append(shown.scalar_one())
+        engine.dispose()
+
+    assert [kept] * 4 == found
