@@ -31,12 +31,18 @@ _PERHAPS_STORED: Final = (
 )
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # data_corrupted and index_corrupted, disk_full, insufficient_privilege, undefined_table
-# and invalid_schema_name: the appendix "Error Codes" of PostgreSQL's manual.
+# and invalid_schema_name, lock_not_available, deadlock_detected and
+# serialization_failure, query_canceled, read_only_sql_transaction: the appendix "Error
+# Codes" of PostgreSQL's manual.
 _DAMAGED_THERE: Final = {"XX001", "XX002"}
 _FULL_THERE: Final = "53100"
 _DENIED_THERE: Final = "42501"
 _MISSING_THERE: Final = {"42P01", "3F000"}
+_BUSY_THERE: Final = {"55P03", "40P01", "40001"}
+_STOPPED_THERE: Final = "57014"
+_READ_ONLY_THERE: Final = "25006"
 # SQLite has no code of its own for it.
 _MISSING: Final = "no such table"
 
@@ -142,7 +148,18 @@ def _hindrance(engine: Engine, cause: object) -> str:
         return f"The disk is full: make room where {_file(engine)} is."
     if _state(cause) == _FULL_THERE:
         return f"PostgreSQL has a full disk ({_first_line(cause)}): make room there."
-    return f"The database is away: {_first_line(cause)}."
+    return f"The database {_trouble(cause)}: {_first_line(cause)}."
+
+
+def _trouble(cause: object) -> str:
+    """Return what is the matter with a database; that of most errors, it is away."""
+    code, state = _code(cause), _state(cause)
+    if code in _BUSY or state in _BUSY_THERE:
+        return "is busy"
+    if code == sqlite3.SQLITE_READONLY or state == _READ_ONLY_THERE:
+        return "is read-only"
+    # By a time-out of the server's, or by somebody.
+    return "has stopped it" if state == _STOPPED_THERE else "is away"
 
 
 def _code(error: object) -> int | None:

@@ -14,9 +14,9 @@ from tests.storage.builders import new_profile, taught, teach
 
 
 @contextmanager
-def opened(url):
+def opened(url, **options):
     """Give the engine of a database, migrated."""
-    engine = open_engine(url)
+    engine = open_engine(url, **options)
     try:
         migrate(engine)
         yield engine
@@ -113,7 +113,9 @@ def test_what_is_read_only_stays_so(site):
         for _ in range(3):
             with reading(engine) as connection:
                 assert [profile] == list(profiles.list_all(connection))
-            with pytest.raises(DatabaseUnavailable, match="read-only transaction"):
+            with pytest.raises(
+                DatabaseUnavailable, match=r"^The database is read-only: .* Nothing"
+            ):
                 teach(engine, profile, taught(1, "ham", {"a": 1}))
         assert 0 == ledger_of(site.url)
         site.administer("ALTER DATABASE {database} RESET default_transaction_read_only")
@@ -157,3 +159,29 @@ def test_a_commit_on_postgresql_is_durable(site, chosen, kept):
         engine.dispose()
 
     assert [kept] * 4 == found
+
+
+def test_a_lock_that_is_not_given_is_no_outage(site):
+    """After the patience of whoever waits the database is busy, not away."""
+    with opened(site.url, busy_timeout=0.05) as engine:
+        profile = new_profile(engine)
+        with writing(engine) as holder:
+            holder.exec_driver_sql("LOCK TABLE profile")
+            with pytest.raises(DatabaseUnavailable, match=r"is busy: .* lock timeout"):
+                teach(engine, profile, taught(1, "ham", {"a": 1}))
+
+
+def test_a_statement_that_takes_too_long_is_stopped(site):
+    """By a time-out that somebody has set; the sentence is PostgreSQL's."""
+    site.administer("ALTER DATABASE {database} SET statement_timeout = 50")
+    engine = open_engine(site.url)
+
+    with (
+        pytest.raises(
+            DatabaseUnavailable,
+            match=r"^The database has stopped it: .* statement timeout\. ",
+        ),
+        reading(engine) as connection,
+    ):
+        connection.exec_driver_sql("SELECT pg_sleep(60)")
+    engine.dispose()

@@ -217,7 +217,7 @@ def test_another_process_that_writes_is_waited_for(engine, tmp_path):
     other = sqlite3.connect(tmp_path / "postbayes.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
-    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+    with pytest.raises(DatabaseUnavailable, match="busy: database is locked"):
         teach(impatient, profile, taught(1, "ham", {"a": 1}))
     other.execute("ROLLBACK")
     assert 1 == len(teach(impatient, profile, taught(1, "ham", {"a": 1})))
@@ -290,7 +290,7 @@ def test_who_migrates_is_patient(engine, tmp_path, naps, monkeypatch):
         with begun(engine) as connection:
             return connection.exec_driver_sql("SELECT 1").scalar_one()
 
-    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+    with pytest.raises(DatabaseUnavailable, match="busy: database is locked"):
         write(writing)
     assert 5 == len(naps)
     naps.clear()
@@ -307,7 +307,7 @@ def test_a_file_that_cannot_be_written_is_not_waited_for(engine, naps):
         connection.exec_driver_sql("PRAGMA query_only = ON")
 
     with (
-        pytest.raises(DatabaseUnavailable, match="readonly database"),
+        pytest.raises(DatabaseUnavailable, match="database is read-only: attempt to"),
         writing(engine) as connection,
     ):
         connection.execute(tables.profile.delete())
@@ -339,7 +339,7 @@ def test_a_read_only_file_can_be_read(engine, tmp_path):
     with reading(read_only) as connection:
         assert 0 == revision(connection, profile)
 
-    with pytest.raises(DatabaseUnavailable, match="readonly database"):
+    with pytest.raises(DatabaseUnavailable, match="database is read-only: attempt to"):
         teach(read_only, profile, taught(1, "ham", {"a": 1}))
     read_only.dispose()
 
@@ -575,7 +575,7 @@ def test_a_file_that_stays_held_is_given_up_on(database_url, tmp_path):
     other = held_by_a_writer(tmp_path / "postbayes.db")
     engine = open_engine(database_url, busy_timeout=0.05)
 
-    with pytest.raises(DatabaseUnavailable, match="database is locked"):
+    with pytest.raises(DatabaseUnavailable, match="busy: database is locked"):
         migrate(engine)
     other.close()
     engine.dispose()
