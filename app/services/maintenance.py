@@ -8,7 +8,7 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent, ProfileReplaced
+from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced
 from app.services.backoff import Backoff
 from app.services.folding import Folding
 from app.services.news import News
@@ -153,7 +153,9 @@ class Upkeep:
             # By an import; the next step loads what is in its place.
             self._follow_at = 0.0
             return FOLLOW_SECONDS
-        except Inconsistent as error:
+        # Steps between two that are due go well: whoever lacks a right to the counts
+        # only would be told of each turn.
+        except (Inconsistent, DatabaseUnprepared) as error:
             self._backoff.failed(live.row.id)
             if self._news.tell(live.row.id, error):
                 log.error(  # noqa: TRY400

@@ -7,6 +7,7 @@ No time-out of the server or of TCP helps there, so the client counts.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,10 @@ _WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
 # message with one that it lacks could not be folded, nor any after it. SQL_ASCII is no
 # encoding but bytes that nobody looks at: ours go in and come out as UTF-8.
 _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
+
+# What it warns of follows from an error that it raises as well: "error ignored
+# terminating <psycopg.Pipeline [INERROR ...", for as long as the error comes back.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 class PatientConnection(psycopg.Connection[Any]):

@@ -67,8 +67,8 @@ def wait_for(said, caplog):
 def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
     """With 503 for the rest; the log has it once, and no traceback."""
     granted.administer(befell)
-    # What a step of upkeep reads first; the one before may have met another table.
-    wait_for("profile", caplog)
+    # A step that was under way may have met another table.
+    wait_for("upkeep waits for the database", caplog)
     logged = len(caplog.records)
     scored = client.post("/classify", content=spam(7), headers=RAW)
     answers = [
@@ -94,15 +94,37 @@ def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
 def test_a_right_that_is_granted_again_needs_no_restart(granted, client, caplog):
     """The next feedback is taken."""
     caplog.set_level(logging.INFO)
-    granted.administer("REVOKE ALL ON ledger FROM {guest}")
+    granted.administer("REVOKE ALL ON profile FROM {guest}")
     wait_for("upkeep waits for the database", caplog)
     refused = teach(client, 7)
-    granted.administer("GRANT ALL ON ledger TO {guest}")
+    granted.administer("GRANT ALL ON profile TO {guest}")
     taken = teach(client, 7)
     wait_for("the database is back", caplog)
 
-    assert "permission denied for table ledger" in refused.json()["detail"]
+    assert "permission denied for table profile" in refused.json()["detail"]
     assert (503, 200) == (refused.status_code, taken.status_code)
+
+
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        ("INSERT ON scored", "upkeep waits for the database"),
+        ("UPDATE ON fold", "the profile 'default' cannot be folded"),
+    ],
+)
+def test_one_right_that_is_missing_is_told_once(granted, client, right, told, caplog):
+    """Though feedback goes on, and so do the steps that do not need it."""
+    caplog.set_level(logging.INFO)
+    granted.administer(f"REVOKE {right} FROM {{guest}}")
+    for number in range(20):
+        # Written together: the driver sends them in one go, and drops the rest.
+        client.post("/classify", content=spam(200 + number), headers=RAW)
+        assert teach(client, 100 + number).is_success
+        time.sleep(0.05)
+    wait_for(told, caplog)
+    logged = [record for record in caplog.records if record.name != "httpx2"]
+
+    assert [told] == [record.getMessage().partition(":")[0] for record in logged]
 
 
 @pytest.fixture
