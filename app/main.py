@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app import doors
 from app.adapters.http.app import create_app
+from app.adapters.log import keep_log
 from app.adapters.orphan import ending_with_its_parent
 from app.bootstrap import Application
 from app.errors import PostbayesError
@@ -35,6 +36,9 @@ def create() -> FastAPI:
         If it cannot be put together; one of several workers says so and exits.
     """
     settings = load_settings()
+    # `postbayes serve` has begun to where this is its own process. Workers are
+    # processes that uvicorn starts, which have nothing of that.
+    keep_log(settings)
     several = settings.workers > 1
     try:
         application = Application(settings)

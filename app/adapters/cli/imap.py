@@ -10,6 +10,7 @@ import typer
 
 from app.adapters.cli.console import OUT, interruptible
 from app.adapters.cli.mail import Profile, ask
+from app.adapters.log import keep_log
 from app.adapters.mailbox.account import logged_in
 from app.adapters.mailbox.file import File
 from app.adapters.mailbox.follower import Follower
@@ -47,10 +48,7 @@ def imap(
     if host is None or user is None:
         msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
         raise InvalidSetting(msg)
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(levelname)-8s %(name)s: %(message)s",
-    )
+    keep_log(settings)
     # A line for each request, with the address of the mailbox in it.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     where = url or f"http://{settings.host}:{settings.port}"

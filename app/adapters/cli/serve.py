@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import socket
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from app.adapters.cli.complaint import complain
+from app.adapters.log import keep_log
 from app.adapters.patience import ImpatientProtocol
 from app.bootstrap import open_database, require_startable
 from app.services.tally import SHARED
@@ -57,12 +57,7 @@ def serve(
     if database_url is not None:
         os.environ["POSTBAYES_DATABASE_URL"] = database_url
     os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(levelname)-8s %(name)s: %(message)s",
-    )
-    # Six lines at each migration, of what is in Alembic.
-    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
+    keep_log(settings)
     _require_free(settings)
     if settings.workers > 1:
         # What no worker could start with is told here, once: uvicorn would start
