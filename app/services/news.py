@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+
+# What has not gone wrong for so long is news again.  An outage that lasts is told of by
+# the house-keeping, whenever it begins.  Unit: seconds.
+SPELL: Final = 60.0
 
 
 class News:
@@ -33,3 +39,27 @@ class News:
     def over(self, what: Hashable) -> bool:
         """Note that it goes well again, and return whether it did not before."""
         return self._last.pop(what, None) is not None
+
+
+class Spells:
+    """Remembers when each thing went wrong last; a spell of it is news once.
+
+    For what goes wrong here and goes well there at the same time, of which nobody
+    could say when it is over.
+
+    Examples
+    --------
+    >>> spells = Spells()
+    >>> [spells.begins(what) for what in ("disk", "disk", "net", "disk")]
+    [True, False, True, False]
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, float] = {}
+
+    def begins(self, what: Hashable) -> bool:
+        """Note that something goes wrong, and return whether it did not lately."""
+        now = time.monotonic()
+        last = self._last.get(what)
+        self._last[what] = now
+        return last is None or now - last >= SPELL

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import TYPE_CHECKING, Final
 
-from app.errors import Inconsistent, ProfileReplaced, UnknownLabel
+from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
 from app.services import live
 from app.services.before import scored
 from app.services.inbox import Inbox
+from app.services.news import Spells
 from app.services.succession import Job, Succession
 from app.storage.append import append
 from app.storage.engine import hasty, opened
@@ -101,6 +102,7 @@ class Writer:
         self._ring = ring
         self._committed_at = -math.inf
         self._taught: set[LiveProfile] = set()
+        self._spells = Spells()
         self._inbox: Inbox[_Job] = Inbox()
         self._succession = Succession(successor, self._inbox)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -149,7 +151,7 @@ class Writer:
                 self._ring()
                 self._committed_at = time.monotonic()
                 # Their series is over, though somebody else's goes on.
-                _settle(before - self._taught)
+                self._settle(before - self._taught)
         finally:
             self._inbox.close()
             self._kept.close()
@@ -163,7 +165,7 @@ class Writer:
         if self._taught:
             with suppress(Empty):
                 return self._inbox.take(GROUP, within=LULL)
-            _settle(self._taught)
+            self._settle(self._taught)
             self._taught.clear()
         return self._inbox.take(GROUP)
 
@@ -223,19 +225,38 @@ class Writer:
         try:
             rows = [outcome.row for outcome in outcomes if outcome.row is not None]
             self._remember(profile, rows, known=known)
-        except Exception:  # they are learned all the same
-            log.exception("memory is behind the ledger; it will be loaded anew")
+        except Exception as error:  # noqa: BLE001  they are learned all the same
+            self._admit(profile, error)
         for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
             job.answer.set_result(Written(outcome, verdict, profile))
 
+    def _settle(self, profiles: Iterable[LiveProfile]) -> None:
+        """Add up what waits in some profiles."""
+        for profile in profiles:
+            try:
+                profile.settle()
+            except Exception as error:  # noqa: BLE001  they are learned all the same
+                self._admit(profile, error)
 
-def _settle(profiles: Iterable[LiveProfile]) -> None:
-    """Add up what waits in some profiles."""
-    for profile in profiles:
-        try:
-            profile.settle()
-        except Exception:  # they are learned all the same
-            log.exception("memory is behind the ledger")
+    def _admit(self, profile: LiveProfile, error: Exception) -> None:
+        """Log that a profile does not know what it was taught, once in a spell.
+
+        While it goes wrong it may do so for each feedback, and what each adds to the
+        log, a traceback of eighty lines, would bury the rest.
+        """
+        if not self._spells.begins(type(error).__qualname__):
+            return
+        name = profile.row.name
+        if isinstance(error, DatabaseUnavailable):
+            # The house-keeping and the bell follow every profile.
+            log.warning(
+                "what the profile %r was just taught is stored, and followed as soon "
+                "as it can be read. Of the step that failed it is said: %s",
+                name,
+                error,
+            )
+            return
+        log.error("the profile %r is behind its ledger", name, exc_info=error)
 
 
 def _is_possible(job: _Job) -> bool:
