@@ -35,6 +35,24 @@ _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether what psycopg logs is said nowhere else.
+
+    What fails where rows are sent one behind the other is raised, and then logged for
+    the rows behind it, which the server passes over: "error ignored terminating
+    <psycopg.Pipeline …>: pipeline aborted".
+    """
+    args = record.args
+    about = args[0] if isinstance(args, tuple) and args else None
+    ignored = record.msg.startswith("error ignored")
+    return not (ignored and isinstance(about, psycopg.Pipeline))
+
+
+# For every process that has connections: commands have no log, and say what is warned
+# of beside what they end with.
+logging.getLogger("psycopg").addFilter(_is_news)
+
+
 class PatientConnection(psycopg.Connection[Any]):
     """A connection that is closed when the server does not answer.
 
