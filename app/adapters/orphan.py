@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from contextlib import asynccontextmanager
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,14 +27,18 @@ _EVERY: Final = 1.0
 @asynccontextmanager
 async def ending_with_its_parent() -> AsyncIterator[None]:
     """End this process, in order, as soon as the one that started it is gone."""
-    watch = asyncio.create_task(_watch(os.getppid()))
+    # Not who its parent is now: that may have been killed while this one imported what
+    # it needs, which takes a second.
+    started_by = parent_process()
+    parent = os.getppid() if started_by is None else started_by.pid
+    watch = asyncio.create_task(_watch(parent))
     try:
         yield
     finally:
         watch.cancel()
 
 
-async def _watch(parent: int) -> None:
+async def _watch(parent: int | None) -> None:
     # An orphan is given another parent, whichever the system has for orphans.
     while os.getppid() == parent:  # noqa: ASYNC110  nothing tells it but a look
         await asyncio.sleep(_EVERY)

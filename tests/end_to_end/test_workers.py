@@ -61,6 +61,17 @@ def revision(client):
     return client.get("/profiles/default").json()["revision"]
 
 
+def nobody_listens(service):
+    """Wait until the port of a service is free, and return whether it came to that."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", service.port)):
+                return True
+        time.sleep(0.1)
+    return False
+
+
 def test_workers_under_random_feedback_end_at_the_replay(service, workers):
     """Learned, moved and forgotten at once everywhere: all the same, bit for bit.
 
@@ -197,14 +208,18 @@ def test_workers_end_with_a_parent_that_was_killed(service, workers):
 
     service.kill()
 
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", service.port)):
-                break
-        time.sleep(0.1)
-    with socket.socket() as probe:
-        assert 0 != probe.connect_ex(("127.0.0.1", service.port))
+    assert nobody_listens(service)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_workers_that_begin_while_their_parent_is_killed_end_too(service):
+    """The first is ready by then, and the others still load what they need."""
+    service.environment["POSTBAYES_WORKERS"] = str(WORKERS)
+    service.start()
+
+    service.kill()
+
+    assert nobody_listens(service)
 
 
 def test_rspamd_statistics_are_those_of_all_workers(service):
