@@ -222,6 +222,21 @@ def test_workers_that_begin_while_their_parent_is_killed_end_too(service):
     assert nobody_listens(service)
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_what_a_service_that_was_killed_counted_into_is_removed(service, tmp_path):
+    """By the next start, though its workers live a little longer than it."""
+    service.environment |= {"POSTBAYES_WORKERS": "2", "TMPDIR": str(tmp_path)}
+    folders = []
+    for _ in range(2):
+        service.start()
+        folders.append(list(tmp_path.glob("postbayes-metrics-*")))
+        service.kill()
+        assert nobody_listens(service)
+
+    assert [1, 1] == [len(each) for each in folders]
+    assert folders[0] != folders[1]
+
+
 def test_rspamd_statistics_are_those_of_all_workers(service):
     """Whichever is asked: each has counted what the others did."""
     with socket.socket() as free:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from contextlib import contextmanager
 from importlib import import_module
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,15 +14,13 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from app.adapters.cli.complaint import complain
+from app.adapters.cli.counting import counting
 from app.adapters.log import keep_log
 from app.adapters.patience import ImpatientProtocol
 from app.bootstrap import open_database, require_startable
-from app.services.tally import SHARED
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.settings import Settings
 
 # More get 503 at once. Each may hold some 10 MB while its body arrives.
@@ -93,20 +89,6 @@ def _require_free(settings: Settings) -> None:
             "POSTBAYES_PORT"
         )
         raise typer.Exit(IN_USE) from error
-
-
-@contextmanager
-def counting(workers: int) -> Iterator[None]:
-    """Let several workers count into one folder, which is gone afterwards."""
-    if workers == 1 or SHARED in os.environ:
-        yield
-        return
-    with TemporaryDirectory(prefix="postbayes-metrics-") as folder:
-        os.environ[SHARED] = folder
-        try:
-            yield
-        finally:
-            del os.environ[SHARED]
 
 
 def _run(settings: Settings) -> None:
