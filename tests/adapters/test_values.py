@@ -1,0 +1,35 @@
+"""What a command says of a text that is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.messages import spam
+
+# As Python gives the byte FF of an argument.
+FF = "\udcff"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("word", FF),
+        ("word", "--profile", FF, "money"),
+        ("undo", "--source", FF),
+        ("undo", "0" * 32, f"a{FF}"),
+        ("feedback", "--label", "spam", "--source", FF),
+    ],
+)
+def test_an_argument_that_is_no_text_is_refused(run, arguments):
+    """With the bytes of it, and the code of a command that is called wrongly."""
+    code, out, err = run(*arguments, stdin=spam(1))
+
+    assert (2, "") == (code, out)
+    assert "\\xff' is no text in UTF-8." in err
+
+
+def test_the_name_of_a_file_may_be_any_bytes(run, tmp_path):
+    """It is found by them."""
+    (tmp_path / FF).write_bytes(spam(1))
+
+    assert 0 == run("learn", "--label", "spam", FF)[0]
