@@ -30,10 +30,6 @@ _WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
 # encoding but bytes that nobody looks at: ours go in and come out as UTF-8.
 _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
 
-# What it warns of follows from an error that it raises as well: "error ignored
-# terminating <psycopg.Pipeline [INERROR ...", for as long as the error comes back.
-logging.getLogger("psycopg").setLevel(logging.ERROR)
-
 
 def _is_news(record: logging.LogRecord) -> bool:
     """Tell whether what psycopg logs is said nowhere else.
