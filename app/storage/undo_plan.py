@@ -7,7 +7,7 @@ whole where one row of it cannot be taken back.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import case, select
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.storage.history import Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undos import Selection
+    from app.storage.undos import Selection, Taught
 
 
 # Of the messages that `app.storage.scores` counts: an infinite score has no place
@@ -115,27 +115,39 @@ def plan(
     _require_known(connection, profile, asked)
     known = undos.all_of(connection, profile.id)
     in_force = undos.in_force(known)
-    matched = undos.matching(connection, profile.id, asked)
-    taken = undos.taken_by(connection, profile.id, [row.revision for row in matched])
-    rows = [row for row in matched if not taken.get(row.revision, set()) & in_force]
     undo = UndoRow(
         number=max((each.number for each in known), default=0) + 1,
         source=source,
         time=time,
-        takes=undos.undos_matching(known, asked) & in_force,
+        takes=undos.to_take(known, undos.undos_matching(known, asked)),
     )
-    left = undos.in_force([*known, undo])
-    changed = in_force ^ (left - {undo.number})
-    affected = {row.revision: row for row in rows}
-    affected |= {
-        row.revision: row for row in undos.rows_of(connection, profile.id, changed)
+    left = undos.in_force([*known, undo]) - {undo.number}
+    matched = undos.matching(connection, profile.id, asked)
+    reach = {row.revision: row for row in matched}
+    reach |= {
+        row.revision: row
+        for row in undos.rows_of(connection, profile.id, in_force ^ left)
     }
-    require_kept(connection, profile, rows)
-    own = frozenset(row.revision for row in rows)
+    taken = undos.taken_by(connection, profile.id, reach)
+
+    def counts(row: Taught, undone: frozenset[int]) -> bool:
+        return not taken.get(row.revision, set()) & undone
+
+    # Also what another undo takes back, if that is taken back now: else it would be
+    # in force again.
+    own = frozenset(row.revision for row in matched if counts(row, left))
+    affected = [
+        row
+        for row in reach.values()
+        if counts(row, in_force) != (counts(row, left) and row.revision not in own)
+    ]
+    if not affected:
+        own, undo = frozenset(), replace(undo, takes=frozenset())
+    require_kept(connection, profile, [row for row in affected if row.revision in own])
     changed_sums = signs(
         connection,
         profile,
-        [row for row in affected.values() if row.is_sum],
+        [row for row in affected if row.is_sum],
         before=in_force,
         after=left,
         own=own,
@@ -144,7 +156,7 @@ def plan(
     messages: Counter[tuple[str | None, str | None]] = Counter()
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
     work = sorted(changed_sums.items())
-    digests = {row.digest for row in affected.values() if not row.is_sum}
+    digests = {row.digest for row in affected if not row.is_sum}
     for history, change in transitions(connection, profile.id, digests, left, own):
         if change is None:
             continue
@@ -154,8 +166,11 @@ def plan(
             None if learned is None else learned.label
             for learned in (change.before, change.after)
         )
-        messages[labels] += 1  # type: ignore[index]  # two of them
         work.append((history[-1].revision, 0))
+        # The same by other rows, such as those of an undo of an undo.
+        if labels[0] == labels[1]:
+            continue
+        messages[labels] += 1  # type: ignore[index]  # two of them
         for step in history:
             if step.label_before is None and step.decision is not None:
                 scored[(step.decision, *labels)] += 1  # type: ignore[index]

@@ -15,7 +15,7 @@ from sqlalchemy import and_, func, select
 from app.storage import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection
@@ -134,6 +134,37 @@ def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
             kept.add(each.number)
             taken |= each.takes
     return frozenset(kept)
+
+
+def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[int]:
+    """Return which undos a new one has to take back, so that none of some is in force.
+
+    Not only those that are in force now: one that another of them has taken back
+    would be in force again without that.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> def undo(number, *takes):
+    ...     return UndoRow(number=number, source="ann", takes=frozenset(takes),
+    ...                    time=datetime(2026, 3, 1, tzinfo=UTC))
+    >>> both = [undo(1), undo(2, 1)]
+    >>> sorted(to_take(both, {1, 2})), sorted(to_take(both, {2}))
+    ([1, 2], [2])
+    >>> sorted(to_take(both, {1}))
+    []
+    """
+    found: set[int] = set()
+    taken: set[int] = set()
+    # As in `in_force`: whether one is taken back is known from those after it.
+    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
+        if each.number in taken:
+            continue
+        if each.number in unwanted:
+            found.add(each.number)
+        else:
+            taken |= each.takes
+    return frozenset(found)
 
 
 def matching(connection: Connection, profile_id: int, asked: Selection) -> list[Taught]:

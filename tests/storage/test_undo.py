@@ -166,6 +166,43 @@ def test_an_undo_can_be_undone_and_that_too(engine):
     assert (True, 4) == audited(engine, profile)
 
 
+def test_what_was_undone_in_a_time_does_not_come_back_with_it(engine):
+    """Ann taught and was taken back, both since then: nothing of it remains."""
+    profile = new_profile(engine)
+    hour = timedelta(hours=1)
+    teach(engine, profile, taught(1, "ham", {"a": 1}, source="ben"))
+    before = contents(engine, profile)
+    teach(engine, profile, taught(2, "spam", {"a": 1}, time=MARCH + hour))
+    first = undo(engine, profile, source="anna", time=MARCH + 2 * hour)
+    range_ = undo(engine, profile, since=MARCH + hour, time=MARCH + 3 * hour)
+    undo(engine, profile, source=first.undo.name, time=MARCH + 4 * hour)
+    learned_again = labels_of(engine, profile, [2])
+    both = undo(engine, profile, since=MARCH + hour, time=MARCH + 5 * hour)
+
+    assert range_.empty
+    assert ["spam"] == learned_again
+    assert (1, {1, 2}) == (len(both.revisions), both.undo.takes)
+    assert before == contents(engine, profile)
+
+
+def test_what_was_undone_and_given_back_in_a_time_stays_as_it_was(engine):
+    """What was taught before it is not touched."""
+    profile = new_profile(engine)
+    hour = timedelta(hours=1)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    first = undo(engine, profile, source="anna", time=MARCH + hour)
+    undo(engine, profile, source=first.undo.name, time=MARCH + 2 * hour)
+    nothing = undo(engine, profile, since=MARCH + hour, time=MARCH + 3 * hour)
+    teach(engine, profile, taught(2, "ham", {"b": 1}, time=MARCH + hour))
+    plan = undo(engine, profile, since=MARCH + hour, time=MARCH + 4 * hour)
+
+    assert nothing.empty
+    assert {1, 2} == plan.undo.takes
+    assert {("ham", None): 1} == dict(plan.messages)
+    assert ["ham", None] == labels_of(engine, profile, [1, 2])
+    assert (True, 0) == audited(engine, profile)
+
+
 def test_a_time_is_undone_from_its_begin_to_before_its_end(engine):
     """And only where the other conditions are true as well."""
     profile = new_profile(engine)
@@ -490,23 +527,39 @@ stories = st.lists(
 
 def selected(verb, rest, events, start):
     """Return what an undo asks for, and the events that it takes back."""
-    kept = [event for event in events if event.in_force]
     if verb == "source":
         names = sorted({event.source for event in events})
         if not names:
             return None, []
         name = names[rest[0] % len(names)]
-        return Selection(source=name), [e for e in kept if e.source == name]
+        return Selection(source=name), taken(events, lambda e: e.source == name)
     if verb == "time":
         since = start + timedelta(hours=rest[0])
         until = since + timedelta(hours=rest[1])
-        takes = [event for event in kept if since <= event.time < until]
-        return Selection(since=since, until=until), takes
+        return Selection(since=since, until=until), taken(
+            events, lambda e: since <= e.time < until
+        )
     wanted = digest(rest[0])
     if not any(e.row is not None and e.row.digest == wanted for e in events):
         return None, []
-    takes = [e for e in kept if e.row is not None and e.row.digest == wanted]
-    return Selection(ids=frozenset([wanted])), takes
+    return Selection(ids=frozenset([wanted])), taken(
+        events, lambda e: e.row is not None and e.row.digest == wanted
+    )
+
+
+def taken(events, unwanted):
+    """Return what is taken back so that nothing unwanted is in force."""
+    found, gone = [], []
+    for event in reversed(events):
+        if event in gone:
+            continue
+        if unwanted(event):
+            found.append(event)
+        else:
+            gone += event.takes
+    for_good = [e for e in events if e not in gone and e not in found and not e.takes]
+    before = [e for e in events if e.in_force and not e.takes]
+    return [] if before == for_good else found
 
 
 def tell(engine, profile, story):
