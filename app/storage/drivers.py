@@ -106,8 +106,9 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
     DatabaseUnavailable
         If it cannot be made.
     """
+    path = Path(str(url.database)).absolute()
     if not str(url.database).startswith("file:"):
-        _make_folder(Path(str(url.database)).absolute().parent)
+        _make_folder(path.parent)
     engine = create_engine(
         url,
         # No isolation level: the driver would begin transactions by itself, late
@@ -116,10 +117,16 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         **options,
     )
 
+    opened: tuple[int, int] | None = None
+
     def _open(_dialect: Any, record: Any, arguments: Any, named: Any) -> None:
+        # Before SQLite makes an empty one.
+        _require_same(path, opened)
         _note_read_only(Path(str(url.database)), record, arguments, named)
 
     def _connect(connection: Any, record: Any) -> None:
+        nonlocal opened
+        opened = opened or _identity(path)
         cursor = connection.cursor()
         if _READ_ONLY not in record.info:
             _use_wal(cursor, patience=busy_timeout)
@@ -132,6 +139,7 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         cursor.close()
 
     def _begin(connection: Connection) -> None:
+        _require_same(path, opened)
         # On the driver's connection, in a tenth of the time.
         driver: Any = connection.connection.dbapi_connection
         options = connection.get_execution_options()
@@ -272,6 +280,35 @@ def _make_folder(folder: Path) -> None:
     except OSError as error:
         msg = f"The folder {folder} for the database cannot be made: {error.strerror}."
         raise DatabaseUnavailable(msg) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from any other of its name; None if it is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  half the time, for each transaction
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _require_same(path: Path, opened: tuple[int, int] | None) -> None:
+    """Raise if a file that was opened is there no more.
+
+    SQLite goes on writing to one that has no name any more, and then it is gone.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If it was deleted, moved or replaced.
+    """
+    if opened is not None and _identity(path) != opened:
+        msg = (
+            f"The file {path} is not the one that was opened: it was deleted, moved or "
+            "replaced. Stop every process that uses it, put the file in its place, "
+            "without the -wal and -shm of another, and start again. Nothing of this "
+            "was stored."
+        )
+        raise DatabaseUnavailable(msg)
 
 
 def _note_read_only(path: Path, record: Any, arguments: Any, named: Any) -> None:

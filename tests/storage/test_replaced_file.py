@@ -1,0 +1,82 @@
+"""The file of a database goes away under a process that has it open."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from app.errors import DatabaseUnavailable
+from app.storage.engine import open_engine, reading, writing
+from app.storage.kept import Kept
+from app.storage.migrate import migrate
+from tests.storage.builders import new_profile, taught, teach
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Where the database is."""
+    return tmp_path / "site.db"
+
+
+@pytest.fixture
+def opened(file):
+    """An engine that has it open."""
+    engine = open_engine(f"sqlite:///{file}")
+    migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+@pytest.mark.parametrize("transaction", [reading, writing])
+def test_a_file_that_is_another_is_not_used(opened, file, transaction, how):
+    """What is written to a file without a name is lost, and was acknowledged."""
+    if how == "deleted":
+        file.unlink()
+    elif how == "moved":
+        file.rename(file.with_name("away.db"))
+    else:
+        shutil.copy(file, file.with_name("copy.db"))
+        file.with_name("copy.db").rename(file)
+
+    for _ in range(2):
+        with (
+            pytest.raises(DatabaseUnavailable, match="deleted, moved or replaced"),
+            transaction(opened),
+        ):
+            pass
+    assert (how == "replaced") == file.exists()
+
+
+def test_no_file_is_made_where_one_was(opened, file):
+    """By a new connection: SQLite would make an empty one."""
+    file.unlink()
+    opened.dispose()
+
+    with pytest.raises(DatabaseUnavailable, match="deleted"), reading(opened):
+        pass
+    assert not file.exists()
+
+
+def test_a_file_that_comes_back_is_used_again(opened, file):
+    """It is the same, and nothing has happened to it meanwhile."""
+    profile = new_profile(opened)
+    file.rename(file.with_name("away.db"))
+    with pytest.raises(DatabaseUnavailable):
+        teach(opened, profile, taught(1, "ham", {"a": 1}))
+    file.with_name("away.db").rename(file)
+    (outcome,) = teach(opened, profile, taught(1, "ham", {"a": 1}))
+
+    assert 1 == outcome.row.revision
+
+
+def test_a_connection_that_is_kept_looks_as_well(opened, file):
+    """The writer's, of a service that is taught."""
+    kept = Kept(opened)
+    with kept.writing():
+        pass
+    file.unlink()
+    with pytest.raises(DatabaseUnavailable, match="deleted"), kept.writing():
+        pass
+    kept.close()
