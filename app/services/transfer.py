@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, UnknownProfile
+from app.errors import DatabaseUnavailable, UnknownLabel, UnknownProfile
 from app.portable import learn
 from app.portable.export import export, size
 from app.portable.foreign import add_counts
@@ -165,7 +165,7 @@ class Transfer:
         Raises
         ------
         UnknownProfile, UnknownLabel
-            If what is named does not exist.
+            If what is named does not exist, or is a label of the other side.
         MalformedDump
             If there is nothing to learn in the dump, or more than can be counted.
         OtherProfile
@@ -179,6 +179,15 @@ class Transfer:
         chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
         for label in chosen.values():
             require_known(label, profile.labels, f"the profile {name!r}")
+        # Else one side of the dump would be taken for the other, or for nothing.
+        if chosen["ham"] in profile.spam_labels:
+            msg = (
+                f"{ham!r} is a label of spam in the profile {name!r}, so ham is not it"
+            )
+            raise UnknownLabel(msg)
+        if chosen["spam"] not in profile.spam_labels:
+            msg = f"{spam!r} is no label of spam in the profile {name!r}"
+            raise UnknownLabel(msg)
         return add_counts(
             self._engine,
             profile,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,12 @@ def require_kept(
 def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     """Return the sentence for a row that cannot be taken back any more."""
     oldest = undos.oldest_kept(connection, profile.id)
-    since = "nothing" if oldest is None else f"what came from {oldest:%Y-%m-%d} on"
+    # The next whole second: a selection from there on is of nothing older.
+    since = (
+        "nothing"
+        if oldest is None
+        else f"what came from {oldest + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
+    )
     return (
         f"row {revision} of the ledger is too old: its features are not kept any "
         f"more (POSTBAYES_VECTOR_DAYS); {since} can be undone, and nothing was"

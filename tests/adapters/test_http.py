@@ -190,6 +190,16 @@ def test_feedback_as_json_with_a_message_and_a_source(client):
     assert ("learned", "learned") == (one["outcome"], two["outcome"])
 
 
+def test_two_labels_of_one_message_are_refused(client):
+    """Nobody can tell which is meant; the same label in both places is one."""
+    document = {"body": "noon?", "label": "spam"}
+    two = client.post("/feedback?label=ham", json=document)
+    one = client.post("/feedback?label=spam", json=document)
+
+    assert (400, "learned") == (two.status_code, one.json()["outcome"])
+    assert "two different labels; send one" in two.json()["detail"]
+
+
 def test_a_message_is_forgotten_by_its_id(client):
     """DELETE takes it back; a second time there is nothing to forget."""
     score = client.post("/classify", content=spam(3), headers=RAW).json()["log_odds"]

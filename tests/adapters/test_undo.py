@@ -164,7 +164,7 @@ def test_the_command_says_what_it_does(run):
     assert "errors now: 0 of 0 ham lost, 2 of 2 spam missed" in told[1]
     assert "errors then: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
     assert "default: took back 1 rows of the ledger" in done[1]
-    assert "postbayes undo --source undo:1" in done[1]
+    assert "postbayes undo --profile default --source undo:1" in done[1]
     assert "nothing of it is in force" in again[1]
     assert ("undo:2", ["undo:1"]) == (
         json.loads(back[1])["undo"],
@@ -235,7 +235,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     audited = run("audit")
     back = run("undo", "--source", "prune")
 
-    assert "postbayes undo --source prune" in pruned[1]
+    assert "postbayes undo --profile default --source prune" in pruned[1]
     assert "features pruned (" in pruned[1]
     assert "default: difference 0\n" == audited[1]
     assert 0 == back[0]

@@ -96,6 +96,11 @@ def test_labels_are_those_that_are_chosen(engine):
     assert state["words"].messages.tolist() == [1, 1, 1, 1]
     with pytest.raises(UnknownLabel, match="no label 'junk'"):
         add(engine, profile, digest="c" * 64, spam="junk")
+    for labels in ({"ham": "spam"}, {"ham": "phishing", "spam": "spam"}):
+        with pytest.raises(UnknownLabel, match="is a label of spam"):
+            add(engine, profile, digest="c" * 64, **labels)
+    with pytest.raises(UnknownLabel, match="'ham' is no label of spam"):
+        add(engine, profile, digest="c" * 64, ham="newsletter", spam="ham")
 
 
 def test_views_that_a_dump_has_not_have_no_say(engine):

@@ -309,7 +309,9 @@ def test_what_is_too_old_is_refused_as_a_whole(engine):
             .values(vector=None)
         )
 
-    with pytest.raises(Expired, match=r"row 1 .* what came from 2026-04-02 on"):
+    with pytest.raises(
+        Expired, match=r"row 1 .* what came from 2026-04-02T18:00:01Z on"
+    ):
         begin(engine, profile, Selection(source="anna"))
     assert [None, "spam", "spam", None] == labels_of(engine, profile)
 

@@ -15,6 +15,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from app.adapters.cli.again import undo_of
 from app.adapters.cli.complaint import complain
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.export import STANDARD, require_profile, show_folding
@@ -302,11 +303,8 @@ def _say(learned: Learned, messages: dict[str, int], *, summed: bool) -> None:
         markup=False,
     )
     if summed and learned.outcome == "added":
-        OUT.print(
-            f"To take that back: postbayes undo --profile {name} "
-            f"--source {learned.source}",
-            markup=False,
-        )
+        back = undo_of(learned.source, profile=name)
+        OUT.print(f"To take that back: {back}", markup=False)
 
 
 @contextmanager

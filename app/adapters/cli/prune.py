@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from app.adapters.cli.again import undo_of
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.bootstrap import Specify, now, open_database
 from app.classifier.significance import insignificant
@@ -86,4 +87,5 @@ def prune(
         markup=False,
     )
     if pruned.features and not dry_run:
-        OUT.print("To bring them back: postbayes undo --source prune", markup=False)
+        back = undo_of("prune", profile=row.name)
+        OUT.print(f"To bring them back: {back}", markup=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.adapters.cli.again import undo_of
 from app.adapters.cli.console import OUT, interruptible, progress
 from app.adapters.cli.mail import digest_of
 from app.adapters.undo import UndoOut
@@ -135,7 +136,8 @@ def _sentences(document: UndoOut) -> list[str]:
         lines.append(f"  errors now: {_errors(document.figures_before)}")
         lines.append(f"  errors then: {_errors(document.figures_after)}")
     if document.undo is not None:
-        lines.append(f"To take that back: postbayes undo --source {document.undo}")
+        again = undo_of(document.undo, profile=document.profile)
+        lines.append(f"To take that back: {again}")
     return lines
 
 

@@ -145,6 +145,9 @@ async def feedback(
     if is_json(request):
         given = parse_json(body, FeedbackIn)
         raw = given.raw()
+        if given.label and query.label not in {None, given.label}:
+            msg = "the body and the query have two different labels; send one"
+            raise MalformedRequest(msg)
     said = {
         "label": _label(given.label or query.label),
         "source": _source(given.source or query.source),
