@@ -253,10 +253,13 @@ class LiveProfiles:
         Inconsistent
             If what the database holds of it cannot be read.
         """
-        try:
-            return self._profiles[name]
-        except KeyError:
-            raise self._broken.get(name) or UnknownProfile.named(name) from None
+        live = self._profiles.get(name)
+        if live is not None:
+            return live
+        if name in self._broken:
+            # Each raise would add to the traceback of the last, for ever.
+            raise self._broken[name].with_traceback(None)
+        raise UnknownProfile.named(name)
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
         """Load what has the place of a profile that was replaced, and return it.

@@ -67,6 +67,20 @@ def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
     assert 1 == app.live.get("zoe").revision
 
 
+def test_asking_for_it_again_and_again_holds_no_memory(app):
+    """Whoever may classify may ask, and what is wrong is one error."""
+    app.keeper.stop()
+    broken(app.engine, "zoe")
+    app.live.refresh()
+    frames = []
+    for _ in range(3):
+        with pytest.raises(CorruptVector) as caught:
+            app.live.get("zoe")
+        frames.append(len(caught.traceback))
+
+    assert 1 == len(set(frames))
+
+
 def test_a_start_serves_the_other_profiles(database_url, caplog):
     """But not without the site's own: then it says what is wrong and ends."""
     with running(database_url=database_url) as app:
