@@ -63,6 +63,10 @@ class UndoOut(BaseModel):
     dry_run: bool = Field(description="Whether nothing was changed.")
     rows: int = Field(description="Ledger rows that are taken back.")
     undos: list[str] = Field(description="Earlier undos that are taken back.")
+    finished: list[str] = Field(
+        description="Undos that had been begun before and were cut off: they are "
+        "carried out first, perhaps as the same one."
+    )
     messages: list[MovedOut] = Field(
         description="Messages whose label changes. A message that somebody else has "
         "labelled since keeps that label."
@@ -93,6 +97,7 @@ class UndoOut(BaseModel):
             dry_run=forecast is not None,
             rows=len(plan.revisions),
             undos=[f"{PREFIX}{number}" for number in sorted(plan.undo.takes)],
+            finished=list(undone.finished),
             messages=[
                 MovedOut(label_before=before, label=after, messages=messages)
                 for (before, after), messages in sorted(

@@ -1,7 +1,7 @@
 """Which messages were scored so lately that their features are still in memory?
 
-Scoring writes nothing.  It leaves the observation here, and the writer puts
-what has gathered into the `scored` table about once a second.  The newest that
+Scoring writes nothing.  It leaves the observation here, and the house-keeping puts
+what has gathered into the `scored` table about twice a second.  The newest that
 are written stay, so that whoever teaches by id soon after waits for no query.
 """
 

@@ -67,6 +67,8 @@ class Undone:
         Of a dry run only.
     revision : int
         Of the newest ledger row after it.
+    finished : tuple of str, default ()
+        Sources of undos that had been begun before, and were carried out first.
     """
 
     profile: str
@@ -74,6 +76,7 @@ class Undone:
     name: str | None
     forecast: Forecast | None
     revision: int
+    finished: tuple[str, ...] = ()
 
 
 class Undo:
@@ -151,10 +154,11 @@ class Undo:
         """
         require_something(asked)
         live = self._live.get(profile)
+        finished: set[str] = set()
         for _ in range(_TRIES):
             plan = self._plan(live, asked, source)
             if plan is None:
-                self._finish_earlier(live)
+                finished |= self._finish_earlier(live)
             elif self._noted(live, plan):
                 return Undone(
                     profile=live.row.name,
@@ -162,6 +166,7 @@ class Undo:
                     name=None if plan.empty else plan.undo.name,
                     forecast=None,
                     revision=live.revision,
+                    finished=tuple(sorted(finished)),
                 )
         msg = "other undos are being carried out; try again in a moment"
         raise DatabaseUnavailable(msg)
@@ -181,8 +186,9 @@ class Undo:
         with writing(self._engine) as connection:
             return undo_work.begin(connection, live.row, plan)
 
-    def _finish_earlier(self, live: LiveProfile) -> None:
-        """Carry out what was noted before, by whomever."""
+    def _finish_earlier(self, live: LiveProfile) -> set[str]:
+        """Carry out what was noted before, by whomever, and return its sources."""
+        finished = set()
         # It may be the same one, which somebody asks for again.
         with decided(
             "an undo that was asked for before is decided, and will be done to its end "
@@ -190,6 +196,8 @@ class Undo:
         ):
             for rows in steps(self._engine, live.row):
                 live.apply(rows)
+                finished |= {row.source for row in rows}
+        return finished
 
     def finish(self, undone: Undone) -> Iterator[int]:
         """Carry out what was begun, yielding the newest revision after each step.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Names = Mapping[str, Mapping[int, str]]
 
 FEATURES_PER_ROW: Final = 5_000
-"""Features in one row at most, since a fold takes at least one row in a step.
+"""Features in one row at most, since a fold sums at least one row at once.
 
 Appending a million of them takes 0.7 s on SQLite, 8.0 bytes each.
 """

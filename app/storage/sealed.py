@@ -157,7 +157,7 @@ def write(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
 
     Raises
     ------
-    UnknownProfile
+    ProfileReplaced
         If the profile is gone.
     """
     profiles.lock(connection, profile)

@@ -202,6 +202,26 @@ def test_the_command_can_be_interrupted(run, monkeypatch):
     assert 130 == code
     assert "it is decided" in said
     assert ("undo:2", 4) == (done["undo"], done["revision"])
+    assert ["undo:1"] == done["finished"]
+
+
+def test_the_same_command_again_says_what_it_finished(run, monkeypatch):
+    """And how to take that back: nothing is left for itself to do."""
+    taught(run)
+
+    def killed(self, profile):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Undo, "finish", killed)
+        run("undo", "--source", "ben")
+    first, second = run("undo", "--source", "ben")[1].splitlines()
+    again = run("undo", "--source", "ben")[1]
+
+    assert first.startswith("default: undo:1 had been begun before, and was carried")
+    assert first.endswith(": postbayes undo --profile default --source undo:1")
+    assert second.startswith("nothing more of it is in force")
+    assert again.startswith("nothing of it is in force")
 
 
 def test_the_prune_command_says_what_it_does(run):

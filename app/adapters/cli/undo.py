@@ -110,16 +110,24 @@ def _moment(text: str | None) -> datetime | None:
 
 def _sentences(document: UndoOut) -> list[str]:
     """Return what was taken back, in words."""
+    lines = [
+        f"{document.profile}: {name} had been begun before, and was carried out now; "
+        f"to take it back: {undo_of(name, profile=document.profile)}"
+        for name in document.finished
+    ]
     if not document.rows and not document.undos:
+        more = "more " if lines else ""
         return [
-            "nothing of it is in force: it was never taught, or is taken back already"
+            *lines,
+            f"nothing {more}of it is in force: it was never taught, or is taken back "
+            "already",
         ]
     would = "would take" if document.dry_run else "took"
     back = list(document.undos)
     # To undo an undo is about no row that somebody taught.
     if document.rows:
         back.insert(0, f"{document.rows} rows of the ledger")
-    lines = [f"{document.profile}: {would} back {', '.join(back)}"]
+    lines.append(f"{document.profile}: {would} back {', '.join(back)}")
     lines += [
         f"  {moved.messages} messages: {moved.label_before or 'not learned'} -> "
         f"{moved.label or 'not learned'}"
