@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 from sqlalchemy import Engine, create_engine, event
 
@@ -86,6 +88,10 @@ SELECT set_config('lock_timeout', %s, false),
            nullif(current_setting('synchronous_commit'), 'off'), 'on'), false)
 """
 
+# The path in a URI as SQLite reads it: without the host, which can only be this one
+# (https://sqlite.org/uri.html).
+_URI: Final = re.compile("file:(?://[^/?#]*)?([^?#]*)")
+
 # What is noted of a connection: whether SQLite's busy handler is on, as it is at first.
 # Readers have it, for the moments in which another process sets up or recovers the
 # log; writers ask by themselves, and who has the lock waits for nobody.
@@ -106,9 +112,8 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
     DatabaseUnavailable
         If it cannot be made.
     """
-    path = Path(str(url.database)).absolute()
     if not str(url.database).startswith("file:"):
-        _make_folder(path.parent)
+        _make_folder(Path(str(url.database)).absolute().parent)
     engine = create_engine(
         url,
         # No isolation level: the driver would begin transactions by itself, late
@@ -117,6 +122,7 @@ def sqlite_engine(url: URL, *, busy_timeout: float, options: dict[str, Any]) -> 
         **options,
     )
 
+    path = _path(*engine.dialect.create_connect_args(engine.url))
     opened: tuple[int, int] | None = None
 
     def _open(_dialect: Any, record: Any, arguments: Any, named: Any) -> None:
@@ -280,6 +286,14 @@ def _make_folder(folder: Path) -> None:
     except OSError as error:
         msg = f"The folder {folder} for the database cannot be made: {error.strerror}."
         raise DatabaseUnavailable(msg) from error
+
+
+def _path(arguments: Any, named: Any) -> Path:
+    """Return the file that the driver opens, which a URI may name."""
+    name = str(arguments[0])
+    if named.get("uri") and (found := _URI.match(name)):
+        name = os.fsdecode(unquote_to_bytes(found[1]))
+    return Path(name).absolute()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,7 +1,8 @@
-"""A database that is damaged while a service runs: no data are lost to its threads."""
+"""A database that is damaged or replaced while a service runs: no data are lost."""
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
@@ -19,18 +20,30 @@ PATIENCE = 30
 
 
 @pytest.fixture
-def damaged(tmp_path, monkeypatch):
-    """A client of a service that has learned six messages, and then this befell it."""
+def path(tmp_path):
+    """Where the database is."""
+    return tmp_path / "postbayes.db"
+
+
+@pytest.fixture
+def sound(path, monkeypatch):
+    """A client of a service that has learned six messages."""
     monkeypatch.setattr(keeper, "INTERVAL", 0.01)
-    path = tmp_path / "postbayes.db"
     settings = Settings(_env_file=None, database_url=f"sqlite:///{path}")
     application = Application(settings)
     with TestClient(create_app(application)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:
                 client.post(f"/feedback?label={label}", content=raw, headers=RAW)
-        damage(application.engine, path, "profile", "ledger", "fold")
         yield client
+
+
+@pytest.fixture
+def damaged(sound, path):
+    """The same, and then this befell it."""
+    engine = sound.app.state.application.engine
+    damage(engine, path, "profile", "ledger", "fold")
+    return sound
 
 
 def wait_for(said, caplog):
@@ -76,3 +89,51 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     assert 1 == caplog.text.count("upkeep waits for the database")
     assert 1 == caplog.text.count("the last scored messages are not kept")
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
+    """Nor is a file made where there is none, or another one written to."""
+    other = path.with_name("copy.db")
+    shutil.copy(path, other)
+    content = other.read_bytes()
+    if how == "deleted":
+        for each in path.parent.glob("postbayes.db*"):
+            each.unlink()
+    else:
+        other.rename(path)
+
+    scored = sound.post("/classify", content=spam(7), headers=RAW)
+    answers = [
+        sound.post("/feedback?label=spam", content=spam(7), headers=RAW),
+        sound.delete(f"/feedback/{'0' * 32}"),
+        sound.get("/profiles/default/figures"),
+        sound.get("/readyz"),
+    ]
+    up = [line for line in sound.get("/metrics").text.splitlines() if "_up " in line]
+    wait_for("upkeep waits for the database", caplog)
+    sound.app.state.application.stop()
+
+    assert (200, "spam") == (scored.status_code, scored.json()["label"])
+    for answer in answers:
+        problem = answer.json()
+        assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+        assert "urn:postbayes:problem:database-unavailable" == problem["type"]
+        assert problem["detail"].startswith(f"The file {path} is not the one that was")
+    assert "postbayes_database_up 0.0" in up
+    assert 1 == caplog.text.count("upkeep waits for the database")
+    if how == "deleted":
+        assert [] == list(path.parent.glob("postbayes.db*"))
+    else:
+        assert content == path.read_bytes()
+
+
+def test_feedback_is_taken_again_once_the_file_is_back(sound, path):
+    """Without a restart: it is the file that is open."""
+    path.rename(path.with_name("away.db"))
+    away = sound.post("/feedback?label=spam", content=spam(7), headers=RAW)
+    path.with_name("away.db").rename(path)
+    back = sound.post("/feedback?label=spam", content=spam(7), headers=RAW)
+
+    assert (503, 200) == (away.status_code, back.status_code)
+    assert 200 == sound.get("/readyz").status_code

@@ -59,6 +59,49 @@ def test_no_file_is_made_where_one_was(opened, file):
     assert not file.exists()
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:{}?uri=true",
+        "file:{}?mode=rwc&uri=true",
+        "file://{}?uri=true",
+        "file://localhost{}?uri=true",
+    ],
+)
+def test_a_file_may_be_named_by_a_uri(tmp_path, uri):
+    """It is found as SQLite finds it, and not made anew either."""
+    file = tmp_path / "the site's.db"
+    escaped = str(file).replace(" ", "%20")
+    engine = open_engine(f"sqlite:///{uri.format(escaped)}")
+    with writing(engine):
+        pass
+    file.unlink()
+
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailable, match="the site's"), writing(engine):
+            pass
+        engine.dispose()
+    assert not file.exists()
+
+
+def test_a_link_that_leads_elsewhere_is_noticed(tmp_path, file):
+    """And one that leads where it did is not."""
+    (tmp_path / "one.db").touch()
+    (tmp_path / "other.db").touch()
+    file.symlink_to("one.db")
+    engine = open_engine(f"sqlite:///{file}")
+    for _ in range(2):
+        with writing(engine):
+            pass
+        engine.dispose()
+    file.unlink()
+    file.symlink_to("other.db")
+
+    with pytest.raises(DatabaseUnavailable, match="replaced"), reading(engine):
+        pass
+    assert 0 == (tmp_path / "other.db").stat().st_size
+
+
 def test_a_file_that_comes_back_is_used_again(opened, file):
     """It is the same, and nothing has happened to it meanwhile."""
     profile = new_profile(opened)
