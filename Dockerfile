@@ -22,8 +22,8 @@ RUN /opt/postbayes/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist
  && find /opt/postbayes -name tests -type d -prune -exec rm -rf {} + \
  && /opt/postbayes/bin/postbayes --help >/dev/null \
  # Which imports nothing large; so all that anything imports, and from here.
- && /opt/postbayes/bin/python -I -c "import app.main, app.storage.upgrade, scipy.linalg; \
-from app.adapters.cli.commands import COMMANDS, load; \
+ && /opt/postbayes/bin/python -I -c "import app.main, app.storage.database.migrate, scipy.linalg; \
+from app.doors.cli.main import COMMANDS, load; \
 print('commands:', *map(lambda name: load(name).name, COMMANDS))"
 
 

@@ -45,7 +45,11 @@ way out.  Doors map the classes to their protocol in one table each.
 
 from __future__ import annotations
 
-from typing import Final, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Of a name that somebody gave.
 _SHOWN: Final = 64
@@ -216,3 +220,27 @@ class DatabaseDamaged(Inconsistent):
 
 class DatabaseTooNew(Inconsistent):
     """The database was written by a newer version of Postbayes."""
+
+
+@contextmanager
+def decided(stored: str) -> Iterator[None]:
+    """Say of what fails in the block what is stored all the same.
+
+    What a failing step says of itself, that nothing of it was stored, would be taken
+    to be about the whole.
+
+    Parameters
+    ----------
+    stored : str
+        A sentence without its full stop.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the database went away in the block.
+    """
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        msg = f"{stored}. Of the step that failed it is said: {error}"
+        raise DatabaseUnavailable(msg) from error

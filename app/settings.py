@@ -1,4 +1,4 @@
-"""What can an operator set? Everything, in one place, by `POSTBAYES_*`."""
+"""Settings of an operator: every `POSTBAYES_*` variable, in one place."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from app.evaluation.index import read_index
+from app.corpora.index import read_index
 from benchmarks.clients import Connection, request, run_one
 from benchmarks.http_latency import learn, serving
 from benchmarks.peers.loopback import alone_with_loopback
@@ -34,7 +34,7 @@ from benchmarks.write_path import marked, taught_by_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.evaluation.entry import Entry
+    from app.corpora.entry import Entry
 
 TURN: Final = 25
 """Requests of one kind in a row."""

@@ -26,14 +26,14 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from app.evaluation.index import read_index
+from app.corpora.index import read_index
 from benchmarks.clients import Connection, request, run_clients, teach_until
 from benchmarks.http_latency import serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.evaluation.entry import Entry
+    from app.corpora.entry import Entry
 
 WINDOW: Final = 10.0
 # Of messages that the client who is measured moves, and of those that he asks about.

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uvloop
 
-from app.adapters.http.app import create_app
-from app.adapters.patience import ARRIVED
-from app.bootstrap import Application
+from app.doors.http.app import create_app
+from app.doors.serving.http1 import ARRIVED
+from app.services.application import Application
 from app.settings import Settings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
-    from app.services.pending import Pending
+    from app.services.feedback import Pending
 
 ROUNDS: Final = 5
 RAW: Final = "message/rfc822"

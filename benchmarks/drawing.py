@@ -6,15 +6,14 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.evaluation.report_page.frame import series
-from app.evaluation.report_page.scales import Logarithmic
-from app.evaluation.report_page.svg import HEIGHT, WIDTH, Axis, Plot, tag
+from app.evaluation.page.figures import series
+from app.evaluation.page.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.evaluation.curves import Roc
-    from app.evaluation.report_page.svg import Point
+    from app.evaluation.page.svg import Point
+    from app.figures.curves import Roc
 
 LOWEST: Final = 0.02
 """Where the axes begin, as none.  Unit: per cent."""
@@ -45,7 +44,7 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
         )
         for at, (stream, of_stream) in enumerate(curves.items())
     ]
-    style = files("app.evaluation.report_page").joinpath("style.css").read_text("utf-8")
+    style = files("app.evaluation.page").joinpath("style.css").read_text("utf-8")
     picture = tag(
         "svg",
         tag("title", "ROC curves"),

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.evaluation.index import read_index
+from app.corpora.index import read_index
 from app.features.extract import extract
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from app.evaluation.entry import Entry
+    from app.corpora.entry import Entry
 
 POSTBAYES = str(Path(sys.executable).with_name("postbayes"))
 RAW = {"Content-Type": "message/rfc822"}

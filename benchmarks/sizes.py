@@ -22,15 +22,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import text
 
-from app.bootstrap import Specify, now, open_database
-from app.evaluation.index import read_index
-from app.services.folding import Folding
+from app.corpora.index import read_index
+from app.services.application import Specify, now, open_database
+from app.services.fold import Folding
 from app.services.learn import BATCH, Learn
-from app.services.live import LiveProfiles
+from app.services.memory.live import LiveProfiles
 from app.services.prune import Criterion, Prune
 from app.settings import Settings
-from app.storage import profiles, retention, sealed
-from app.storage.engine import reading, writing
+from app.storage import profiles
+from app.storage.database.engine import reading, writing
+from app.storage.upkeep import retention
+from app.storage.upkeep import retention as sealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +103,10 @@ def drop_all(engine: Engine, profile: ProfileRow) -> None:
     later = now() + timedelta(days=1)
     while True:
         with reading(engine) as connection:
-            merge = sealed.prepare(connection, profile)
+            merge = sealed.prepare_seal(connection, profile)
         if merge is not None:
             with writing(engine) as connection:
-                sealed.write(connection, profile, merge)
+                sealed.write_seal(connection, profile, merge)
         with reading(engine) as connection:
             drop = retention.prepare(connection, profile, before=later, limit=64)
         if drop is None:

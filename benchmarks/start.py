@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.statistics import FeatureCounts
-from app.bootstrap import Specify, open_database
-from app.services.live import LiveProfiles
+from app.bayes.counts import FeatureCounts
+from app.services.application import Specify, open_database
+from app.services.memory.live import LiveProfiles
 from app.settings import Settings
-from app.storage import counts, profiles
-from app.storage.engine import reading, writing
+from app.storage import profiles
+from app.storage.counts import deltas
+from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
                 np.outer(np.ones(here.size, np.int64), one_hot),
             )
             with writing(engine) as connection:
-                counts.add(
+                deltas.add(
                     connection,
                     profile.id,
                     epoch=MONTHS[month],

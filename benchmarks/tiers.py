@@ -14,8 +14,8 @@ import time
 import numpy as np
 
 import app.bayes.table
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 
 MESSAGES = 60_000
 WORDS = 200_000

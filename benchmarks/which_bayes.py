@@ -23,25 +23,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.gaussian import GaussianLikelihood
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
-from app.bayes.multinomial import Multinomial
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.gaussian import GaussianLikelihood
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.evaluation.crew import carry_out
-from app.evaluation.curves import roc
-from app.evaluation.index import read_index
-from app.evaluation.metrics import Errors, roca_pct
+from app.corpora.index import read_index
+from app.evaluation.processes import carry_out
 from app.features.extract import extract
 from app.features.hashing import ids_of
+from app.figures.curves import roc
+from app.figures.metrics import Errors, roca_pct
 from app.mail.parse import parse
 from benchmarks.drawing import drawing
 

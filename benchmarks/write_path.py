@@ -33,17 +33,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bootstrap import Specify, now, open_database
-from app.evaluation.index import read_index
+from app.corpora.index import read_index
+from app.ledger.teaching import ScoredRow, Teaching
+from app.services.application import Specify, now, open_database
 from app.services.classify import observe
-from app.services.live import LiveProfile, LiveProfiles
-from app.services.maintenance import CHECKPOINT_SECONDS
-from app.services.writer import GROUP, Writer
+from app.services.memory.live import LiveProfile, LiveProfiles
+from app.services.threads.scheduler import CHECKPOINT_SECONDS
+from app.services.threads.writer import GROUP, Writer
 from app.settings import Settings
-from app.storage.append import append
-from app.storage.engine import writing
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
+from app.storage.database.engine import writing
+from app.storage.ledger import append
 from benchmarks.clients import (
     Connection,
     Load,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.evaluation.entry import Entry
+    from app.corpora.entry import Entry
 
 CLIENTS: Final = 32
 SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}

@@ -1,6 +1,6 @@
 """How does Alembic run the migrations? On the connection that it is given.
 
-`app.storage.migrate` opens the transaction, holds the lock and passes the
+`app.storage.database.migrate` opens the transaction, holds the lock and passes the
 connection, so that a migration that fails leaves nothing behind.
 """
 

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 from hypothesis import settings
 
-from app.storage.engine import open_engine
-from app.storage.migrate import migrate
+from app.storage.database.engine import open_engine
+from app.storage.database.migrate import migrate
 from tests import postgres
 
 # A busy machine is not a broken law.

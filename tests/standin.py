@@ -6,19 +6,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from app.classifier.action import ActionRule
-from app.classifier.attribution import Attribution
-from app.classifier.explain import Entry
+from app.classifier.explain import Attribution, Entry
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
-from app.classifier.score import Said, Verdict
 from app.classifier.specification import Specification
+from app.classifier.verdict import ActionRule, Said, Verdict
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
-from app.services.delivery import Delivery
-from app.services.recipients import Recipients
-from app.services.tally import Tally
+from app.services.delivery import Delivery, Recipients
+from app.services.metrics import Tally
 from app.settings import Settings
 
 WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}
@@ -164,7 +161,7 @@ class Live:
 
 
 class Application:
-    """As much of `app.bootstrap.Application` as doors use."""
+    """As much of `app.services.application.Application` as doors use."""
 
     def __init__(self, **settings):
         self.settings = Settings(_env_file=None, **settings)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from app import errors
-from app.adapters.cli.commands import COMMANDS, load
-from app.adapters.http.errors import problem_type
+from app.doors.cli.main import COMMANDS, load
+from app.doors.http.errors import problem_type
 from app.settings import Settings
 from scripts.reference import commands as command_pages
 from scripts.reference import errors as error_pages

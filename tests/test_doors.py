@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from app import doors
+from app import main
 from app.errors import InvalidSetting
 from app.settings import Settings
 
@@ -16,7 +16,7 @@ def test_a_header_that_is_none_is_told_before_anything_opens():
     settings = Settings(_env_file=None, spam_header="bad header")
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_SPAM_HEADER is 'bad header'"):
-        doors.listen(settings)
+        main.listen(settings)
 
 
 def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
@@ -24,7 +24,7 @@ def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
     settings = Settings(_env_file=None, teach_from=["everybody"])
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'everybody'"):
-        doors.listen(settings)
+        main.listen(settings)
 
 
 def test_what_could_be_opened_is_not():
@@ -33,14 +33,14 @@ def test_what_could_be_opened_is_not():
         port = server.getsockname()[1]
         settings = Settings(_env_file=None, workers=2, spamd=f"127.0.0.1:{port}")
         with pytest.raises(InvalidSetting, match="Address already in use"):
-            doors.require(settings)
-    doors.require(settings)
-    doors.listen(settings)["spamd"].close()
+            main.require(settings)
+    main.require(settings)
+    main.listen(settings)["spamd"].close()
 
 
 def test_no_door_is_open_unless_it_is_set():
     """HTTP alone is what ships."""
-    assert {} == doors.listen(Settings(_env_file=None))
+    assert {} == main.listen(Settings(_env_file=None))
 
 
 def test_an_address_that_is_none_names_its_setting():
@@ -48,4 +48,4 @@ def test_an_address_that_is_none_names_its_setting():
     settings = Settings(_env_file=None, spamd="127.0.0.1:0", milter="nowhere")
 
     with pytest.raises(InvalidSetting, match="POSTBAYES_MILTER is 'nowhere'"):
-        doors.listen(settings)
+        main.listen(settings)

@@ -1,4 +1,4 @@
-"""How are many sparse messages scored with one look-up?
+"""Batches: many sparse messages joined for one look-up.
 
 Contract of this file: a sum over a message's features is taken in the same
 order and by the same routine whether the message came alone or with others,
@@ -13,27 +13,59 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from app.bayes.rows import numbered
+from app.bayes.sparse import (
+    Counting,
+    Sparse,
+    in_a_row,
+    numbered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.statistics import Counting, CountSource
+    from app.bayes.counts import (
+        FeatureCounts,
+        Spectrum,
+    )
 
 
-class Sparse(Protocol):
-    """A message of few features among many."""
+class CountSource(Protocol):
+    """What a text model needs to know of its training data.
+
+    `FeatureCounts` answers by summing; `app.bayes.table.FeatureTable` keeps
+    the answers up to date while messages are learned.
+    """
 
     @property
-    def ids(self) -> NDArray[np.int64]:
-        """Feature or field ids, shape (n,), strictly increasing."""
+    def messages(self) -> NDArray[np.int64]:
+        """Messages per class, shape (K,)."""
         ...
 
     @property
-    def values(self) -> NDArray[np.int64]:
-        """The count or the measured value of each."""
+    def vocabulary(self) -> int:
+        """Number of features seen in any class."""
+        ...
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        ...
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        ...
+
+    def document_frequencies(self, label: int) -> Spectrum:
+        """Return how many features have each document frequency in a class."""
+        ...
+
+
+class RowSource(CountSource, Protocol):
+    """Training data whose rows can be listed, not only looked up."""
+
+    def flatten(self) -> FeatureCounts:
+        """Return the state as one group element."""
         ...
 
 
@@ -138,13 +170,4 @@ def join(xs: Sequence[Sparse]) -> Joined:
         # each once they are found in a table of 60,000 in 190 us instead of 470, and
         # to sort them takes 160, once for all tables and tiers.
         *numbered(ids, runs=len(xs)),
-    )
-
-
-def in_a_row(xs: Sequence[Sparse]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the ids and the values of several messages, one after the other."""
-    empty = np.empty(0, np.int64)
-    return (
-        np.concatenate([empty, *(x.ids for x in xs)]),
-        np.concatenate([empty, *(x.values for x in xs)]),
     )

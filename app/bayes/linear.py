@@ -1,4 +1,4 @@
-"""When is naive Bayes a linear classifier, and with which weights?"""
+"""Linear form: naive Bayes as weights and a bias."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.errors import InvalidObservation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.bernoulli import Bernoulli
-    from app.bayes.discriminant import DiscriminantLikelihood
-    from app.bayes.gaussian import GaussianLikelihood
-    from app.bayes.multinomial import Multinomial
-    from app.bayes.statistics import FeatureCounts
+    from app.bayes.counts import FeatureCounts
+    from app.bayes.models.bernoulli import Bernoulli
+    from app.bayes.models.discriminant import DiscriminantLikelihood
+    from app.bayes.models.gaussian import GaussianLikelihood
+    from app.bayes.models.multinomial import Multinomial
 
 
 @dataclass(frozen=True, slots=True)

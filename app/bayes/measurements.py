@@ -1,4 +1,4 @@
-"""What was measured on one message? Numbers in fixed point."""
+"""Measurements in fixed point."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 FRACTION_BITS: Final = 16
 """Default position of the binary point: a step of 2**-16, about 1.5e-5."""
-
 LIMIT: Final = 2**47 - 1
 """Largest magnitude of a value.  Unit: steps.
 
 The product of two values is below 2**94, so three words of 32 bits hold it,
 and 2**31 messages may be summed before a 64-bit column of words overflows
-(`app.bayes.words`).  With the default step, values go to 2.1e9.
+(`app.bayes.moment_rows`).  With the default step, values go to 2.1e9.
 """
-
 MOST_FIELDS: Final = 128
 """Fields of a view, at most: the sums of their products are as many as its square.
 

@@ -1,4 +1,4 @@
-"""What follows from prior and likelihood: probabilities and log-odds."""
+"""Posterior: probabilities and log-odds from prior and likelihood."""
 
 from __future__ import annotations
 

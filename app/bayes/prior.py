@@ -1,4 +1,4 @@
-"""How likely is each class before anything is read?"""
+"""Class priors."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class FadingPrior:
     Without fading and bound this is Laplace's rule of succession [1]_: after
     nine messages that were all spam, the next one is spam with 10 to 1.  It
     is all that can be said while one class alone has been taught, since no
-    feature speaks then (`app.bayes.backoff`).  As the rarer class gets
+    feature speaks then (`app.bayes.smoothing`).  As the rarer class gets
     messages of its own, features begin to speak and the prior goes to that of
     `UniformPrior`: what people teach is not a fair sample of their mail.
 

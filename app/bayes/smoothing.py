@@ -1,4 +1,4 @@
-"""How does a count become a log-probability, and what becomes of a zero?
+"""Smoothing: log-probabilities from counts, zeros and small classes included.
 
 Contract of this file: smoothing is a choice made when a likelihood is
 estimated.  It is never part of the statistics, so one table of counts serves
@@ -17,6 +17,8 @@ from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from app.bayes.batch import CountSource
 
 # Between these bounds (count + alpha) / (total + alpha * n_values) is a normal
 # double for all 64-bit counts and up to 2**63 values: it neither underflows
@@ -238,3 +240,123 @@ def _log_share(
     drawn = counts > 0
     np.log(np.divide(counts, totals, where=drawn, out=logs), where=drawn, out=logs)
     return logs
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    r"""Mix each class with the whole of all classes, less and less.
+
+    Parameters
+    ----------
+    messages : float
+        After so many messages a class is taken half at its word.
+
+    Raises
+    ------
+    InvalidObservation
+        If `messages` is not positive and finite.
+
+    Notes
+    -----
+    With :math:`n_c` messages in class *c*, *s* = `messages` and *w* for all
+    classes as one,
+
+    .. math:: P(i \mid c) = \lambda_c \hat\theta_{ci}
+        + (1 - \lambda_c) \hat\theta_{wi}, \qquad
+        \lambda_c = \frac{n_c}{n_c + s} .
+
+    This is linear interpolation with a collection model [1]_ [2]_.  A class
+    without messages is the whole, so that while one class alone has been
+    taught no feature speaks for either.  Nor does it take one word for proof:
+    against a class of :math:`n_c` messages that has next to none of the text, a
+    feature speaks no louder than :math:`\log (1 + n_c / s)`, however many
+    messages of the other have it.
+
+    References
+    ----------
+    .. [1] F. Jelinek and R. L. Mercer, "Interpolated estimation of Markov
+       source parameters from sparse data", *Pattern Recognition in Practice*,
+       North-Holland, 1980, pages 381-397.
+    .. [2] C. Zhai and J. Lafferty, "A study of smoothing methods for language
+       models applied to information retrieval", *ACM Transactions on
+       Information Systems* 22 (2), 2004, pages 179-214, section 3.
+
+    Examples
+    --------
+    >>> Backoff(3.0).trust(np.array([0, 3, 27])).tolist()
+    [0.0, 0.5, 0.9]
+    """
+
+    messages: float
+
+    def __post_init__(self) -> None:
+        """Refuse a number of messages that is none."""
+        if not (math.isfinite(self.messages) and self.messages > 0):
+            msg = (
+                "a class backs off to the whole for a positive number of messages, "
+                f"got {self.messages!r}"
+            )
+            raise InvalidObservation(msg)
+
+    def trust(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the share of each class's own estimate, shape (K,)."""
+        # Any count is far below 2**53 messages, so the division is exact enough.
+        share: NDArray[np.float64] = messages / (messages + self.messages)
+        return share
+
+
+def log_mixture(
+    own: NDArray[np.float64], whole: NDArray[np.float64], trust: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the log-probabilities of the mixture.
+
+    Parameters
+    ----------
+    own : ndarray of float64, shape (K, N)
+        Probability of each feature by the class's own estimate.
+    whole : ndarray of float64, shape (N,)
+        The same of all classes as one.
+    trust : ndarray of float64, shape (K, 1)
+        Share of the class's own estimate, from 0 to 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, N)
+        Unit: nats; ``-inf`` for a probability of zero.
+
+    Examples
+    --------
+    >>> own, trust = np.array([[0.5], [0.1]]), np.array([[0.0], [0.5]])
+    >>> np.exp(log_mixture(own, np.array([0.3]), trust)).round(9).tolist()
+    [[0.3], [0.2]]
+    """
+    share = trust * own + (1.0 - trust) * whole
+    with np.errstate(divide="ignore"):
+        logs: NDArray[np.float64] = np.log(share)
+    return logs
+
+
+def vocabulary_size(source: CountSource, declared: int | None) -> int:
+    """Return the size of the vocabulary.
+
+    Parameters
+    ----------
+    source : CountSource
+        The training state.
+    declared : int or None
+        The size that was declared; None means the features that were seen.
+
+    Raises
+    ------
+    InvalidObservation
+        If training has seen more features than were declared.
+    """
+    if declared is None:
+        return source.vocabulary
+    if declared < source.vocabulary:
+        msg = (
+            f"the declared vocabulary has {declared} features, "
+            f"but training has seen {source.vocabulary}"
+        )
+        raise InvalidObservation(msg)
+    return declared

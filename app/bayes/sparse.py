@@ -1,16 +1,21 @@
-"""What is in one message? A sparse vector of feature counts."""
+"""Sparse vectors of counts, and sums of sorted rows.
+
+Contract of this file: `ids` is strictly increasing, and a row without any count
+is left out, so that equal sums are equal arrays.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import reduce
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,3 +102,236 @@ class SparseCounts:
 
     # Equal vectors are equal values, but arrays are mutable: no hash.
     __hash__ = None  # type: ignore[assignment]
+
+
+def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
+    """Return a one for the class of a message, and zeros for the others, shape (K,).
+
+    Raises
+    ------
+    InvalidObservation
+        If `label` is not in ``range(n_classes)``.
+
+    Examples
+    --------
+    >>> one_hot(1, 3).tolist()
+    [0, 1, 0]
+    """
+    if not 0 <= label < n_classes:
+        msg = f"label {label} is not in range({n_classes})"
+        raise InvalidObservation(msg)
+    signs = np.zeros(n_classes, np.int64)
+    signs[label] = 1
+    return signs
+
+
+# A stable sort merges the runs that it finds, and the other one is fast where there
+# are many; of integers the sum is the same in any order:
+#
+#     runs x rows      2 x 6,000   4 x 3,000   10 x 300   40 x 300   1,000 x 150
+#     stable                  56         116         37        305         7,637  µs
+#     other                  146         140         31        141         2,339  µs
+MANY_RUNS: Final = 10
+
+
+class Rows(NamedTuple):
+    """Some counts of each of some features.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (V,)
+        Feature ids, strictly increasing.
+    counts : ndarray of int64, shape (V, C)
+        The counts, C of each (see `app.bayes.counts.FeatureCounts`).
+    """
+
+    ids: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def take(self, row: NDArray[np.intp]) -> Rows:
+        """Return some of the rows, by their number."""
+        return Rows(self.ids.take(row), self.counts.take(row, axis=0))
+
+
+def any_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what is not 0 where a row of shape (n, C) has a count, shape (n,)."""
+    # Column by column: over two columns ``any(axis=1)`` takes ten times as long for
+    # 600 rows, and sixty times for 200,000.
+    return reduce(np.bitwise_or, counts.T)
+
+
+def collected(parts: Sequence[Rows]) -> Rows:
+    """Return the sum of many parts, at least one, with one sort over all rows.
+
+    Adding a thousand messages to one another this way is some fifty times faster
+    than part by part.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return summed(Rows(*map(np.concatenate, zip(*parts, strict=True))), runs=len(parts))
+
+
+def summed(rows: Rows, *, runs: int) -> Rows:
+    """Return the sum of rows whose ids may be there many times.
+
+    Parameters
+    ----------
+    rows : Rows
+        With ids that are increasing in each run, not from one to the next.
+    runs : int
+        How many runs there are; it changes no sum, only the time.
+    """
+    if not rows.ids.size:
+        return rows
+    order = _order(rows.ids, runs)
+    ids = rows.ids.take(order)
+    starts = first_of_each(ids).nonzero()[0]
+    return without_empty(
+        Rows(
+            ids.take(starts),
+            np.add.reduceat(rows.counts.take(order, axis=0), starts),
+        )
+    )
+
+
+def numbered(
+    ids: NDArray[np.int64], *, runs: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each of some ids once, increasing, and which of those each of them is.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Increasing in each run, not from one to the next.
+    runs : int
+        How many runs there are; it changes no answer, only the time.
+
+    Returns
+    -------
+    distinct : ndarray of int64, shape (V,)
+        What ``np.unique(ids)`` returns.
+    place : ndarray of int64, shape (n,)
+        ``distinct[place]`` is `ids`.
+
+    Examples
+    --------
+    >>> distinct, place = numbered(np.array([2, 7, 7, 9]), runs=2)
+    >>> distinct.tolist(), place.tolist()
+    ([2, 7, 9], [0, 1, 1, 2])
+    """
+    order = _order(ids, runs)
+    ids = ids.take(order)
+    first = first_of_each(ids)
+    place = np.empty(ids.size, np.int64)
+    place[order] = first.cumsum()
+    place -= 1
+    # By number, not by the marks: of 9,000 among 20,000 that takes 18 us instead of 81,
+    # and is most of what np.unique takes longer.
+    return ids.take(first.nonzero()[0]), place
+
+
+def beside(classes: Sequence[Rows]) -> Rows:
+    """Return the counts of classes that were summed one by one.
+
+    Parameters
+    ----------
+    classes : sequence of Rows
+        Those of each class alone: K times counts of shape (n, C).
+
+    Returns
+    -------
+    Rows
+        Counts of shape (n, C * K): the first count of each class, then the second.
+    """
+    ids = np.concatenate([alone.ids for alone in classes])
+    order = ids.argsort(kind="stable")
+    ids = ids.take(order)
+    first = first_of_each(ids)
+    row = np.empty(ids.size, np.int64)
+    row[order] = np.cumsum(first) - 1
+    ids = ids[first]
+    n, width, k = ids.size, classes[0].counts.shape[1], len(classes)
+    found = np.zeros((n, width, k), np.int64)
+    ends = np.cumsum([alone.ids.size for alone in classes])
+    for c, (alone, end) in enumerate(zip(classes, ends, strict=True)):
+        found[row[end - alone.ids.size : end], :, c] = alone.counts
+    return Rows(ids, found.reshape(n, width * k))
+
+
+def merged(large: Rows, small: Rows) -> Rows:
+    """Return the sum of two parts, moving the rows of the large one once."""
+    if not small.ids.size:
+        return large
+    if not large.ids.size:
+        return small
+    row = large.ids.searchsorted(small.ids)
+    new = large.ids.take(row, mode="clip") != small.ids
+    if np.count_nonzero(new):
+        row += new.cumsum()
+        row -= new
+        ids = np.concatenate((large.ids, small.ids[new]))
+        # A stable sort merges two sorted runs: 9,000 rows in 12 µs, where to sum up how
+        # far each is moved takes 24; from 270,000 on both take the same.
+        order = ids.argsort(kind="stable")
+        # What is new has some row of counts at first.  Rows are taken by their number
+        # in a thirtieth of the time that np.insert takes along an axis.
+        found = Rows(ids.take(order), large.counts.take(order, axis=0, mode="clip"))
+        found.counts[row[new]] = 0
+    else:
+        found = Rows(large.ids, large.counts.copy())
+    both = found.counts.take(row, axis=0)
+    both += small.counts
+    found.counts[row] = both
+    # Only a row that both have can have become zero.
+    left = any_of(both)
+    if np.count_nonzero(left) == left.size:
+        return found
+    kept = np.ones(found.ids.size, np.bool_)
+    kept[row] = left
+    return found.take(kept.nonzero()[0])
+
+
+def _order(ids: NDArray[np.int64], runs: int) -> NDArray[np.intp]:
+    """Return the order of ids that are increasing in each of some runs."""
+    return ids.argsort(kind="stable" if runs < MANY_RUNS else None)
+
+
+def without_empty(rows: Rows) -> Rows:
+    """Return the same counts without rows of zeros."""
+    left = any_of(rows.counts).nonzero()[0]
+    return rows if left.size == rows.ids.size else rows.take(left)
+
+
+def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of some sorted ids are not the one before again, shape (n,)."""
+    first = np.ones(ids.size, np.bool_)
+    # Not np.diff: the difference of two 64-bit ids overflows.
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    return first
+
+
+class Sparse(Protocol):
+    """A message of few features among many."""
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Feature or field ids, shape (n,), strictly increasing."""
+        ...
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The count or the measured value of each."""
+        ...
+
+
+def in_a_row(xs: Sequence[Sparse]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ids and the values of several messages, one after the other."""
+    empty = np.empty(0, np.int64)
+    return (
+        np.concatenate([empty, *(x.ids for x in xs)]),
+        np.concatenate([empty, *(x.values for x in xs)]),
+    )
+
+
+Counting = Literal["occurrences", "presence"]
+"""What a text model counts: each occurrence, or each message once."""

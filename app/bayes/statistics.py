@@ -1,347 +1,57 @@
-"""What has a set of messages taught? A group of integer sums.
-
-Contract of this file: statistics are sums over messages, of integers only.
-They know no smoothing, no prior and no float, so that addition is exact,
-order never matters and every message can be taken back bit for bit.
-"""
+"""Statistics: what labelled messages add, by view and month."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from app.bayes.batch import in_a_row
-from app.bayes.one_hot import one_hot
-from app.bayes.reachable import require_frequencies, require_reachable
-from app.bayes.rows import Rows, beside, collected, merged, numbered, without_empty
-from app.bayes.spectrum import Spectrum
-from app.errors import InvalidObservation
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
+from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from app.bayes.sparse import SparseCounts
-
-LARGEST_COUNT: Final = 2**63 - 1
-
-Counting = Literal["occurrences", "presence"]
-"""What a text model counts: each occurrence, or each message once."""
+    from collections.abc import Iterable, Mapping
 
 
-class CountSource(Protocol):
-    """What a text model needs to know of its training data.
+Statistics = FeatureCounts | MomentSums
+"""What messages add to a view: an element of a group."""
 
-    `FeatureCounts` answers by summing; `app.bayes.table.FeatureTable` keeps
-    the answers up to date while messages are learned.
+
+def sum_by_view(
+    epochs: Iterable[Mapping[str, Statistics]], *, n_classes: int
+) -> dict[str, Statistics]:
+    """Return the sum of all epochs, view by view.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a view holds features in one epoch and measurements in another.
     """
-
-    @property
-    def messages(self) -> NDArray[np.int64]:
-        """Messages per class, shape (K,)."""
-        ...
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of features seen in any class."""
-        ...
-
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
-        """Return the sum over all features of their counts, shape (K,)."""
-        ...
-
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
-        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        ...
-
-    def document_frequencies(self, label: int) -> Spectrum:
-        """Return how many features have each document frequency in a class."""
-        ...
+    parts: dict[str, list[Statistics]] = {}
+    for views in epochs:
+        for view, statistics in views.items():
+            parts.setdefault(view, []).append(statistics)
+    return {view: total(found, n_classes=n_classes) for view, found in parts.items()}
 
 
-class RowSource(CountSource, Protocol):
-    """Training data whose rows can be listed, not only looked up."""
+def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
+    """Return the sum of statistics of one view, at least one.
 
-    def flatten(self) -> FeatureCounts:
-        """Return the state as one group element."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FeatureCounts:
-    """Feature statistics of a set of messages: an element of a group.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (K,)
-        Messages of each class.
-    ids : ndarray of int64, shape (V,)
-        Feature ids, strictly increasing; features whose row is zero are
-        left out, so that equal statistics are equal arrays.
-    columns : ndarray of int64, shape (V, 2K)
-        `occurrences` and beside them `documents`.
-
-    Notes
-    -----
-    Both counts are kept beside each other because the event models of the
-    text views share them: the multinomial model on occurrences takes the
-    first, the multinomial on presence and the Bernoulli model the second.
-    In one array, they are found, moved and added in one step.
-
-    Examples
-    --------
-    >>> from app.bayes.sparse import SparseCounts
-    >>> x = SparseCounts.of({1: 3, 2: 1})
-    >>> state = FeatureCounts.of(x, label=1, n_classes=2)
-    >>> state.totals("occurrences").tolist(), state.totals("presence").tolist()
-    ([0, 4], [0, 2])
-    >>> state + state - state == state
-    True
+    Raises
+    ------
+    InconsistentCounts
+        If they are not all of one kind.
     """
-
-    messages: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    columns: NDArray[np.int64]
-
-    @classmethod
-    def of_counts(
-        cls,
-        messages: NDArray[np.int64],
-        ids: NDArray[np.int64],
-        occurrences: NDArray[np.int64],
-        documents: NDArray[np.int64],
-    ) -> Self:
-        """Return the statistics of both counts, each of shape (V, K)."""
-        return cls(messages, ids, np.concatenate((occurrences, documents), axis=1))
-
-    @classmethod
-    def zero(cls, n_classes: int) -> Self:
-        """Return the statistics of no message."""
-        return cls(
-            np.zeros(n_classes, np.int64),
-            np.empty(0, np.int64),
-            np.empty((0, 2 * n_classes), np.int64),
+    kept = list(parts)
+    if len(kept) == 1:
+        return kept[0]
+    counts = [part for part in kept if isinstance(part, FeatureCounts)]
+    moments = [part for part in kept if isinstance(part, MomentSums)]
+    if counts and moments:
+        msg = (
+            f"A view holds features in {len(counts)} parts and measurements in "
+            f"{len(moments)}, and they have no sum."
         )
-
-    @classmethod
-    def of(cls, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
-        """Return what one message of class `label` adds.
-
-        Raises
-        ------
-        InvalidObservation
-            If `label` is not in ``range(n_classes)``.
-        """
-        return cls.of_messages([x], one_hot(label, n_classes)[np.newaxis])
-
-    @classmethod
-    def of_messages(
-        cls, xs: Sequence[SparseCounts], signs: NDArray[np.int64]
-    ) -> FeatureCounts:
-        """Return what M messages add, at least one.
-
-        Parameters
-        ----------
-        xs : sequence of M SparseCounts
-            The messages.
-        signs : ndarray of int64, shape (M, K)
-            What becomes of each in each class: 1 to learn it, -1 to take it back,
-            0 to leave it.
-        """
-        if len(xs) == 1:
-            return cls._of_one(xs[0], signs[0])
-        # By class what is learned or taken back; most messages are in one of them.
-        message, label = signs.nonzero()
-        moved = [xs[m] for m in message.tolist()]
-        sizes = [x.size for x in moved]
-        ids, counts = in_a_row(moved)
-        distinct, place = numbered(ids, runs=len(moved))
-        sign = signs[message, label].repeat(sizes)
-        # Each number is added where it belongs.  Of 22 real messages each takes 52 us
-        # so, and 91 where rows of all columns are sorted and added.
-        k = signs.shape[1]
-        columns = np.zeros((distinct.size, 2 * k), np.int64)
-        place *= 2 * k
-        place += label.repeat(sizes)
-        np.add.at(columns.reshape(-1), place, sign * counts)
-        place += k
-        np.add.at(columns.reshape(-1), place, sign)
-        rows = Rows(distinct, columns)
-        if np.count_nonzero(signs < 0):
-            rows = without_empty(rows)
-        return cls(np.add.reduce(signs), *rows)
-
-    @classmethod
-    def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
-        """Return what one message adds; its features are in order already."""
-        if not np.count_nonzero(signs):
-            return cls.zero(signs.size)
-        columns = np.empty((x.size, 2 * signs.size), np.int64)
-        np.multiply(x.counts[:, np.newaxis], signs, out=half(columns, "occurrences"))
-        half(columns, "presence")[:] = signs
-        return cls(signs, x.ids, columns)
-
-    @classmethod
-    def sum(cls, parts: Iterable[FeatureCounts], *, n_classes: int) -> FeatureCounts:
-        """Return the sum of many statistics in one pass."""
-        kept = list(parts)
-        if not kept:
-            return cls.zero(n_classes)
-        if len(kept) == 1:
-            return kept[0]
-        messages: NDArray[np.int64] = np.sum(
-            [part.messages for part in kept], axis=0, dtype=np.int64
-        )
-        return cls(messages, *collected([part.rows for part in kept]))
-
-    @classmethod
-    def beside(cls, classes: Sequence[FeatureCounts]) -> FeatureCounts:
-        """Return the statistics of classes that were summed one by one.
-
-        Parameters
-        ----------
-        classes : sequence of FeatureCounts
-            Those of each class, as if there were no other: K times of one class.
-        """
-        # Half of the time and of the memory of a sum of parts which are zero in
-        # all classes but their own.
-        return cls(
-            np.concatenate([alone.messages for alone in classes]),
-            *beside([alone.rows for alone in classes]),
-        )
-
-    def __add__(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the statistics of both sets of messages together."""
-        if self.ids.size < other.ids.size:
-            return other + self
-        return FeatureCounts(
-            self.messages + other.messages, *merged(self.rows, other.rows)
-        )
-
-    def __neg__(self) -> FeatureCounts:
-        """Return the inverse element."""
-        return FeatureCounts(-self.messages, self.ids, -self.columns)
-
-    def __sub__(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the statistics with those of `other` taken back."""
-        return self + -other
-
-    def __mul__(self, times: int) -> FeatureCounts:
-        """Return the statistics of the same messages, each so many times.
-
-        Raises
-        ------
-        InvalidObservation
-            If a count would leave the 64-bit integers.
-        """
-        if times == 0:
-            return FeatureCounts.zero(self.n_classes)
-        if times == 1:
-            return self
-        largest = max(
-            int(np.abs(part).max(initial=0)) for part in (self.messages, self.columns)
-        )
-        if largest * abs(times) > LARGEST_COUNT:
-            msg = f"a count of {largest} is too large to be taken {times} times"
-            raise InvalidObservation(msg)
-        return FeatureCounts(self.messages * times, self.ids, self.columns * times)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare exactly: no tolerance."""
-        if not isinstance(other, FeatureCounts):
-            return NotImplemented
-        return (
-            np.array_equal(self.messages, other.messages)
-            and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.columns, other.columns)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return int(self.messages.size)
-
-    @property
-    def rows(self) -> Rows:
-        """The counts without the messages."""
-        return Rows(self.ids, self.columns)
-
-    @property
-    def occurrences(self) -> NDArray[np.int64]:
-        """Occurrences of each feature in the messages of each class, shape (V, K)."""
-        return self.columns[:, : self.messages.size]
-
-    @property
-    def documents(self) -> NDArray[np.int64]:
-        """Messages of each class that hold the feature, shape (V, K)."""
-        return self.columns[:, self.messages.size :]
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of features seen in any class."""
-        return int(self.ids.size)
-
-    def totals(self, counting: Counting) -> NDArray[np.int64]:
-        """Return the sum over all features of their counts, shape (K,)."""
-        total: NDArray[np.int64] = half(np.add.reduce(self.columns), counting)
-        return total
-
-    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
-        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        return half(self.take(ids, self.ids.searchsorted(ids)), counting)
-
-    def take(
-        self, ids: NDArray[np.int64], place: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        """Return the columns of `ids` at their places, shape (n, 2K).
-
-        Parameters
-        ----------
-        ids : ndarray of int64, shape (n,)
-            The features.
-        place : ndarray of int, shape (n,)
-            ``self.ids.searchsorted(ids)``, however it was found.
-        """
-        if not self.ids.size:
-            return np.zeros((ids.size, self.columns.shape[1]), np.int64)
-        # Clipped, so that an id beyond the last compares with the last and
-        # differs.
-        found = self.columns.take(place, axis=0, mode="clip")
-        found[self.ids.take(place, mode="clip") != ids] = 0
-        return found
-
-    def document_frequencies(self, label: int) -> Spectrum:
-        """Return how many features have each document frequency in a class."""
-        return Spectrum.of(self.documents[:, label])
-
-    def flatten(self) -> FeatureCounts:
-        """Return the state itself; a table of tiers returns their sum."""
-        return self
-
-    def require_reachable(self) -> None:
-        """Raise if no set of messages has these statistics.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a count is negative or two counts contradict each other:
-            something was unlearned that had not been learned.  Never clamp
-            instead, or unlearning is no inverse.
-        """
-        require_reachable(
-            messages=self.messages,
-            occurrences=self.occurrences,
-            documents=self.documents,
-        )
-        require_frequencies(messages=self.messages, documents=self.documents)
-
-
-def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
-    """Return one of both counts, shape (..., K), of columns (..., 2K)."""
-    k = columns.shape[-1] // 2
-    return columns[..., :k] if counting == "occurrences" else columns[..., k:]
+        raise InconsistentCounts(msg)
+    if not moments:
+        return FeatureCounts.sum(counts, n_classes=n_classes)
+    return MomentSums.sum(moments, n_classes=n_classes)

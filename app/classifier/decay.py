@@ -1,4 +1,4 @@
-"""How much does what was learned long ago still count?
+"""Decay: the weight of counts by their age.
 
 Contract of this file: weights are whole numbers, so that what is learned under
 them is added and taken back exactly, as without them.
@@ -15,14 +15,14 @@ from app.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.classifier.snapshot import Statistics
+    from app.bayes.statistics import Statistics
 
 PARTS: Final = 1024
 """What a message of the newest month counts as.
 
 A power of two, so that counts and pseudo-counts in parts make the same quotients
-as those in messages, bit for bit (`app.classifier.parts`).  After more than eleven
-half-lives a message counts as nothing.
+as those in messages, bit for bit (`app.classifier.specification`).  After more
+than eleven half-lives a message counts as nothing.
 """
 
 

@@ -1,4 +1,7 @@
-"""What is each view worth at this site? Weights that follow from the ledger.
+"""Fusion: weights of the views, fitted to the scored rows of the ledger.
+
+Contract of this file: examples are a function of the rows of the ledger, whatever
+batches they were read in.
 
 Contract of this file: the weights of a snapshot are a function of the rows of
 the ledger up to its revision, and of nothing else.  Every worker, whatever
@@ -9,66 +12,200 @@ weights, bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from app.bayes.logistic import GaussianPull, fit
-from app.classifier.examples import Examples
-from app.errors import InvalidSetting
+from app.bayes.models.logistic import GaussianPull, fit
+from app.classifier.record import evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from app.classifier.lesson import Lesson
+    from app.classifier.record import Evidence
+    from app.classifier.rule import FusionRule
     from app.classifier.specification import Specification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionRule:
-    """When and from what are the weights of the verdict fitted?
+class Lesson:
+    """What the fusion reads of a row of the ledger.
 
     Parameters
     ----------
-    every : int
-        At each revision that is a multiple of it.
-    window : int
-        From the messages that the last so many rows learned first.
-    weight_deviation, bias_deviation : float
-        How far a weight and a bias may be expected from the shipped ones
-        (`app.bayes.logistic.GaussianPull`).
-    fair : float
-        The weights stay as shipped while the side that the log-odds were on was
-        the right one in a smaller share of the messages.
-
-    Raises
-    ------
-    InvalidSetting
-        If a number is not positive.
+    revision : int
+        Its place in the ledger.
+    digest : bytes
+        Identity of the message.
+    label_before : str or None
+        What the message was learned as; None if it was not.
+    label : str or None
+        What it is learned as now; None if it is forgotten.
+    scores : mapping or None
+        What was said of it before (`app.classifier.record`).
+    own : bool, default False
+        Whether the filter itself said so, and not a person.
     """
 
-    # Experiment 0051: from 20 to 200, and from 1,000 to 5,000, all is within the
-    # noise. A fit of 2,000 messages takes 1.4 ms.
-    every: int = 50
-    window: int = 2000
-    # Of the difference of two biases: 0.4 (experiment 0051).
-    weight_deviation: float = 0.5
-    bias_deviation: float = 0.28
-    # Who teaches only what the filter got wrong teaches no fair sample: fitted to
-    # it, the weights would call spam ham. All the corpora are above 0.9 after the
-    # first hundred messages.
-    fair: float = 0.75
+    revision: int
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    scores: Mapping[str, Any] | None
+    own: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse a rule that never fits."""
-        if min(self.every, self.window) < 1:
-            msg = (
-                "the fusion is fitted every so many rows, from so many, at least 1; "
-                f"got {self.every} and {self.window}"
-            )
-            raise InvalidSetting(msg)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Messages that were scored before they were learned, and what they were.
+
+    Side by side in arrays, in the order of the rows that learned them: to put 2,000
+    together for each fit took as long as the fit.
+
+    Parameters
+    ----------
+    digests : tuple of bytes, length N
+        Identity of each.
+    revisions : ndarray of int64, shape (N,)
+        The row that learned it first, increasing.
+    labels : ndarray of int64, shape (N,)
+        Class index of its newest label.
+    own : ndarray of bool, shape (N,)
+        Whether that label is the filter's own: then nothing is fitted to it, until a
+        person says what it is.
+    terms : ndarray of float64, shape (N, T, K)
+        What the terms of the verdict said of it (`app.classifier.record.Evidence`).
+        Unit: nats.
+    log_prior : ndarray of float64, shape (N, K)
+        The log-prior at that time.  Unit: nats.
+    log_odds : ndarray of float64, shape (N,)
+        The log-odds of the verdict.  Unit: nats.
+    """
+
+    digests: tuple[bytes, ...]
+    revisions: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    own: NDArray[np.bool_]
+    terms: NDArray[np.float64]
+    log_prior: NDArray[np.float64]
+    log_odds: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, specification: Specification) -> Self:
+        """Return no example."""
+        k, t = specification.n_classes, len(specification.verdict.terms)
+        return cls(
+            (),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty(0, np.bool_),
+            np.empty((0, t, k)),
+            np.empty((0, k)),
+            np.empty(0),
+        )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.digests)
+
+    def follow(
+        self, lessons: Iterable[Lesson], specification: Specification, *, after: int
+    ) -> Examples:
+        """Return the examples after more rows, those up to row `after` left out.
+
+        Parameters
+        ----------
+        lessons : iterable of Lesson
+            The rows, in their order.
+        specification : Specification
+            What the profile is made of.
+        after : int
+            The last row that is too old.
+
+        Notes
+        -----
+        A row that learns a message that was not learned is an example, if it was
+        scored.  A new label moves it, and forgetting it takes it out; what is said
+        of it stays that of the first time, since later the filter knew it.
+        """
+        place = {digest: i for i, digest in enumerate(self.digests)}
+        kept = self.revisions > after
+        labels, own = self.labels.copy(), self.own.copy()
+        fresh: dict[bytes, _Example] = {}
+        for row in lessons:
+            old = place.get(row.digest)
+            if row.label not in specification.labels or row.label_before is None:
+                fresh.pop(row.digest, None)
+                # Where it is learned anew, not in its old place: the order is that
+                # of the revisions.
+                if old is not None:
+                    kept[old] = False
+                    del place[row.digest]
+            if row.label not in specification.labels:
+                continue
+            label = specification.labels.index(row.label)
+            if row.label_before is None:
+                evidence = evidence_of(row.scores, specification)
+                if evidence is not None and row.revision > after:
+                    fresh[row.digest] = _Example(row.revision, label, row.own, evidence)
+            elif row.digest in fresh:
+                fresh[row.digest] = replace(fresh[row.digest], label=label, own=row.own)
+            elif old is not None:
+                labels[old], own[old] = label, row.own
+        moved = replace(self, labels=labels, own=own).where(kept)
+        return moved + _side_by_side(fresh) if fresh else moved
+
+    def where(self, kept: NDArray[np.bool_]) -> Examples:
+        """Return some of the examples, those that are marked, shape (N,)."""
+        if kept.all():
+            return self
+        return Examples(
+            tuple(compress(self.digests, kept.tolist())),
+            *(column[kept] for column in self._columns),
+        )
+
+    def __add__(self, later: Examples) -> Examples:
+        """Return these examples and those of later rows."""
+        return Examples(
+            self.digests + later.digests,
+            *map(np.concatenate, zip(self._columns, later._columns, strict=True)),
+        )
+
+    @property
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self.revisions,
+            self.labels,
+            self.own,
+            self.terms,
+            self.log_prior,
+            self.log_odds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    revision: int
+    label: int
+    own: bool
+    evidence: Evidence
+
+
+def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
+    """Return some examples, at least one, in their order."""
+    each = examples.values()
+    return Examples(
+        tuple(examples),
+        np.array([one.revision for one in each], np.int64),
+        np.array([one.label for one in each], np.int64),
+        np.array([one.own for one in each], np.bool_),
+        np.array([one.evidence.terms for one in each]),
+        np.array([one.evidence.log_prior for one in each]),
+        np.array([one.evidence.log_odds for one in each]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,24 @@
-"""What do labelled messages add to the training state?"""
+"""Learning: the statistics that labelled messages add."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
-from app.bayes.one_hot import one_hot
-from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
+from app.bayes.sparse import SparseCounts, one_hot
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.classifier.snapshot import Statistics
+    from app.bayes.statistics import Statistics
+    from app.classifier.snapshot import Snapshot
+    from app.classifier.verdict import Verdict
     from app.features.observation import Payload
 
 
@@ -129,3 +130,30 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statisti
             else MomentSums.of_messages(measured, of_view)
         )
     return found
+
+
+# Experiment 0054: a stream that begins with 133 spam, where one message in twenty
+# was taught, and the filter learned its own verdicts from 8 nats on. Without a
+# bound it lost 28 % of the ham, with 20 or 50 messages it lost 1.8 % (1.7 % where
+# it learned none). It keeps from ruin and gains nothing else: 20 is the smaller.
+FEWEST: Final = 20
+"""Messages of each side that a filter knows before it trusts itself."""
+
+
+def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
+    """Tell whether a verdict is sure enough to be learned unasked.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        What was said of a message.
+    snapshot : Snapshot
+        Of the filter that said so.
+    own_from : float
+        How far from 0 the log-odds must be.  Unit: nats.
+    """
+    if verdict.decision == "unsure" or abs(verdict.log_odds) < own_from:
+        return False
+    spam = snapshot.specification.spam_mask
+    messages = snapshot.specification.in_messages(snapshot.messages)
+    return bool(min(messages[spam].sum(), messages[~spam].sum()) >= FEWEST)

@@ -1,4 +1,4 @@
-"""What does one profile decide otherwise than the service? Thresholds of its own.
+"""Policy: thresholds that a profile sets for itself.
 
 Contract of this file: a policy is at least as mild as what it says.  Where what a
 profile chose and what the service's settings say contradict each other, a
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from app.classifier.action import ActionRule
+from app.classifier.verdict import ActionRule
 from app.errors import InvalidPolicy
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Never = Literal["never"]
 """Says that there is no threshold, where the service's settings have one."""
-
 MAX_COST: Final = 1e12
 """That of POSTBAYES_HAM_COST."""
 

@@ -1,7 +1,10 @@
-"""What does the ledger keep of a score, and how is it read back?
+"""Score records: the part of a verdict that the ledger keeps.
 
 Contract of this file: what the fusion is fitted to is what was written here,
 rounded as it was written, whether it comes from memory or from the database.
+
+Contract of this file: what passes can be stored, read back and fitted to, on both
+databases (`app.classifier.record` writes it).
 """
 
 from __future__ import annotations
@@ -9,22 +12,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
+
+from app.classifier.verdict import Decision
+from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.classifier.score import Verdict
     from app.classifier.specification import Specification
+    from app.classifier.verdict import Verdict
 
 # What is not finite is None.
 _NUMBERS: Final = frozenset((float, int))
-
 DECIMALS: Final = 6
 """Of a nat: a thousandth of what a feature adds that is worth listing."""
-
 # Of 6,000 made-up sets of examples, of up to 1e6 and 1e7 nats, each had weights; of
 # those of up to 1e9, one in fifty had a curvature that cannot be inverted, and no
 # service can be started on it.  Shipped terms are means and roots, and stay below 1e5.
@@ -100,7 +104,7 @@ def evidence_of(
         None where the message was not scored, was scored under other labels or
         other terms, or something in it was not finite, or too large to be fitted.
     """
-    # Before `app.classifier.recorded` looked at them, an import took any document
+    # Before `app.classifier.record` looked at them, an import took any document
     # for scores, and no service could be started on it.
     if not isinstance(scores, Mapping) or type(scores.get("log_odds")) not in _NUMBERS:
         return None
@@ -118,3 +122,101 @@ def evidence_of(
     if np.abs(values).max() > _FITTED:
         return None
     return Evidence(values[1:], values[0], float(scores["log_odds"]))
+
+
+MOST_NATS: Final = 1e30
+"""Magnitude of a number, at most.
+
+A Gaussian says 1e28 of the largest measurement and the smallest variance; the fusion
+is not fitted to such a one.
+"""
+MOST_NAMES: Final = 64
+"""Views, terms or labels, at most; as labels of a profile."""
+_MOST_FEATURES: Final = 2**31 - 1
+_MOST_CHARS: Final = 64
+_SHOWN: Final = 40
+
+
+def require_record(document: object) -> None:
+    """Raise if a document is not one that `app.classifier.record.record` writes.
+
+    What is not known is None there, and what an older version did not know is
+    missing; there is nothing else.
+
+    Raises
+    ------
+    InvalidObservation
+        With what is wrong.
+
+    Examples
+    --------
+    >>> require_record({"decision": "spam", "log_odds": 4.5, "prior": [0.0, None]})
+    >>> require_record({"log_odds": "4.5"})
+    Traceback (most recent call last):
+    ...
+    app.errors.InvalidObservation: the scores have '4.5' where a number of nats belongs
+    """
+    for name, value in _object(document).items():
+        if name == "decision":
+            if value not in get_args(Decision):
+                raise _strange(value, "a decision")
+        elif name == "log_odds":
+            _require_nats(value)
+        elif name == "prior":
+            _require_row(value)
+        elif name == "terms":
+            for row in _object(value).values():
+                _require_row(row)
+        elif name == "views":
+            for said in _object(value).values():
+                _require_view(said)
+        else:
+            raise _strange(name, "a name that is known")
+
+
+def _require_view(document: object) -> None:
+    """Raise if it is not what one classifier says by itself."""
+    said = _object(document)
+    if said.keys() != {"log_odds", "features"}:
+        raise _strange(document, "what a view says")
+    _require_nats(said["log_odds"])
+    features = said["features"]
+    if type(features) is not int or not 0 <= features <= _MOST_FEATURES:
+        raise _strange(features, "a number of features")
+
+
+def _require_row(document: object) -> None:
+    """Raise if it is not one number for each label."""
+    if not isinstance(document, list) or len(document) > MOST_NAMES:
+        raise _strange(document, "a number of nats for each label")
+    for value in document:
+        _require_nats(value)
+
+
+def _require_nats(value: object) -> None:
+    """Raise if it is neither a number of nats nor None."""
+    # Not a number is not below anything.
+    known = type(value) in {int, float} and abs(value) <= MOST_NATS  # type: ignore[arg-type]
+    if value is not None and not known:
+        raise _strange(value, "a number of nats")
+
+
+def _object(document: object) -> dict[str, Any]:
+    """Return an object whose names are few, short and printable."""
+    if not isinstance(document, dict) or len(document) > MOST_NAMES:
+        raise _strange(document, "an object of names and values")
+    for name in document:
+        if len(name) > _MOST_CHARS or not name.isprintable():
+            raise _strange(name, "a short and printable name")
+    return document
+
+
+def _strange(value: object, belongs: str) -> InvalidObservation:
+    """Return the error about what is not what belongs there."""
+    # Of a value that is nested deeply there is no repr.
+    plain = isinstance(value, str | int | float)
+    shown = repr(value) if plain else f"a {type(value).__name__}"
+    if len(shown) > _SHOWN:
+        shown = shown[:_SHOWN] + "…"
+    msg = f"the scores have {shown} where {belongs} belongs"
+    return InvalidObservation(msg)

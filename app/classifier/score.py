@@ -1,9 +1,8 @@
-"""What does the evidence of a message come to? The posterior and the verdict."""
+"""Scoring: the posterior and the verdict of an observation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,106 +10,21 @@ from app.bayes.batch import join
 from app.bayes.measurements import Measurements
 from app.bayes.posterior import log_posterior, posterior_odds, probability_of
 from app.bayes.sparse import SparseCounts
+from app.classifier.verdict import ROUNDING, Decision, Said, Verdict, ViewScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Breakdown, Contributions
+    from app.bayes.likelihood import Breakdown
     from app.classifier.snapshot import Snapshot
-
-Decision = Literal["spam", "ham", "unsure"]
-
-# What is at a threshold is decided, and not by the last bits: after eight spam and no
-# ham the log-odds of any message are ln 9.  Unit: nats.
-ROUNDING: Final = 1e-9
 
 # A message that was seen before a view existed says nothing in that view.
 _NOTHING: Final[Mapping[bool, SparseCounts | Measurements]] = {
     False: SparseCounts.of({}),
     True: Measurements.of({}),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewScore:
-    """What one naive Bayes classifier says, by itself.
-
-    Parameters
-    ----------
-    event_model : str
-        Name of its event model.
-    log_posterior : ndarray of float64, shape (K,)
-        Log-posterior of each class. Unit: nats.
-    log_odds : float
-        Log-odds of the spam labels against the others. Unit: nats.
-    features : int
-        Number of the message's features that it has seen before.
-    """
-
-    event_model: str
-    log_posterior: NDArray[np.float64]
-    log_odds: float
-    features: int
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the classifiers say of the features of one message.
-
-    Parameters
-    ----------
-    breakdowns : mapping of str to Breakdown
-        By classifier, of all the messages that were scored together.
-    message : int
-        Which of them.
-    """
-
-    breakdowns: Mapping[str, Breakdown]
-    message: int
-
-    def __getitem__(self, classifier: str) -> Contributions:
-        """Return what a classifier says of each feature of its view."""
-        return self.breakdowns[classifier].of(self.message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The decision on one message, with its numbers.
-
-    Parameters
-    ----------
-    decision : {'spam', 'ham', 'unsure'}
-        What the filter says.
-    label : int
-        Index of the most probable class; the first of several.
-    probability : float
-        Probability that the message is spam.
-    log_odds : float
-        Log-odds of the spam labels against the others. Unit: nats.
-    log_posterior : ndarray of float64, shape (K,)
-        Log-posterior of each class, under the verdict's rule. Unit: nats.
-    views : mapping of str to ViewScore
-        What each classifier says by itself.
-    evidence : ndarray of float64, shape (T, K)
-        What each term of the rule says of each class, normalised and before its
-        weight. Unit: nats.
-    log_prior : ndarray of float64, shape (K,)
-        The class prior. Unit: nats.
-    said : Said
-        What each classifier says of each feature (`app.classifier.attribution`).
-    """
-
-    decision: Decision
-    label: int
-    probability: float
-    log_odds: float
-    log_posterior: NDArray[np.float64]
-    views: Mapping[str, ViewScore]
-    evidence: NDArray[np.float64]
-    log_prior: NDArray[np.float64]
-    said: Said = field(repr=False)
 
 
 def score(
@@ -142,7 +56,7 @@ def score_many(
     classifier of term *t*, :math:`g_t(n)` its normaliser for the *n* features of
     the message, :math:`w_t` and :math:`b_c` the weights of the fusion, and *r*
     what they are raised by for views that have learned less than the others
-    (`app.classifier.share`), the verdict's joint is
+    (`app.classifier.snapshot`), the verdict's joint is
 
     .. math:: J_c = \log \pi_c + b_c
         + r \sum_t w_t \, g_t(n) \sum_i f_{tic}

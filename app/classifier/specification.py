@@ -1,4 +1,8 @@
-"""What is a profile made of? Its labels, its views and the rule of its verdict."""
+"""Specification: the labels, views, event models and verdict rule of a profile.
+
+All of the family's estimates are quotients of counts: with pseudo-counts in the
+same unit as the counts they do not depend on the unit.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.backoff import Backoff
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.categorical import Categorical
-from app.bayes.discriminant import Discriminant
-from app.bayes.gaussian import Gaussian
-from app.bayes.multinomial import Multinomial
-from app.bayes.prior import SmoothedPrior
-from app.bayes.smoothing import Lidstone
-from app.classifier.action import ActionRule
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical
+from app.bayes.models.discriminant import Discriminant
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.multinomial import Multinomial
+from app.bayes.prior import FadingPrior, SmoothedPrior
+from app.bayes.smoothing import Backoff, Lidstone
 from app.classifier.decay import PARTS, Decay
-from app.classifier.parts import in_parts, prior_in_parts
 from app.classifier.rule import SHIPPED_VIEWS, VerdictRule
+from app.classifier.verdict import ActionRule
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -28,19 +30,72 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.prior import Prior
+    from app.bayes.smoothing import Smoothing
+
+
+def in_parts(model: EventModel) -> EventModel:
+    """Return an event model for counts in parts.
+
+    Raises
+    ------
+    InvalidSetting
+        If it is a discriminant, which estimates its shrinkage from the number
+        of messages and not from a quotient.
+
+    Examples
+    --------
+    >>> in_parts(Multinomial(smoothing=Lidstone(0.5))).smoothing
+    Lidstone(alpha=512.0)
+    """
+    match model:
+        case Multinomial(smoothing=smoothing, backoff=backoff):
+            return replace(
+                model,
+                smoothing=_smoothing(smoothing),
+                backoff=None if backoff is None else Backoff(backoff.messages * PARTS),
+            )
+        case Bernoulli(smoothing=smoothing) | Categorical(smoothing=smoothing):
+            return replace(model, smoothing=_smoothing(smoothing))
+        case Gaussian():
+            return model
+        case _:
+            msg = f"counts of a {type(model).__name__} cannot decay with their age"
+            raise InvalidSetting(msg)
+
+
+def prior_in_parts(prior: Prior) -> Prior:
+    """Return a class prior for counts in parts.
+
+    Examples
+    --------
+    >>> prior_in_parts(SmoothedPrior(1.0))
+    SmoothedPrior(alpha=1024.0)
+    """
+    match prior:
+        case SmoothedPrior(alpha=alpha):
+            return SmoothedPrior(alpha * PARTS)
+        case FadingPrior(pseudo=pseudo, messages=messages):
+            return replace(prior, pseudo=pseudo * PARTS, messages=messages * PARTS)
+        case _:
+            # Shares, or what the operator states: they have no unit.
+            return prior
+
+
+def _smoothing(smoothing: Smoothing) -> Smoothing:
+    """Return a rule of smoothing for counts in parts."""
+    if isinstance(smoothing, Lidstone):
+        return Lidstone(smoothing.alpha * PARTS)
+    return smoothing
+
 
 EventModel = Multinomial | Bernoulli | Categorical | Gaussian | Discriminant
 """The naive Bayes family; each takes the statistics of one kind of view."""
-
 LABELS: Final = ("ham", "spam")
 """The labels of a profile unless a site wants more."""
-
 SPAM_LABELS: Final = ("spam",)
 """The labels that stand for unwanted mail unless a site wants more."""
-
 TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
 """The views that `app.features.extract` makes of a message's text."""
-
 # Pseudo-count and messages of the text views (experiment 0050; 1-ROCA in per cent,
 # and lam, with weights fitted to what was learned before):
 #
@@ -54,14 +109,10 @@ TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
 # and 44, and no more spam is missed (experiment 0053).
 TEXT_SMOOTHING: Final = Lidstone(0.02)
 TEXT_BACKOFF: Final = Backoff(3.0)
-
 MIN_LABELS: Final = 2
-
 MAX_LABELS: Final = 64
 """POPFile's users kept a dozen buckets; each label is a column in memory."""
-
 MAX_LABEL_LENGTH: Final = 32
-
 _NAME: Final = re.compile(r"[A-Za-z0-9@._+-]{1,128}")
 
 

@@ -1,4 +1,4 @@
-"""Is one configuration better than another, or was it luck?"""
+"""Comparison of configurations, with intervals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.evaluation.bootstrap import interval, lam_replicates, roca_replicates
-from app.evaluation.metrics import roca_pct
+from app.figures.bootstrap import interval, lam_replicates, roca_replicates
+from app.figures.metrics import roca_pct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How do several configurations do on several streams? All runs, none of them twice."""
+"""Experiment: several configurations on several streams."""
 
 from __future__ import annotations
 
@@ -13,22 +13,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import app
+from app.corpora.source import survey
 from app.errors import UnreadableSource
-from app.evaluation.calendar import months_by_dates, months_evenly
-from app.evaluation.corpus import Corpus
-from app.evaluation.crew import carry_out
-from app.evaluation.noise import told
+from app.evaluation.corpus import Corpus, months_by_dates, months_evenly
 from app.evaluation.outcome import Outcome, run
+from app.evaluation.plan import told
+from app.evaluation.processes import carry_out
 from app.evaluation.run import Run
-from app.evaluation.source import survey
-from app.evaluation.subject import Subject, unknown
+from app.evaluation.subject import EVERYTHING, Subject, Training, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from app.evaluation.configuration import Configuration
+    from app.classifier.specification import Specification
+    from app.corpora.source import Source, Survey
     from app.evaluation.plan import Part, Plan
-    from app.evaluation.source import Source, Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One of those that are compared.
+
+    Parameters
+    ----------
+    specification : Specification
+        What the filter is made of.
+    training : Training
+        What it learns.
+    """
+
+    specification: Specification
+    training: Training = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
-"""What came of one part of an evaluation? Scores in the order they were given."""
+"""Outcome: the scores of one part of an evaluation."""
 
 from __future__ import annotations
 
 import heapq
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -16,16 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.classifier.explain import Entry
-    from app.classifier.score import Verdict
+    from app.classifier.verdict import Verdict
     from app.evaluation.plan import Part
     from app.features.observation import Payload
 
 DECISIONS: Final = ("ham", "unsure", "spam")
 """Decisions by the number that stands for each."""
-
 WORST: Final = 10
 """Mistakes of each kind that are kept with their reasons."""
-
 REASONS: Final = 4
 """Features of each side that are listed for each."""
 
@@ -273,3 +272,53 @@ def _mistake(kept: dict[str, Any]) -> Mistake:
         log_odds=kept["log_odds"],
         reasons=tuple(Reason(**reason) for reason in kept["reasons"]),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the filter said of one message before it learned it.
+
+    Parameters
+    ----------
+    gold : str
+        The label that the stream gives.
+    decision : str
+        The filter's decision: `spam`, `ham` or `unsure`.
+    log_odds : float
+        Unit: nats.
+    probability : float
+        Probability of spam.
+
+    Examples
+    --------
+    >>> Result(gold="ham", decision="ham", log_odds=-2.5, probability=0.08).json_line()
+    '{"gold": "ham", "decision": "ham", "log_odds": -2.5, "probability": 0.08}'
+    """
+
+    gold: str
+    decision: str
+    log_odds: float
+    probability: float
+
+    def json_line(self, **more: str) -> str:
+        """Return the result as one line of JSON, without the line's end.
+
+        Parameters
+        ----------
+        **more : str
+            What else there is to say of the message.
+
+        Notes
+        -----
+        JSON has no infinity: infinite log-odds are ``null``, and the
+        probability beside them, 0 or 1, tells which.
+        """
+        return json.dumps(
+            {
+                **more,
+                "gold": self.gold,
+                "decision": self.decision,
+                "log_odds": self.log_odds if math.isfinite(self.log_odds) else None,
+                "probability": self.probability,
+            }
+        )

@@ -1,32 +1,177 @@
-"""The filter that is evaluated: the served code, without a database."""
+"""Subject: the filter that is evaluated, the served code without a database."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from app.classifier.attribution import attribute
-from app.classifier.confidence import confident
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
 from app.classifier.decay import weighted
-from app.classifier.explain import explain
-from app.classifier.learn import delta
-from app.classifier.lesson import Lesson
+from app.classifier.explain import attribute, explain
+from app.classifier.fusion import Lesson
+from app.classifier.learn import confident, delta
 from app.classifier.record import record
 from app.classifier.score import score
-from app.classifier.snapshot import Snapshot
-from app.errors import UnknownLabel
-from app.evaluation.memory import Memory
-from app.evaluation.training import EVERYTHING, Training
+from app.classifier.snapshot import Snapshot, lessons_after
+from app.errors import InvalidSetting, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from app.bayes.statistics import Statistics
     from app.classifier.explain import Entry
-    from app.classifier.score import Verdict
     from app.classifier.specification import Specification
+    from app.classifier.verdict import Verdict
     from app.features.observation import Payload
+
+
+class Memory:
+    """The rows that a service would find in its database when a month begins."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, list[Mapping[str, Statistics]]] = defaultdict(list)
+        self._lessons: list[Lesson] = []
+
+    def add(self, epoch: int, delta: Mapping[str, Statistics], lesson: Lesson) -> None:
+        """Keep what one message added to the counts of a month."""
+        self._epochs[epoch].append(delta)
+        self._lessons.append(lesson)
+
+    def snapshot(self, specification: Specification, *, revision: int) -> Snapshot:
+        """Return the snapshot of everything, under the weights of a specification."""
+        n_classes = specification.n_classes
+        sums = {epoch: _sum(parts, n_classes) for epoch, parts in self._epochs.items()}
+        for epoch, views in sums.items():
+            self._epochs[epoch] = [views]
+        needed = lessons_after(specification, revision)
+        self._lessons = [each for each in self._lessons if each.revision > needed]
+        return Snapshot.of(
+            specification,
+            _sum(weighted(sums, specification.decay), n_classes),
+            revision=revision,
+            lessons=self._lessons,
+        )
+
+
+def _sum(
+    parts: Iterable[Mapping[str, Statistics]], n_classes: int
+) -> dict[str, Statistics]:
+    """Return what several additions are together, view by view."""
+    counts: dict[str, list[FeatureCounts]] = defaultdict(list)
+    moments: dict[str, list[MomentSums]] = defaultdict(list)
+    for views in parts:
+        for view, part in views.items():
+            if isinstance(part, FeatureCounts):
+                counts[view].append(part)
+            else:
+                moments[view].append(part)
+    return {
+        **{
+            view: FeatureCounts.sum(found, n_classes=n_classes)
+            for view, found in counts.items()
+        },
+        **{
+            view: MomentSums.sum(found, n_classes=n_classes)
+            for view, found in moments.items()
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What is learned: all that people say, as long as nothing else is given.
+
+    Parameters
+    ----------
+    margin : float, default infinity
+        A message that people labelled is learned unless the log-odds were on its
+        side of the threshold already, and farther from it than this.  0 is to
+        train on error, where *unsure* is an error; more is a thick threshold
+        [1]_.  Unit: nats.
+    own_from : float, default infinity
+        From this distance of the log-odds from 0, what the filter decided is learned
+        before anybody says what the message is
+        (`app.classifier.learn.confident`).  Unit: nats.
+
+    Raises
+    ------
+    InvalidSetting
+        If a number is negative or not a number.
+
+    References
+    ----------
+    .. [1] W. S. Yerazunis, "The spam-filtering accuracy plateau at 99.9% accuracy
+       and how to get past it", *MIT Spam Conference*, 2004.
+
+    Examples
+    --------
+    >>> Training.parse("near:4")
+    Training(margin=4.0, own_from=inf)
+    """
+
+    margin: float = math.inf
+    own_from: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Refuse distances that are none."""
+        if not (self.margin >= 0 and self.own_from >= 0):
+            msg = (
+                "a message is so many nats from the threshold, at least 0; "
+                f"got {min(self.margin, self.own_from)}"
+            )
+            raise InvalidSetting(msg)
+
+    @classmethod
+    def parse(cls, text: str) -> Training:
+        """Return what ``everything``, ``errors``, ``near:4`` or ``auto:10`` stands for.
+
+        Raises
+        ------
+        InvalidSetting
+            If it is none of them.
+        """
+        kind, _, nats = text.partition(":")
+        if text in ("everything", "errors"):
+            return cls() if text == "everything" else cls(margin=0.0)
+        try:
+            distance = float(nats) if kind in ("near", "auto") else math.nan
+        except ValueError:
+            distance = math.nan
+        if math.isnan(distance):
+            msg = (
+                "train is everything, errors, near:NATS (errors, and what is within "
+                "so many nats of the threshold) or auto:NATS (the filter's own "
+                f"verdicts from so many nats of log-odds as well), got {text!r}"
+            )
+            raise InvalidSetting(msg)
+        return cls(margin=distance) if kind == "near" else cls(own_from=distance)
+
+    def wants(self, verdict: Verdict, label: str, specification: Specification) -> bool:
+        """Tell whether a message is learned that people say is of a label.
+
+        Parameters
+        ----------
+        verdict : Verdict
+            What was said of it before.
+        label : str
+            What it is.
+        specification : Specification
+            Whose thresholds.
+        """
+        rule = specification.verdict
+        if label in specification.spam_labels:
+            return verdict.log_odds - rule.spam_threshold <= self.margin
+        return rule.ham_threshold - verdict.log_odds <= self.margin
+
+
+EVERYTHING: Final = Training()
+"""What people say is learned, and nothing else."""
 
 
 class Subject:

@@ -1,4 +1,4 @@
-"""How does a Message become an Observation?"""
+"""Extraction: Message to Observation, and the feature that a typed word stands for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from app.features import measured, structure
-from app.features.grams import grams
 from app.features.hashing import counted, fixed, hashed, ids_of, valued
 from app.features.headers import header_words
-from app.features.identity import digest
-from app.features.observation import Observation, Payload
-from app.features.pairs import pairs
+from app.features.observation import Observation, Payload, digest
+from app.features.pairs import grams, mixed, pairs
 from app.features.words import marked_words, sequences
 
 if TYPE_CHECKING:
@@ -24,8 +22,6 @@ FEATURE_SET: Final = 1
 
 Until the first release it stays 1: no profile is older than it.
 """
-
-
 VIEWS: Final = ("words", "headers", "pairs", "grams", "structure", "measurements")
 """All views that a message can be seen in."""
 
@@ -84,3 +80,33 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
         names={view: made[view][1] for view in kept if made[view][1]},
         defects=message.defects,
     )
+
+
+def meant(name: str) -> dict[str, int]:
+    """Return the id that a name has in each text view that could hold it.
+
+    Parameters
+    ----------
+    name : str
+        A feature as explanations write it: ``money``, ``subject:money``, or two
+        words with a blank between them.
+
+    Returns
+    -------
+    dict of str to int
+        By view.  A name with a blank is a pair, any other a word of the body or
+        of a header.  `grams` are buckets of bytes and have no names.
+
+    Examples
+    --------
+    >>> sorted(meant("subject:money")), sorted(meant("free money"))
+    (['headers', 'words'], ['pairs'])
+    """
+    words = name.split(" ")
+    if len(words) == 1:
+        (number,) = ids_of(words).tolist()
+        return {"words": number, "headers": number}
+    if len(words) == 2:  # noqa: PLR2004
+        ids = ids_of(words)
+        return {"pairs": int(mixed(ids[:1], ids[1:])[0])}
+    return {}

@@ -1,4 +1,4 @@
-"""Which number stands for a feature?"""
+"""Feature ids: 64-bit hashes of the text of features."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from app.bayes.categorical import value_id
 from app.bayes.measurements import Measurements
+from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Which words are in the headers of a message, and in which one each?
+"""Features of the header: words, addresses and dates.
+
+Every feature is tagged by its header.
+
+Contract of this file: every expression is linear in its input.
 
 Every word is tagged by its header (``subject:money``, ``from:bob``,
 ``received:10.1.2``).
@@ -9,15 +13,96 @@ Contract of this file: every expression is linear in its input.
 from __future__ import annotations
 
 import re
+from calendar import timegm
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from app.features.addresses import address_words
+from app.features.links import parents
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.mail.message import Message
+
+# Not RFC 5322's grammar: what stands around the sign, in any quoting. A local
+# part may have 64 characters and a domain 255 (RFC 5321, 4.5.3.1).
+_ADDRESS: Final = re.compile(
+    r"(?<![\w.+=~-])([\w.+=~-]{1,64})@([a-z0-9_.-]{1,255})", re.ASCII
+)
+_LETTERS: Final = re.compile(r"[a-z]+")
+_DIGITS: Final = re.compile(r"[0-9]+")
+_MAX_ADDRESSES: Final = 10
+_MAX_SHAPE: Final = 12
+_SPLIT: Final = (
+    "from", "reply-to", "return-path", "sender", "to", "cc", "message-id",
+)  # fmt: skip
+# The addresses whose local part is a name that somebody chose or a machine made.
+_SHAPED: Final = frozenset({"from", "reply-to", "return-path", "message-id"})
+
+
+def address_words(message: Message) -> list[str]:
+    r"""Return the domains, shapes and contradictions of the addresses.
+
+    Examples
+    --------
+    >>> from app.mail.parse import parse
+    >>> raw = b'From: "help@bank.example" <x17@a.shop.example>\n\nhi'
+    >>> for name in address_words(parse(raw)):
+    ...     print(name)
+    from:shape:a
+    from:shape:a9
+    from:.shop.example
+    from:(other-address-shown)
+    """
+    of_header = _addresses(message)
+    found: list[str] = []
+    for name, addresses in of_header.items():
+        for local, domain in addresses:
+            if name in _SHAPED:
+                found.append(f"{name}:shape:{_shape(local)}")
+            found += [f"{name}:.{parent}" for parent in parents(domain)]
+    senders = of_header.get("from")
+    return found + _contradictions(senders, of_header) if senders else found
+
+
+def _addresses(message: Message) -> dict[str, list[tuple[str, str]]]:
+    """Return local part and domain of the addresses, by header."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for header in message.headers:
+        if header.name in _SPLIT and "@" in header.value:
+            here = found.setdefault(header.name, [])
+            if len(here) < _MAX_ADDRESSES:
+                here += _ADDRESS.findall(header.value.lower())[:_MAX_ADDRESSES]
+    return found
+
+
+def _contradictions(
+    senders: list[tuple[str, str]], of_header: dict[str, list[tuple[str, str]]]
+) -> list[str]:
+    """Return what else than From gives another sender."""
+    found = []
+    # The first is the one that mail programs show as the name.
+    if senders[0][1] != senders[-1][1]:
+        found.append("from:(other-address-shown)")
+    for name in ("reply-to", "return-path"):
+        others = of_header.get(name)
+        if others and others[0][1] != senders[-1][1]:
+            found.append(f"{name}:(other-domain)")
+    return found
+
+
+def _shape(local: str) -> str:
+    """Return a local part with its runs of letters and digits as one each.
+
+    Examples
+    --------
+    >>> _shape("bob.smith1984")
+    'a.a9'
+    """
+    return _LETTERS.sub("a", _DIGITS.sub("9", local))[:_MAX_SHAPE]
+
 
 # What stands before the first digit is asked behind it, so that the search goes
 # from digit to digit.
@@ -91,3 +176,60 @@ HEADERS: Final[dict[str, Callable[[list[str]], list[str]]]] = {
     "organization": _names,
 }
 """The headers whose words are features, and how the values of one are split."""
+# RFC 5322 section 3.3, with the obsolete two-digit years of section 4.3. The
+# name of the day says nothing new; comments and odd zones are left out.
+_DATE: Final = re.compile(
+    r"\b(\d{1,2}) +([A-Za-z]{3}) +(\d{4}|\d{2}) +(\d{1,2}):(\d{2})(?::(\d{2}))?"
+    r"(?: +([+-])(\d{2})(\d{2}))?",
+    re.ASCII,
+)
+_MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec"
+# RFC 5322 section 4.3: 00 to 49 are of this century, 50 to 99 of the last.
+_PIVOT: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date as it is written in a header.
+
+    Parameters
+    ----------
+    seconds : int
+        Since 1970 in UTC; a missing zone is taken for UTC.
+    hour : int
+        On the clock of the sender, 0 to 23.
+    """
+
+    seconds: int
+    hour: int
+
+
+# Two views ask for the date of a message.
+@lru_cache(maxsize=16)
+def read_date(text: str) -> Moment | None:
+    """Return the first date in a header value; None if there is none.
+
+    Examples
+    --------
+    >>> read_date("Fri, 6 Nov 2026 09:30:00 +0100")
+    Moment(seconds=1793953800, hour=9)
+    >>> read_date("yesterday") is None
+    True
+    """
+    match = _DATE.search(text)
+    if match is None:
+        return None
+    day, name, year, hour, minute, second, sign, zone_hours, zone_minutes = (
+        match.groups(default="0")
+    )
+    month, between = divmod(_MONTHS.find(name.lower()), 4)
+    written = int(year)
+    if month < 0 or between or int(hour) > 23 or not (1 <= int(day) <= 31):  # noqa: PLR2004
+        return None
+    if len(year) == 2:  # noqa: PLR2004
+        written += 2000 if written < _PIVOT else 1900
+    if not written:
+        return None
+    zone = 60 * int(zone_hours) + int(zone_minutes)
+    here = timegm((written, month + 1, int(day), int(hour), int(minute), int(second)))
+    return Moment(here - 60 * (-zone if sign == "-" else zone), int(hour))

@@ -1,4 +1,9 @@
-"""Where do the links of a message lead, and what do they hide?
+"""Features of links: their hosts, paths and disguises.
+
+A host beyond ASCII has two spellings: that of people (``bücher.example``) and
+that of the wire (``xn--bcher-kva.example``, RFC 3492).  Here both are the first.
+
+Contract of this file: every expression is linear in its input.
 
 Every feature is tagged ``link:``.
 
@@ -8,13 +13,85 @@ Contract of this file: every expression is linear in its input.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Final
 
-from app.features import hosts
+from app.features import tricks
 from app.features.tokens import of_name
 
 if TYPE_CHECKING:
     from app.mail.message import Link
+
+ACE: Final = "xn--"
+"""What a label begins with that stands for one beyond ASCII (RFC 5890, 2.3.2.1)."""
+# RFC 1035, 2.3.4. Decoding is quadratic in the label, so that no longer one is.
+_MAX_LABEL: Final = 63
+# What browsers take for a dot in a host (RFC 3490, 3.1).
+_DOTS: Final = re.compile("[\u3002\uff0e\uff61]")
+
+
+def decoded(host: str) -> str:
+    """Return a host as people write it, in one case and one form.
+
+    Parameters
+    ----------
+    host : str
+        As it stands in a URL. What is no valid punycode stays as it is.
+
+    Examples
+    --------
+    >>> decoded("xn--bcher-kva.example"), decoded("BÜCHER。example")
+    ('bücher.example', 'bücher.example')
+    >>> decoded("xn--99999.example")
+    'xn--99999.example'
+    """
+    labels = _DOTS.sub(".", host).lower().split(".")
+    whole = ".".join([_label(label) for label in labels])
+    if whole.isascii():
+        return whole
+    return unicodedata.normalize("NFKC", whole).casefold()
+
+
+def is_lookalike(host: str) -> bool:
+    """Return whether a host is written to be taken for another.
+
+    Parameters
+    ----------
+    host : str
+        As `decoded` returns it.
+
+    Notes
+    -----
+    A label mixes Latin letters with those of a script that has letters like
+    them, or has nothing but such letters although the host ends in a Latin
+    label: ``море.рф`` is a word, ``море.com`` may be meant for ``mope.com``.
+    Precedent: Chromium shows such hosts in punycode ("Internationalized Domain
+    Names (IDN) in Google Chrome", docs/idn.md, rules 6 and 11).
+
+    Examples
+    --------
+    >>> is_lookalike("p\u0430ypal.example"), is_lookalike("bücher.example")
+    (True, False)
+    """
+    labels = [label for label in host.split(".") if not label.isascii()]
+    if tricks.is_mixed(host):
+        return True
+    ends_latin = host.rpartition(".")[2].isascii()
+    return ends_latin and any(tricks.as_latin(label).isascii() for label in labels)
+
+
+def _label(label: str) -> str:
+    """Return a label decoded, if it is valid punycode of something else."""
+    if not label.startswith(ACE) or len(label) > _MAX_LABEL:
+        return label
+    try:
+        name = label.removeprefix(ACE).encode("ascii").decode("punycode")
+    # UnicodeError: not ASCII, or no punycode.
+    except UnicodeError:
+        return label
+    # ASCII needs no encoding; surrogates and controls are no letters.
+    return label if name.isascii() or not name.isprintable() else name
+
 
 # RFC 3986 section 3: what stands between "//" and the path. Browsers take one
 # to any number of slashes, and backslashes for slashes (WHATWG URL, 4.4).
@@ -30,7 +107,6 @@ _DOTTED: Final = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}\Z", re.ASCII)
 _ESCAPED: Final = re.compile(r"%(?:3[0-9]|[46][1-9a-f]|[57][0-9a])", re.IGNORECASE)
 _MAX_PARENTS: Final = 3
 _BEYOND_ASCII: Final = "idna"
-
 # No list is complete, and none has to be: a shortener that is not here is a
 # host like any other, and is learned as one.
 SHORTENERS: Final = frozenset({
@@ -59,7 +135,7 @@ def of_link(link: Link) -> list[str]:
     if _BEYOND_ASCII in marks:
         url = _with_host_decoded(url)
         host = _host(url)[0]
-        if hosts.is_lookalike(host):
+        if is_lookalike(host):
             marks.append("lookalike")
     found = ["link:" + word for word in of_name(url)]
     found += [f"link:.{parent}" for parent in parents(host)]
@@ -110,7 +186,7 @@ def _host(url: str) -> tuple[str, list[str]]:
     host = host.strip(".")
     if host[:1].isdigit() and _NUMERIC.match(host):
         marks.append("address" if _DOTTED.match(host) else "number")
-    if not host.isascii() or hosts.ACE in host:
+    if not host.isascii() or ACE in host:
         marks.append(_BEYOND_ASCII)
     if host in SHORTENERS:
         marks.append("shortener")
@@ -123,7 +199,7 @@ def _with_host_decoded(url: str) -> str:
     if match is None:
         return url
     start, end = match.span(1)
-    return url[:start] + hosts.decoded(url[start:end]) + url[end:]
+    return url[:start] + decoded(url[start:end]) + url[end:]
 
 
 def _leads_elsewhere(host: str, text: str) -> bool:

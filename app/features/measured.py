@@ -1,4 +1,4 @@
-"""How large, how long, how loud is a message? Numbers for a Gaussian.
+"""Measurements of a message: sizes, shares and times, for a Gaussian.
 
 Sizes and counts are logarithms, because they spread over orders of magnitude
 and a logarithm is nearer to a normal distribution; shares are between 0 and 1.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.features.dates import read_date
+from app.features.headers import read_date
 
 if TYPE_CHECKING:
     from app.mail.message import Message
@@ -39,7 +39,6 @@ FIELDS: Final = {
     "log bytes": 16,
 }
 """The fields, and the number that each has in databases."""
-
 # Shares are taken of this much text: they do not change after it, and counting
 # is linear in it.
 _SAMPLE_CHARS: Final = 20_000

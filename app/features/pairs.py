@@ -1,4 +1,4 @@
-"""Which words stand side by side?"""
+"""Sequences: adjacent word pairs and runs of four bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from app.features.hashing import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from app.mail.message import Message
 
 # Odd, so that multiplying by them loses nothing: the constants of the
 # finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
@@ -116,3 +118,62 @@ def mixed(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64
     mixed *= _RIGHT
     mixed ^= mixed >> _SHIFT
     return mixed.view(np.int64)
+
+
+GRAM_BYTES: Final = 4
+MAX_GRAM_TEXT: Final = 3_500
+"""Bytes of the text whose grams are taken.
+
+Spammers append text that looks like ham; few readers get that far. Precedent:
+Bratko et al., "Spam filtering using statistical data compression models",
+JMLR 7, 2006, section 5.6, cut messages at 2,500 bytes. 1,000 to 6,000 are alike
+here (experiment 0021).
+"""
+BUCKET_BITS: Final = 20
+"""A gram's id is one of 2^20 buckets.
+
+With 2^16 the grams by themselves rank much worse, with 2^22 no better
+(experiment 0021).
+"""
+# Knuth, "The Art of Computer Programming", volume 3, section 6.4:
+# multiplicative hashing by the golden ratio of 2^32.
+_GOLDEN: Final = np.uint32(2_654_435_769)
+_GRAM_SHIFT: Final = np.uint32(32 - BUCKET_BITS)
+
+
+def grams(message: Message) -> SparseCounts:
+    r"""Return the buckets of the 4-grams of subject and text, each once.
+
+    Notes
+    -----
+    Of the decoded text in UTF-8, and not of the message as it came: the
+    headers' grams gain nothing and are as many again (experiment 0021), base64
+    has none that come again, and whitespace and capitals count as they are.
+
+    Examples
+    --------
+    >>> from app.mail.parse import parse
+    >>> grams(parse(b"Subject: ab\n\ncd")).size
+    3
+    """
+    text = message.header("subject") + "\n"
+    for part in message.texts:
+        if len(text) >= MAX_GRAM_TEXT:
+            break
+        text += part.content[:MAX_GRAM_TEXT] + "\n"
+    content = text[:MAX_GRAM_TEXT].encode()[:MAX_GRAM_TEXT]
+    if len(content) < GRAM_BYTES:
+        return SparseCounts(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    # Four overlapping views of the bytes as little-endian 32-bit integers.
+    windows = np.concatenate(
+        [
+            np.frombuffer(content, "<u4", (len(content) - start) // GRAM_BYTES, start)
+            for start in range(GRAM_BYTES)
+        ]
+    )
+    buckets = (windows * _GOLDEN) >> _GRAM_SHIFT
+    buckets.sort()
+    first = np.ones(buckets.size, np.bool_)
+    np.not_equal(buckets[1:], buckets[:-1], out=first[1:])
+    ids = buckets[first].astype(np.int64)
+    return SparseCounts(ids, np.ones_like(ids))

@@ -1,4 +1,4 @@
-"""What kind of message is it? One value for each of some fields.
+"""Structure: MIME shape, character sets and attached files, one value for each field.
 
 The values speak by their class alone, whatever the words are: how the message
 is built, which program sent it, whether its sender proved who it is.  A field
@@ -6,6 +6,8 @@ that a message does not have is left out.
 
 Contract of this file: a field keeps its number for ever, because the number is
 in the ids that databases hold; a field that is dropped leaves a gap.
+
+Every feature is tagged ``file:``.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from app.features.dates import read_date
+from app.features.headers import read_date
+from app.features.tokens import of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.mail.message import Message
+    from app.mail.message import Message, Part
 
 FIELDS: Final = {
     "mime": 1,
@@ -41,14 +44,11 @@ FIELDS: Final = {
     "html": 18,
 }
 """The fields, and the number that each has in the ids of its values."""
-
 MAX_VALUE_CHARS: Final = 60
 """Characters of a value; nearly all are under 30."""
-
 _MOST_PARTS: Final = 4
 _MOST_HOPS: Final = 9
 _MANY_RECIPIENTS: Final = 5
-
 _DOMAIN: Final = re.compile(r"@([a-z0-9.-]{1,255})", re.ASCII)
 _PROOF: Final = re.compile(r"\b(spf|dkim|dmarc)=([a-z]{1,10})", re.ASCII)
 _WORD: Final = re.compile(r"[a-z]{2,20}", re.ASCII)
@@ -180,3 +180,57 @@ def _recipients(message: Message) -> str:
     if number > 1:
         return "few" if number <= _MANY_RECIPIENTS else "many"
     return "one" if number else "none"
+
+
+# What senders call the kinds of `app.mail.files`. Office files of today are zip.
+_CALLED: Final = {
+    "zip": {"zip", "jar", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "apk"},
+    "exe": {"exe", "dll", "scr", "com", "pif", "cpl", "sys", "x-msdownload"},
+    "ole": {"doc", "xls", "ppt", "msi", "msg", "dot", "pps", "msword"},
+    "pdf": {"pdf"},
+    "png": {"png"},
+    "jpeg": {"jpg", "jpeg", "jpe", "pjpeg", "jfif"},
+    "gif": {"gif"},
+    "rtf": {"rtf", "doc"},
+    "rar": {"rar"},
+    "gzip": {"gz", "tgz"},
+    "7z": {"7z"},
+}
+_KNOWN_NAMES: Final = frozenset(name for names in _CALLED.values() for name in names)
+_MAX_EXTENSION: Final = 5
+_MAX_MEMBERS: Final = 50
+
+
+def file_words(message: Message) -> list[str]:
+    """Return the features of the files of a message."""
+    found: list[str] = []
+    for part in message.parts:
+        if part.filename or part.kind or part.members:
+            found += _of_part(part)
+    return found
+
+
+def _of_part(part: Part) -> list[str]:
+    """Return the features of one file."""
+    found = []
+    extensions = _extensions(part.filename)
+    if part.filename:
+        found += ["file:" + word for word in of_name(part.filename)]
+        found += ["file:." + extension for extension in extensions[-1:]]
+    # "invoice.pdf.exe": what some programs hide is the last one.
+    if len(extensions) > 1 and extensions[-2] in _KNOWN_NAMES:
+        found.append("file:(double-extension)")
+    if part.kind:
+        found.append(f"file:({part.kind})")
+        called = extensions[-1] if extensions else part.media_type.partition("/")[2]
+        if called in _KNOWN_NAMES and called not in _CALLED[part.kind]:
+            found.append(f"file:({part.kind} as {called})")
+    for member in part.members[:_MAX_MEMBERS]:
+        found += ["file:in:." + extension for extension in _extensions(member)[-1:]]
+    return found
+
+
+def _extensions(name: str) -> list[str]:
+    """Return what follows the dots of a file's name, lower case."""
+    pieces = name.lower().rpartition("/")[2].split(".")[1:]
+    return [piece.strip() for piece in pieces if 0 < len(piece) <= _MAX_EXTENSION]

@@ -1,4 +1,4 @@
-"""Where does a word begin and end?
+"""Tokens: where a word begins and ends, and how it is folded.
 
 Contract of this file: every expression is linear in its input.  Repeats stand
 side by side only where what they match is disjoint, or are possessive.
@@ -15,10 +15,8 @@ from typing import Final
 # (experiment 0002); 40 keeps names of hosts and files whole.
 MAX_WORD_CHARS: Final = 40
 """Characters of a word that is a feature as it is."""
-
 _LONG_PREFIX: Final = 4
 _PIECE_CHARS: Final = 2_000
-
 _UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
@@ -30,7 +28,6 @@ _UNSPACED: Final = (
 # Vowels and points that stand inside words; \w takes them for punctuation.
 _MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-
 # Punctuation that says something as a part of a word ("$100", "free!!!",
 # "don't", "opt-out") belongs to it; a run of any other is a word of its own;
 # a dot inside keeps hosts, versions and prices whole (experiment 0002).

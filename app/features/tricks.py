@@ -1,4 +1,4 @@
-"""What is done to a text so that a person reads it and a filter does not?
+"""Tricks: text written so that a person reads it and a filter does not.
 
 The words themselves are read as the person reads them (`app.features.tokens`
 drops what is invisible and folds compatibility forms); here the trick itself

@@ -1,4 +1,4 @@
-"""Which words does a message show its reader?
+"""Words that a message shows its reader.
 
 A word of the text is a feature by itself (``money``); one that stands in for
 an image or points elsewhere is tagged by its place (``alt:money``,
@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.features import links, tricks
-from app.features.files import file_words
+from app.features.structure import file_words
 from app.features.tokens import of_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from app.mail.message import Message
-
 
 # Texts that are not read where they stand.
 _APART: Final = frozenset({"alt", "hidden"})

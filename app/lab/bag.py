@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.multinomial import Multinomial
+from app.bayes.counts import FeatureCounts
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.errors import MalformedTable
 from app.features.tokens import of_text
 from app.lab.exact import FACTORS, Rule, Share, share, written
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Contributions, Likelihood
-    from app.bayes.statistics import Counting
+    from app.bayes.sparse import Counting
     from app.lab.table import Row, Table
 
 NO_WORD: Final = "(no word)"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from app.bayes.categorical import VALUE_BITS, Categorical, value_id
+from app.bayes.counts import FeatureCounts
+from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.lab.exact import Rule, share, written
 from app.lab.part import Learned, Number, Term
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
-    from app.bayes.categorical import CategoricalLikelihood
     from app.bayes.likelihood import Contributions
+    from app.bayes.models.categorical import CategoricalLikelihood
     from app.lab.table import Row, Table
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a table teach what, under which event model?"""
+"""Design: columns assigned to event models, with smoothing and prior."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from app.bayes.prior import FittedPrior
-from app.bayes.shrinkage import Shrinkage, StatedFraction
-from app.bayes.smoothing import Lidstone
-from app.errors import MalformedTable
+from app.bayes.models.discriminant import LedoitWolf, Shrinkage, StatedFraction
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.bag import Bag
 from app.lab.categories import Categories
@@ -19,14 +19,13 @@ from app.lab.measured import Measured
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes.spread import Constant
+    from app.bayes.models.gaussian import Constant
     from app.lab.exact import ClassPrior, Rule
     from app.lab.part import Part
     from app.lab.table import Row, Table
 
 CLASSES_LIMIT: Final = 20
 """Classes of a target: with more it is a measurement, or a name."""
-
 PLAIN = StatedFraction(0.0)
 """Maximum likelihood, as in the lectures."""
 
@@ -274,3 +273,83 @@ def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
         msg = "--vocabulary is for columns of text, and there is none"
         raise MalformedTable(msg)
     return words
+
+
+def smoothing(words: str) -> Rule:
+    """Return the smoothing that is meant.
+
+    Raises
+    ------
+    InvalidObservation
+        If it is none.
+
+    Examples
+    --------
+    >>> smoothing("laplace"), smoothing("epsilon=1e-6"), smoothing("lidstone=1/2")
+    (Lidstone(alpha=1.0), Epsilon(epsilon=1e-06), Lidstone(alpha=0.5))
+    """
+    name, given, value = words.partition("=")
+    if words == "none":
+        return NoSmoothing()
+    if words == "laplace":
+        return Lidstone(1.0)
+    if name == "lidstone" and given:
+        return Lidstone(_number(value, words))
+    if name == "epsilon" and given:
+        return Epsilon(_number(value, words))
+    msg = f"smoothing is none, laplace, lidstone=A or epsilon=E, not {words!r}"
+    raise InvalidObservation(msg)
+
+
+def prior(words: str) -> ClassPrior:
+    """Return the class prior that is meant.
+
+    Raises
+    ------
+    InvalidObservation
+        If it is none.
+
+    Examples
+    --------
+    >>> prior("fixed=1/4,3/4")
+    FixedPrior(probabilities=(0.25, 0.75))
+    """
+    name, given, value = words.partition("=")
+    if words == "fitted":
+        return FittedPrior()
+    if words == "uniform":
+        return UniformPrior()
+    if name == "smoothed" and given:
+        return SmoothedPrior(_number(value, words))
+    if name == "fixed" and given:
+        return FixedPrior(tuple(_number(p, words) for p in value.split(",")))
+    msg = f"a prior is fitted, uniform, smoothed=A or fixed=P,P..., not {words!r}"
+    raise InvalidObservation(msg)
+
+
+def shrinkage(words: str) -> Shrinkage:
+    """Return the shrinkage that is meant.
+
+    Raises
+    ------
+    InvalidObservation
+        If it is none.
+
+    Examples
+    --------
+    >>> shrinkage("0.1"), shrinkage("estimated")
+    (StatedFraction(value=0.1), LedoitWolf())
+    """
+    if words == "estimated":
+        return LedoitWolf()
+    return StatedFraction(_number(words, words))
+
+
+def _number(value: str, words: str) -> float:
+    over, slash, under = value.partition("/")
+    try:
+        # Not fractions.Fraction: 1e999999999 would take all memory.
+        return float(over) / float(under) if slash else float(over)
+    except (ValueError, ZeroDivisionError) as error:
+        msg = f"{value!r} in {words!r} is not a number like 0.5 or 1/2"
+        raise InvalidObservation(msg) from error

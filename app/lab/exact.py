@@ -1,4 +1,4 @@
-"""What is a probability as a fraction, the way it is written on a board?
+"""Exact fractions, as they are written on a board.
 
 Contract of this file: it decides nothing.  Scores, posteriors and decisions
 are those of `app.bayes`; this is the same arithmetic on rational numbers, for
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
 Rule = Lidstone | Epsilon | NoSmoothing
 """The smoothings that have an exact form."""
-
 ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
 """The priors that have an exact form."""
-
 WRITTEN_CHARS: Final = 32
 """Length up to which a fraction is written out; longer ones say nothing."""
-
 FACTORS: Final = 500
 """Factors up to which a product is computed exactly: its digits add up."""
-
 _SMALL: Final = 10**6
 
 

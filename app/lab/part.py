@@ -1,4 +1,4 @@
-"""What does the lab ask of columns that share an event model?"""
+"""Parts: columns of a table that share an event model."""
 
 from __future__ import annotations
 

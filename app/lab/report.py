@@ -1,4 +1,4 @@
-"""What is there to say, for a program to read?
+"""Report: the model and its predictions as a document.
 
 Contract of this file: what is returned is JSON as the standard has it.  A
 logarithm of zero and an infinite loss are null, not the tokens that only some
@@ -15,8 +15,7 @@ from app.lab.exact import written
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.lab.fitted import Fitted, Prediction
-    from app.lab.folds import Validation
+    from app.lab.fitted import Fitted, Prediction, Validation
     from app.lab.part import Learned
 
 

@@ -1,4 +1,4 @@
-"""What is in a table? A CSV file read whole, within limits."""
+"""Table: a CSV file read whole, within limits."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 # database, given by mistake, from filling the memory.
 BYTES_LIMIT: Final = 16 * 2**20
 """Size of a file.  Unit: bytes."""
-
 ROWS_LIMIT: Final = 20_000
 """Rows of a table, the header not counted."""
-
 COLUMNS_LIMIT: Final = 64
 """Columns of a table: the moments of *D* measurements take *D* * *D* sums."""
-
 DELIMITERS: Final = ",;\t|"
 """What may stand between cells; the one that stands most often in the header does."""
 

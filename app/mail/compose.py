@@ -1,4 +1,4 @@
-"""How does a form's text become a message? By being written as one.
+"""Composition of a message from the fields of a form.
 
 A contact form or a comment has no RFC 5322 message.  It is composed into one
 and then parsed like any other, so that there is one path from bytes to

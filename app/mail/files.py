@@ -1,4 +1,4 @@
-"""What is a file by its first bytes, and what lies in an archive?
+"""File signatures and the entries of archives.
 
 Nothing is unpacked: an archive's directory is read and no member of it.
 """
@@ -24,7 +24,6 @@ MAGIC: Final = (
     (b"7z\xbc\xaf\x27\x1c", "7z"),
 )
 """First bytes and what they stand for: the formats' own specifications."""
-
 # APPNOTE.TXT 6.3.10, sections 4.3.16 and 4.3.12: end of central directory,
 # and one entry of it up to its variable fields.
 _END: Final = struct.Struct("<4s4H2LH")

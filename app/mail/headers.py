@@ -1,4 +1,4 @@
-"""What does a header say, whatever was done to it?"""
+"""Header fields: decoded words, addresses and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from binascii import Error, a2b_base64, a2b_qp
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from app.mail import charset
+from app.mail import text as charset
 from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS
 
 # Verdicts of other filters leak labels: a filter that learns from them agrees
@@ -62,10 +62,8 @@ VERDICT_PREFIXES: Final = (
     "x-bayes",
     "x-greylist",
 )
-
 OUR_METHOD: Final = "x-postbayes"
 """What our verdict is called in an Authentication-Results (RFC 8601 section 2.2)."""
-
 # A block of headers is taken for one only if a header of mail is in it: the
 # text of a contact form may well begin "Hello: ...".
 _KNOWN: Final = re.compile(
@@ -75,7 +73,6 @@ _KNOWN: Final = re.compile(
     r"|organization|user-agent|precedence|authentication-results|dkim-signature"
     r"|arc-[a-z-]{1,40}|errors-to|importance|comments|keywords)\Z"
 )
-
 _ENCODED_WORD: Final = re.compile(
     # Wrong encoders leave blanks inside a word, or are cut before its end.
     r"=\?([\w.:+-]{1,40})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?]*+)(?:\?=|\?\Z|\Z)"

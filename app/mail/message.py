@@ -1,4 +1,4 @@
-"""What is a message, once it is decoded?"""
+"""Message: the decoded form of a mail that features are read from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ the other rendering of a body that comes in several; ``alt`` are the texts that
 stand in for images and links; ``attached`` is the subject of a message that is
 attached to this one; ``hidden`` is HTML text that no reader sees.
 """
-
 TEXT_PLACES: Final[tuple[Place, ...]] = (
     "plain",
     "html",

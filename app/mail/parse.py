@@ -1,4 +1,4 @@
-"""How do raw bytes become a Message?
+"""Parser: raw bytes to a Message, within the limits and with its defects.
 
 Contract of this file: any bytes in, a Message out.  Time and memory are bounded
 by `app.mail.limits`; what is wrong with the input is a defect on the Message.
@@ -10,14 +10,11 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.mail import charset, files, headers, html, links, transfer
-from app.mail.limits import (
-    MAX_BYTES,
-    MAX_LINES,
-    MAX_LINKS,
-    MAX_PARTS,
-    MAX_TEXT_CHARS,
-)
+from app.mail import files, headers, transfer
+from app.mail import text as charset
+from app.mail import text as html
+from app.mail import text as links
+from app.mail.limits import MAX_BYTES, MAX_LINES, MAX_LINKS, MAX_PARTS, MAX_TEXT_CHARS
 from app.mail.message import Header, Link, Message, Part, Place, Text
 from app.mail.tree import Node, build
 

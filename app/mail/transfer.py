@@ -1,4 +1,4 @@
-"""Which bytes does a transfer encoding stand for?"""
+"""Transfer encodings: base64, quoted-printable and uuencode, decoded leniently."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ _PADDING: Final = re.compile(rb"=+")
 _MAX_PIECES: Final = 1_000
 _UU_BEGIN: Final = re.compile(rb"^begin [0-7]{3,4} [^\n]*$", re.MULTILINE)
 _BARE_EQUALS: Final = re.compile(rb"=(?![0-9A-Fa-f]{2}|[ \t]*\n|\Z)")
-
 # One uuencoded line holds at most 45 bytes: a length byte and 60 characters;
 # some encoders add a checksum.
 _UU_LINE: Final = 62
-
 IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
 
 

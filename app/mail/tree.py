@@ -1,4 +1,4 @@
-"""How is a message put together? Its MIME tree, by the standard library.
+"""MIME tree: the structure of a message, read with the standard library.
 
 Contract of this file: only public hooks of `email.message.Message` keep the
 standard parser within the limits, so that what it does at a limit does not
@@ -14,12 +14,7 @@ from email.policy import compat32
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.mail import headers
-from app.mail.limits import (
-    MAX_DEPTH,
-    MAX_HEADERS,
-    MAX_PARAMETERS_CHARS,
-    MAX_PARTS,
-)
+from app.mail.limits import MAX_DEPTH, MAX_HEADERS, MAX_PARAMETERS_CHARS, MAX_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,15 +31,11 @@ _DEFECTS: Final = {
     "InvalidMultipartContentTransferEncodingDefect": "multipart-encoded",
 }
 _MEDIA_TYPE: Final = re.compile(r"[!-.0-~]{1,100}/[!-.0-~]{1,100}\Z")
-
-
 # The type is generic to the checker only.
 if TYPE_CHECKING:
     _Message = Message[str, str]
 else:
     _Message = Message
-
-
 # A header field with the lines that go on with it, as `email.feedparser` takes
 # them: RFC 5322 section 3.6.8 for the name.
 _FIELD: Final = re.compile(

@@ -1,4 +1,4 @@
-"""The use case of learning without anybody's word: the filter's own verdicts."""
+"""Automatic learning from the filter's own confident verdicts."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from app.classifier.confidence import confident
+from app.classifier.learn import confident
 from app.classifier.record import record
 from app.errors import DatabaseUnavailable
-from app.storage.entry import OWN
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
+from app.ledger.entry import OWN
+from app.ledger.teaching import ScoredRow, Teaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
     from datetime import date, datetime
 
-    from app.classifier.score import Verdict
+    from app.classifier.verdict import Verdict
     from app.features.observation import Observation
-    from app.services.live import LiveProfile
-    from app.services.writer import Writer, Written
+    from app.services.memory.live import LiveProfile
+    from app.services.threads.writer import Writer, Written
 
 log: Final = logging.getLogger(__name__)
 

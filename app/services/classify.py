@@ -1,13 +1,12 @@
-"""The use case of classifying one message: score it, learn nothing."""
+"""Classification of one message: scored, and nothing learned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.classifier.attribution import Attribution, attribute
-from app.classifier.explain import Entry, explain
-from app.classifier.score import Verdict, score
+from app.classifier.explain import Attribution, Entry, attribute, explain
+from app.classifier.score import score
 from app.errors import EmptyMessage
 from app.features.extract import extract
 from app.mail.parse import parse
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
     from datetime import datetime
 
-    from app.classifier.action import Action
     from app.classifier.specification import Specification
+    from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.services.autolearn import AutoLearn
-    from app.services.live import LiveProfile, LiveProfiles
-    from app.services.recent import Recent
-    from app.services.tally import Tally
+    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.recent import Recent
+    from app.services.metrics import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

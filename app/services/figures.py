@@ -1,4 +1,4 @@
-"""The use case of asking how well the filter does on the site's own mail.
+"""Live figures: the accuracy of a profile on the mail that people labelled.
 
 Every feedback was scored before it was learned, so the ledger knows what the
 filter said of each message while it did not know the message yet.
@@ -14,22 +14,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.posterior import probability_of
-from app.evaluation.bootstrap import roca_interval_pct
-from app.evaluation.calibration import (
-    Bin,
-    brier,
-    expected_calibration_error,
-    reliability,
-)
-from app.evaluation.metrics import Errors, roca_pct
-from app.storage import scores
-from app.storage.engine import reading
+from app.figures.bootstrap import roca_interval_pct
+from app.figures.calibration import Bin, brier, expected_calibration_error, reliability
+from app.figures.metrics import Errors, roca_pct
+from app.storage import scored as scores
+from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from app.services.live import LiveProfile, LiveProfiles
-    from app.storage.scores import Scored
+    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.storage.scored import Scored
 
 # A slice of the learning curve is a tenth of the window.
 SLICES: Final = 10

@@ -1,18 +1,16 @@
-"""The use case of learning a pile of labelled mail: one commit per batch."""
+"""Bulk learning of labelled mail, one commit for each batch."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from app.services.before import scored
+from app.ledger.teaching import ScoredRow, Teaching, scored
 from app.services.classify import observe
 from app.services.feedback import require_label
-from app.services.folding import Folding
-from app.storage.append import append
-from app.storage.engine import writing
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
+from app.services.fold import Folding
+from app.storage.database.engine import writing
+from app.storage.ledger import append
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.services.live import LiveProfile
+    from app.services.memory.live import LiveProfile
 
 # Messages of one commit: some 1.5 MB of ledger, and what an interruption can
 # lose.

@@ -1,4 +1,4 @@
-"""The use case of pruning: do without features that say next to nothing."""
+"""Pruning of features that hardly count."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
-from app.errors import DatabaseUnavailable
-from app.services.decided import decided
-from app.services.folding import Folding
-from app.storage import prune
-from app.storage.engine import reading, writing
-from app.storage.entry import epoch_of
+from app.errors import DatabaseUnavailable, decided
+from app.ledger.entry import epoch_of
+from app.services.fold import Folding
+from app.storage.database.engine import reading, writing
+from app.storage.upkeep import prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.storage.profiles import ProfileRow
-    from app.storage.prune import Pruning
+    from app.storage.upkeep.prune import Pruning
 
     Progress = Callable[[int], object]
 
@@ -60,7 +59,7 @@ class Criterion:
     months : int
         And of these, those that no message of the last so many months had.
     weak : mapping of str to ndarray of int64
-        As well those of `app.classifier.significance`, if as old.
+        As well those of `app.classifier.explain`, if as old.
     """
 
     max_messages: int

@@ -1,4 +1,4 @@
-"""The use cases of moving what was learned: to a file, and from one."""
+"""Transfer of a profile: to a file, and from one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownProfile
-from app.portable import learn
-from app.portable.export import export, size
-from app.portable.foreign import add_counts
-from app.portable.source import Source
+from app.exchange import learn
+from app.exchange.dump import add_counts
+from app.exchange.export import export, size
+from app.exchange.survey import Source
 from app.services import undo
 from app.services.feedback import require_known
-from app.services.folding import Folding
-from app.storage import mark, profiles
-from app.storage.engine import reading
+from app.services.fold import Folding
+from app.storage import profiles
+from app.storage.database.engine import reading
+from app.storage.fold import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.foreign.tally import Tally
-    from app.portable.export import Exported
-    from app.portable.header import Contents
-    from app.portable.source import Learned
-    from app.portable.survey import Survey
+    from app.exchange.dumps.tally import Tally
+    from app.exchange.export import Exported
+    from app.exchange.format.header import Contents
+    from app.exchange.survey import Learned, Survey
     from app.storage.profiles import ProfileRow
 
     Progress = Callable[[int], object]
@@ -90,7 +90,7 @@ class Transfer:
         for _ in range(_TRIES):
             with reading(self._engine) as connection:
                 profile = profiles.find(connection, name)
-                if contents == "ledger" or not mark.in_part(connection, profile.id):
+                if contents == "ledger" or not state.in_part(connection, profile.id):
                     return export(
                         connection,
                         profile,

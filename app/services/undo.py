@@ -1,4 +1,4 @@
-"""The use case of undo: take back what was taught, by whom or when it was."""
+"""Undo: teachings taken back by source, time or revision."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, InvalidSelection
-from app.evaluation.metrics import Errors
-from app.services.decided import decided
-from app.storage import scores, undo_features, undo_plan, undo_work
-from app.storage.engine import reading, writing
-from app.storage.turn import pause
+from app.errors import DatabaseUnavailable, InvalidSelection, decided
+from app.figures.metrics import Errors
+from app.storage import scored as scores
+from app.storage.database.engine import pause, reading, writing
+from app.storage.undo import plan as undo_plan
+from app.storage.undo import sums, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.services.live import LiveProfile, LiveProfiles
-    from app.storage.entry import LedgerRow
+    from app.ledger.entry import LedgerRow
+    from app.services.memory.live import LiveProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
-    from app.storage.undo_plan import Plan
-    from app.storage.undos import Selection
+    from app.storage.undo.plan import Plan
+    from app.storage.undo.records import Selection
 
 # Messages whose scores the live figures are made of in a forecast.
 WINDOW: Final = 2**31 - 1
@@ -117,7 +117,7 @@ class Undo:
             plan = undo_plan.plan(
                 connection, live.row, asked, source="", time=self._clock()
             )
-            features = undo_features.features_of(connection, live.row, plan.work)
+            features = sums.features_of(connection, live.row, plan.work)
             scored = scores.newest(
                 connection,
                 live.row.id,
@@ -175,7 +175,7 @@ class Undo:
         """Return what an undo is to do; None while an earlier one is half done."""
         # Of many rows it takes a while, in which nobody shall have to wait.
         with reading(self._engine) as connection:
-            if undo_work.pending(connection, live.row.id):
+            if work.pending(connection, live.row.id):
                 return None
             return undo_plan.plan(
                 connection, live.row, asked, source=source, time=self._clock()
@@ -184,7 +184,7 @@ class Undo:
     def _noted(self, live: LiveProfile, plan: Plan) -> bool:
         """Note a plan, and return whether it still held."""
         with writing(self._engine) as connection:
-            return undo_work.begin(connection, live.row, plan)
+            return work.begin(connection, live.row, plan)
 
     def _finish_earlier(self, live: LiveProfile) -> set[str]:
         """Carry out what was noted before, by whomever, and return its sources."""
@@ -262,8 +262,8 @@ def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
     Where others have put right what was to be, nothing is appended.
     """
     with writing(engine) as connection:
-        rows = undo_work.step(connection, profile, limit=undo_work.STEP)
-        return rows, undo_work.pending(connection, profile.id) > 0
+        rows = work.step(connection, profile, limit=work.STEP)
+        return rows, work.pending(connection, profile.id) > 0
 
 
 def require_something(asked: Selection) -> None:

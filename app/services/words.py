@@ -1,4 +1,4 @@
-"""The use case of looking at one word: how often, and what does it say?"""
+"""Words: the counts and the weight of one word."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
 from app.bayes.table import FeatureTable
 from app.classifier.decay import PARTS
-from app.features.lookup import meant
-from app.storage import epochs
-from app.storage.engine import reading
-from app.storage.mark import folded_revision
+from app.features.extract import meant
+from app.storage.counts import classes
+from app.storage.database.engine import reading
+from app.storage.fold.state import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
-    from app.services.live import LiveProfiles
-    from app.storage.epochs import EpochCount
-
+    from app.services.memory.live import LiveProfiles
+    from app.storage.counts.classes import EpochCount
 
 # Half a message with the word and half a one without: the prior under which the
 # log of a share from few messages is least biased (J. B. S. Haldane, "The
@@ -156,7 +155,7 @@ class Words:
                 documents = table.look_up(ids, "presence")[0]
                 if decay is None and not documents.any():
                     continue
-                counts = epochs.history(
+                counts = classes.history(
                     connection, live.row.id, view=view, feature=feature
                 )
                 # What has decayed to nothing has its months still.

@@ -1,4 +1,4 @@
-"""How is what many messages have taught written into the ledger at once?
+"""Bulk rows: sums of many messages in the ledger.
 
 An import, a pruning, or what takes one of them back is a run of consecutive
 rows that are sums, of bounded size, all of one source and one time, written in
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sqlalchemy import select
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import FeatureCounts
 from app.errors import InvalidObservation
-from app.storage import class_rows, ledger, profiles, tables
-from app.storage.entry import LedgerRow
-from app.storage.sums import encode_sum
-from app.storage.vector import encode_names
+from app.ledger.entry import LedgerRow
+from app.ledger.sums import encode_sum
+from app.ledger.vector import encode_names
+from app.storage import ledger, profiles, tables
+from app.storage.counts import classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.classifier.snapshot import Statistics
+    from app.bayes.statistics import Statistics
     from app.storage.profiles import ProfileRow
 
     Epochs = Mapping[int, Mapping[str, Statistics]]
@@ -39,7 +40,6 @@ FEATURES_PER_ROW: Final = 5_000
 
 Appending a million of them takes 0.7 s on SQLite, 8.0 bytes each.
 """
-
 _DIGEST_BYTES: Final = 16
 
 
@@ -57,7 +57,7 @@ def append_sums(
     Parameters
     ----------
     connection : Connection
-        From `app.storage.engine.writing`.
+        From `app.storage.database.engine.writing`.
     profile : ProfileRow
         Whose ledger.
     sums : mapping of int to mapping of str to FeatureCounts or MomentSums
@@ -200,9 +200,7 @@ def require_kinds(connection: Connection, profile: ProfileRow, sums: Epochs) -> 
     kinds = {row.view: row.kind for row in found}
     for views in sums.values():
         for view, x in views.items():
-            kind = (
-                class_rows.MOMENTS if isinstance(x, MomentSums) else class_rows.FEATURES
-            )
+            kind = classes.MOMENTS if isinstance(x, MomentSums) else classes.FEATURES
             if kinds.setdefault(view, kind) != kind:
                 msg = (
                     f"The view {view!r} of the profile {profile.name!r} holds "

@@ -1,4 +1,4 @@
-"""What was taught, in which order?
+"""Ledger: rows appended and read in the order of their revisions.
 
 The ledger is the durable act: a feedback is acknowledged once its row is
 committed.  Rows are added and never changed.
@@ -6,21 +6,25 @@ committed.  Rows are added and never changed.
 
 from __future__ import annotations
 
+from datetime import UTC
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
-from app.classifier.lesson import Lesson
-from app.storage import tables
-from app.storage.entry import OWN, Identity, LedgerRow, epoch_of
-from app.storage.prepared import Prepared
+from app.classifier.fusion import Lesson
+from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
+from app.ledger.teaching import decide
+from app.storage import profiles, scored, tables
+from app.storage.database.statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
+    from app.ledger.teaching import Outcome, Teaching
+    from app.storage.profiles import ProfileRow
 
 WEIGHT_OF_SUM: Final = 8
 """How many rows of messages a sum stands for where work is done in steps.
@@ -28,14 +32,11 @@ WEIGHT_OF_SUM: Final = 8
 Folding one of 5,000 features took 44 ms on SQLite (median of 200, into up to a
 million counts), and eight messages 45.
 """
-
 # Rows held in memory at once while they are summed: some 10 MB.
 ROWS_AT_ONCE: Final = 1000
-
 # Digests asked for in one query: below the 999 variables that SQLite allowed
 # before 3.32, and a power of two, as the queries are that are kept.
 _DIGESTS_PER_QUERY: Final = 512
-
 # Statements are put together once, and those that a feedback waits for are prepared.
 _MANY: Final = (
     select(tables.ledger)
@@ -293,3 +294,92 @@ def _values(profile_id: int, row: LedgerRow) -> dict[str, object]:
         "kind": row.kind,
         "undo": row.undo,
     }
+
+
+_OWN_OF_DAY: Final = select(func.count()).where(
+    tables.ledger.c.profile_id == bindparam("profile_id"),
+    tables.ledger.c.source == OWN,
+    tables.ledger.c.time >= bindparam("midnight"),
+)
+
+
+def append(
+    connection: Connection, profile: ProfileRow, teachings: Sequence[Teaching]
+) -> list[Outcome]:
+    """Write what was taught into the ledger, all of it or nothing.
+
+    The teachings are decided in their order, so a message may occur in them
+    twice.  Revisions are consecutive, and the order of commits is the order of
+    revisions: the profile stays locked until the transaction ends.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    teachings : sequence of Teaching
+        What to write.
+
+    Returns
+    -------
+    list of Outcome
+        One per teaching, in the same order.
+
+    Raises
+    ------
+    UnknownLabel
+        If a label is not one of the profile's; nothing is written.
+    ProfileReplaced
+        If the profile is gone.
+    """
+    for teaching in teachings:
+        profiles.require_label(profile, teaching.label)
+    revision = profiles.lock(connection, profile)
+    latest_rows = latest_of(
+        connection, profile.id, {teaching.digest for teaching in teachings}
+    )
+    learned = {digest for digest, row in latest_rows.items() if row.label is not None}
+    scored_rows = scored.get_many(
+        connection,
+        profile.id,
+        {
+            teaching.digest
+            for teaching in teachings
+            if teaching.evidence is None and teaching.label is not None
+        }
+        - learned,
+    )
+    own_before = _own_of_day(connection, profile.id, teachings)
+    outcomes = []
+    written: list[LedgerRow] = []
+    for teaching in teachings:
+        outcome = decide(
+            teaching,
+            before=latest_rows.get(teaching.digest),
+            remembered=scored_rows.get(teaching.digest),
+            revision=revision + len(written) + 1,
+            own_before=own_before,
+        )
+        outcomes.append(outcome)
+        if outcome.row is not None:
+            latest_rows[teaching.digest] = outcome.row
+            written.append(outcome.row)
+            own_before += outcome.row.own
+    write(connection, profile.id, written)
+    return outcomes
+
+
+def _own_of_day(
+    connection: Connection, profile_id: int, teachings: Sequence[Teaching]
+) -> int:
+    """Return how many verdicts were learned unasked on the day of the newest one."""
+    times = [teaching.time for teaching in teachings if teaching.own]
+    if not times:
+        return 0
+    newest = max(times).astimezone(UTC)
+    midnight = newest.replace(hour=0, minute=0, second=0, microsecond=0)
+    found: int = connection.execute(
+        _OWN_OF_DAY, {"profile_id": profile_id, "midnight": midnight}
+    ).scalar_one()
+    return found

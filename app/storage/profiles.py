@@ -1,4 +1,4 @@
-"""Which filters are there? One profile is one trained filter."""
+"""Profiles: one row for each trained filter."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from app.errors import (
     UnknownLabel,
     UnknownProfile,
 )
-from app.storage.prepared import Prepared
+from app.storage.database.statements import Prepared, insert_into
 from app.storage.tables import fold, profile
-from app.storage.upsert import insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-
 HIDDEN: Final = profile.c.name.like("% %")
 """Nobody sees a profile of such a name (`app.storage.hidden`)."""
-
 _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(

@@ -1,4 +1,4 @@
-"""What was scored lately, so that it can be taught by its id alone?
+"""Scored messages, kept for a while so that an id suffices to teach them.
 
 A bounded table: whoever fills it also calls `expire`.  It is written behind the
 answers, in batches, and losing its newest rows loses no feedback.
@@ -6,83 +6,31 @@ answers, in batches, and losing its newest rows loses no feedback.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, delete, literal, or_, select, tuple_
+import numpy as np
+from sqlalchemy import and_, bindparam, case, delete, literal, or_, select, tuple_
 
-from app.errors import InvalidObservation
+from app.ledger.entry import OWN
+from app.ledger.teaching import ScoredRow
 from app.storage import tables
-from app.storage.upsert import insert_into
-from app.storage.vector import decode, encode, encode_names
+from app.storage.database.statements import insert_into
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection, Row
 
-    from app.features.observation import Observation, Payload
 
 # As in `app.storage.ledger`.
 _DIGESTS_PER_QUERY: Final = 500
-
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredRow:
-    """The features of a message as they are stored; fields as in `LedgerRow`."""
-
-    digest: bytes
-    vector: bytes
-    encoded_names: bytes | None
-    feature_set: int
-    time: datetime
-    decoded: Mapping[str, Payload] | None = field(
-        default=None, repr=False, compare=False
-    )
-
-    @property
-    def views(self) -> Mapping[str, Payload]:
-        """The features, decoded at each call unless they are at hand.
-
-        Raises
-        ------
-        CorruptVector
-            If the stored vector cannot be read.
-        """
-        return decode(self.vector) if self.decoded is None else self.decoded
-
-    @classmethod
-    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
-        """Return the row of an observation that was scored at `time`.
-
-        Encoding takes some 0.15 ms: call it where no transaction is open.
-
-        Raises
-        ------
-        InvalidObservation
-            If a view has another number of names than of features.
-        """
-        for view, names in observation.names.items():
-            size = observation.views[view].size if view in observation.views else 0
-            if len(names) != size:
-                msg = f"View {view!r} has {len(names)} names for {size} features."
-                raise InvalidObservation(msg)
-        return cls(
-            digest=observation.digest,
-            vector=encode(observation.views),
-            encoded_names=(
-                encode_names(observation.names) if observation.names else None
-            ),
-            feature_set=observation.feature_set,
-            time=time,
-            decoded=observation.views,
-        )
 
 
 def put_many(
@@ -149,7 +97,7 @@ def copy(
     Parameters
     ----------
     connection : Connection
-        From `app.storage.engine.writing`.
+        From `app.storage.database.engine.writing`.
     profile_id, to : int
         Whose rows, and who shall have them as well.
     after : (datetime, bytes) or None
@@ -210,7 +158,7 @@ def expire(
     Parameters
     ----------
     connection : Connection
-        From `app.storage.engine.writing`.
+        From `app.storage.database.engine.writing`.
     profile_id : int
         Whose rows.
     before : datetime
@@ -253,4 +201,84 @@ def _read(row: Row[Any]) -> ScoredRow:
         encoded_names=row.names,
         feature_set=row.feature_set,
         time=row.time,
+    )
+
+
+_rows: Final = tables.ledger.alias("first")
+_later: Final = tables.ledger.alias("later")
+# The label is the newest of the message, not the first: whoever corrects a slip
+# of the finger corrects the figures too.  A message that was forgotten counts
+# no more.
+#
+# What the filter taught itself has no label but its own, which agrees with it: it
+# counts once a person has said what it is, by what was said before any learning.
+_NEWEST: Final = (
+    select(case((_later.c.source != OWN, _later.c.label)))
+    .where(
+        _later.c.profile_id == _rows.c.profile_id,
+        _later.c.digest == _rows.c.digest,
+    )
+    .order_by(_later.c.revision.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_SCORED: Final = (
+    select(
+        _rows.c.revision,
+        _NEWEST.label("label"),
+        _rows.c.scores["decision"].as_string().label("decision"),
+        _rows.c.scores["log_odds"].as_float().label("log_odds"),
+    )
+    .where(
+        _rows.c.profile_id == bindparam("profile_id"),
+        _rows.c.label_before.is_(None),
+        _rows.c.label.is_not(None),
+        _rows.c.scores.is_not(None),
+        _NEWEST.is_not(None),
+    )
+    .order_by(_rows.c.revision.desc())
+    .limit(bindparam("window"))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The newest messages that were scored before they were learned.
+
+    Parameters
+    ----------
+    revisions : ndarray of int64, shape (n,)
+        Ledger rows that learned them, in ascending order.
+    is_spam : ndarray of bool, shape (n,)
+        Whether the message's label, as it is now, stands for spam.
+    decided_spam, unsure : ndarray of bool, shape (n,)
+        What the filter had decided.
+    log_odds : ndarray of float64, shape (n,)
+        What it had said.  Unit: nats.
+    """
+
+    revisions: NDArray[np.int64]
+    is_spam: NDArray[np.bool_]
+    decided_spam: NDArray[np.bool_]
+    unsure: NDArray[np.bool_]
+    log_odds: NDArray[np.float64]
+
+
+def newest(
+    connection: Connection,
+    profile_id: int,
+    *,
+    spam_labels: tuple[str, ...],
+    window: int,
+) -> Scored:
+    """Return the newest scored messages of a profile, `window` at most."""
+    rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
+    kept = [row for row in rows if row.label is not None and row.log_odds is not None]
+    kept.reverse()
+    return Scored(
+        revisions=np.array([row.revision for row in kept], np.int64),
+        is_spam=np.array([row.label in spam_labels for row in kept], np.bool_),
+        decided_spam=np.array([row.decision == "spam" for row in kept], np.bool_),
+        unsure=np.array([row.decision == "unsure" for row in kept], np.bool_),
+        log_odds=np.array([row.log_odds for row in kept], np.float64),
     )

@@ -1,4 +1,4 @@
-"""What is stored? The tables of the ledger and of the counts.
+"""Tables of the database.
 
 Contract of this file: `profile_id` leads every key, so that the tables can be
 distributed by it.  Labels and views are text and times are UTC, so that a
@@ -77,7 +77,6 @@ metadata: Final = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-
 profile: Final = Table(
     "profile",
     metadata,
@@ -94,7 +93,6 @@ profile: Final = Table(
     # (`app.classifier.policy`).  NULL: none.
     Column("policy", JSON(none_as_null=True)),
 )
-
 # A row of its own: a fold that kept its mark in `profile` would hold the lock
 # that feedback needs (docs/decisions/0002).
 fold: Final = Table(
@@ -105,8 +103,7 @@ fold: Final = Table(
     # `fold_rest` says.
     Column("folded_revision", BigInteger, nullable=False),
 )
-
-# What is left of a fold that is written in parts (`app.storage.batch`): of the rows
+# What is left of a fold that is written in parts (`storage/fold`): of the rows
 # after a revision and up to another, the features from this one on are not in the
 # count tables.  No row: nothing is left.  A table of its own, so that the code before
 # it goes on; the row goes with the mark, which that code deletes.
@@ -122,7 +119,6 @@ fold_rest: Final = Table(
     Column("upto_revision", BigInteger, nullable=False),
     Column("feature", BigInteger, nullable=False),
 )
-
 ledger: Final = Table(
     "ledger",
     metadata,
@@ -146,7 +142,7 @@ ledger: Final = Table(
     # Of the views, before learning.  NULL: not scored.
     Column("scores", JSON(none_as_null=True)),
     # "message", or "sum": of many messages that were counted elsewhere, whose
-    # `vector` is what it adds (`app.storage.sums`) and whose labels are NULL.
+    # `vector` is what it adds (`app.ledger.sums`) and whose labels are NULL.
     # Last, and with a default, because a migration added it.
     Column("kind", Text, nullable=False, server_default="message"),
     # Number of the undo that this row carries out.  NULL: it was taught.
@@ -164,8 +160,7 @@ ledger: Final = Table(
         postgresql_where=text("vector IS NOT NULL"),
     ),
 )
-
-# What the rows have added whose vectors were dropped (`app.storage.sealed`).
+# What the rows have added whose vectors were dropped (`app.storage.upkeep.retention`).
 sealed: Final = Table(
     "sealed",
     metadata,
@@ -176,7 +171,6 @@ sealed: Final = Table(
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("vector", LargeBinary, nullable=False),
 )
-
 # What somebody took back.  An undo takes back rows of the ledger, listed in
 # `undone`, and earlier undos, listed in `takes`; what it takes back is in force
 # again once the undo is taken back itself.
@@ -191,7 +185,6 @@ undo: Final = Table(
     Column("asked", JSON, nullable=False),
     Column("takes", JSON, nullable=False),
 )
-
 undone: Final = Table(
     "undone",
     metadata,
@@ -201,7 +194,6 @@ undone: Final = Table(
     Index(None, "profile_id", "revision"),
     sqlite_with_rowid=False,
 )
-
 # What an undo has still to do; empty once it is carried out.
 undo_work: Final = Table(
     "undo_work",
@@ -214,7 +206,6 @@ undo_work: Final = Table(
     Column("sign", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-
 class_count: Final = Table(
     "class_count",
     metadata,
@@ -232,7 +223,6 @@ class_count: Final = Table(
     CheckConstraint("messages >= 0", name="messages"),
     sqlite_with_rowid=False,
 )
-
 # No foreign key here, in `moment_sum` and in `feature_name`: it would be checked
 # once per row, a few hundred times per message.  The `fold` row, whose lock every
 # writer of these tables holds, has one.
@@ -252,7 +242,6 @@ feature_count: Final = Table(
     # view is one walk, and a row takes 36 bytes instead of 80 with an index.
     sqlite_with_rowid=False,
 )
-
 # Sums of measurements (`app.bayes.moment_rows`): of a field over the messages of
 # a label, degree 1, and of the products of two fields, degree 2.  The sum is
 # ``low + middle * 2**32 + high * 2**64`` in steps of 2**-16 to the degree; all
@@ -279,7 +268,6 @@ moment_sum: Final = Table(
     ),
     sqlite_with_rowid=False,
 )
-
 feature_name: Final = Table(
     "feature_name",
     metadata,
@@ -289,7 +277,6 @@ feature_name: Final = Table(
     Column("name", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-
 scored: Final = Table(
     "scored",
     metadata,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.evaluation.calibration import brier, expected_calibration_error
-from app.evaluation.index import read_index
-from app.evaluation.metrics import Errors, roca_pct, spam_missed_at
+from app.corpora.index import read_index
+from app.figures.calibration import brier, expected_calibration_error
+from app.figures.metrics import Errors, roca_pct, spam_missed_at
 from benchmarks.peers.entrants import ENTRANTS
 
 if TYPE_CHECKING:

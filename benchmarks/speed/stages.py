@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.classifier.rule import SHIPPED_VIEWS
 from app.features.extract import extract
-from app.features.grams import grams
 from app.features.headers import header_words
-from app.features.identity import digest
+from app.features.observation import digest
+from app.features.pairs import grams
 from app.features.words import marked_words, sequences
 from app.mail.parse import parse
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from app.adapters.cli.commands import COMMANDS, load
-from app.adapters.cli.main import EXIT
+from app.doors.cli.main import COMMANDS, EXIT, load
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
 
 _TYPES: Final = {

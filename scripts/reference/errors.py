@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from app import errors
-from app.adapters.cli.main import EXIT
-from app.adapters.http.errors import RETRY_AFTER, STATUS, problem_type
+from app.doors.cli.main import EXIT
+from app.doors.http.errors import RETRY_AFTER, STATUS, problem_type
 from scripts.reference.markdown import document, sentences, table
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.testclient import TestClient
 
-from app.adapters.http.app import create_app
-from app.bootstrap import Application
+from app.doors.http.app import create_app
+from app.services.application import Application
 from app.settings import Settings
 from scripts.reference.markdown import block
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.backoff import Backoff, log_mixture
-from app.bayes.multinomial import Multinomial
-from app.bayes.smoothing import Lidstone
+from app.bayes.counts import FeatureCounts
+from app.bayes.models.multinomial import Multinomial
+from app.bayes.smoothing import Backoff, Lidstone, log_mixture
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.errors import InvalidObservation
 
 MODEL = Multinomial(smoothing=Lidstone(0.1), backoff=Backoff(3.0))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from app.bayes.batch import join
-from app.bayes.bernoulli import Bernoulli
+from app.bayes.counts import FeatureCounts
 from app.bayes.likelihood import sums
-from app.bayes.multinomial import Multinomial
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 
 
 def test_no_message_has_no_sum():

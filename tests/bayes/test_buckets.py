@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.buckets import FULLEST, Buckets
+from app.bayes.table import FULLEST, Buckets
 
 any_id = st.integers(-(2**63), 2**63 - 1)
 EDGES = np.array([-(2**63), -(2**62), -1, 0, 1, 2**62, 2**63 - 1])

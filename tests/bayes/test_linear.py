@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.discriminant import Discriminant
-from app.bayes.gaussian import Gaussian
+from app.bayes.counts import FeatureCounts
 from app.bayes.linear import (
     bernoulli_form,
     discriminant_form,
@@ -19,13 +17,15 @@ from app.bayes.linear import (
     multinomial_form,
 )
 from app.bayes.measurements import Measurements
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.discriminant import Discriminant
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior
 from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.errors import InvalidObservation
 
 K = 3

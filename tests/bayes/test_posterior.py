@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.posterior import (
-    log_odds,
-    log_posterior,
-    odds_weights,
-    probability_of,
-)
+from app.bayes.posterior import log_odds, log_posterior, odds_weights, probability_of
 from app.errors import InvalidObservation
 
 INF = math.inf

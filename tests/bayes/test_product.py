@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes.categorical import Categorical, value_id
-from app.bayes.gaussian import Gaussian
+from app.bayes.likelihood import Product
 from app.bayes.measurements import Measurements
-from app.bayes.multinomial import Multinomial
-from app.bayes.product import Product
+from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.sparse import SparseCounts
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.rows import Rows, any_of, beside, collected, merged, numbered
+from app.bayes.sparse import Rows, any_of, beside, collected, merged, numbered
 
 K = 3
 columns = st.tuples(*[st.integers(-2, 2)] * K)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.spectrum import Spectrum
+from app.bayes.counts import Spectrum
 
 
 def array(values):

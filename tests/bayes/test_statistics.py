@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.bayes.counts import FeatureCounts, Spectrum
 from app.bayes.sparse import SparseCounts
-from app.bayes.spectrum import Spectrum
-from app.bayes.statistics import FeatureCounts
 from app.errors import InconsistentCounts, InvalidObservation
 
 ONE = FeatureCounts.of(SparseCounts.of({1: 3, 5: 1}), label=1, n_classes=3)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.bayes.table import TIER_RATIO, FeatureTable
 from app.errors import InconsistentCounts
 

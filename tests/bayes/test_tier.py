@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes import tier
+from app.bayes import table as tier
+from app.bayes.counts import FeatureCounts, half
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts, half
-from app.bayes.table import FeatureTable
-from app.bayes.tier import BUCKETS_FROM, FEW, Tier
+from app.bayes.table import BUCKETS_FROM, FEW, FeatureTable, Tier
 
 
 def counted(ids, label=0):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.bayes.counts import FeatureCounts
+from app.bayes.smoothing import vocabulary_size
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
-from app.bayes.vocabulary import vocabulary_size
 from app.errors import InvalidObservation
 
 SEEN = FeatureCounts.of(SparseCounts.of({1: 1, 2: 1}), label=0, n_classes=2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.words import join_words, split
+from app.bayes.moment_rows import join_words, split
 from app.errors import InvalidObservation
 
 integers = st.integers(-(2**126), 2**126)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.naive_bayes import GaussianNB
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from benchmarks.which_bayes import (
     BATCH,
     GAUSSIAN,

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.classifier.action import ActionRule
-from app.classifier.score import Said, Verdict
+from app.classifier.verdict import ActionRule, Said, Verdict
 from app.errors import InvalidSetting
 
 VERDICT = Verdict(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.bayes.prior import UniformPrior
-from app.classifier.attribution import attribute
+from app.classifier.explain import attribute
 from app.classifier.learn import delta
 from app.classifier.rule import VerdictRule
 from app.classifier.score import score

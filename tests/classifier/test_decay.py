@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.categorical import Categorical
-from app.bayes.discriminant import Discriminant
 from app.bayes.measurements import Measurements
-from app.bayes.multinomial import Multinomial
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical
+from app.bayes.models.discriminant import Discriminant
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.prior import (
     FadingPrior,
     FittedPrior,
@@ -23,13 +23,17 @@ from app.bayes.prior import (
 )
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.classifier.confidence import confident
 from app.classifier.decay import PARTS, Decay, weighted
-from app.classifier.learn import delta
-from app.classifier.parts import in_parts, prior_in_parts
+from app.classifier.learn import confident, delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
-from app.classifier.specification import Specification, ViewModel, classifiers_of
+from app.classifier.specification import (
+    Specification,
+    ViewModel,
+    classifiers_of,
+    in_parts,
+    prior_in_parts,
+)
 from app.errors import InvalidSetting
 
 MARCH = 202603

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.bayes.multinomial import Multinomial
-from app.classifier.fusion import Fusion, FusionRule
-from app.classifier.lesson import Lesson
-from app.classifier.rule import Root, Term, VerdictRule
+from app.bayes.models.multinomial import Multinomial
+from app.classifier.fusion import Fusion, Lesson
+from app.classifier.rule import FusionRule, Root, Term, VerdictRule
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.classifier.specification import Specification, ViewModel
 from app.errors import InvalidSetting

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes import moments
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.classifier.learn import Move, delta, sum_of_moves
 from app.errors import InconsistentCounts, InvalidObservation
 

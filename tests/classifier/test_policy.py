@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.action import ActionRule
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
+from app.classifier.verdict import ActionRule
 from app.errors import InvalidPolicy
 
 nats = st.floats(-50, 50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.classifier.recorded import require_record
+from app.classifier.record import require_record
 from app.errors import InvalidObservation
 
 

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.multinomial import Multinomial
+from app.bayes.likelihood import Product
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_odds
-from app.bayes.product import Product
 from app.bayes.sparse import SparseCounts
-from app.classifier.attribution import attribute
-from app.classifier.explain import explain
+from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule, Whole
 from app.classifier.score import score

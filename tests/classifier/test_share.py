@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
-from app.classifier.attribution import attribute
-from app.classifier.explain import explain
+from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.score import score
-from app.classifier.share import raised
-from app.classifier.snapshot import Snapshot
+from app.classifier.snapshot import Snapshot, raised
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation

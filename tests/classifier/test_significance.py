@@ -6,15 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
-from app.classifier.attribution import attribute
+from app.classifier.explain import attribute, insignificant
 from app.classifier.score import score
-from app.classifier.significance import insignificant
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import TEXT_VIEWS, Specification
 from tests.messages import ham, spam
-from tests.storage.test_backup import seen
+from tests.storage.upkeep.test_backup import seen
 
 SPECIFICATION = Specification()
 messages = st.tuples(

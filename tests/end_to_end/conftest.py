@@ -53,7 +53,7 @@ class Service:
     def command(self, *arguments):
         """Run `postbayes` with some arguments to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "app.adapters.cli", *arguments],
+            [sys.executable, "-m", "app.doors.cli", *arguments],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -66,7 +66,7 @@ class Service:
         """Start the server, and wait until it is ready."""
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.adapters.cli", "serve"],
+                [sys.executable, "-m", "app.doors.cli", "serve"],
                 env=self.environment,
                 cwd=self.folder,
                 stdout=log,

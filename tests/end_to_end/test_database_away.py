@@ -8,8 +8,8 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
-from app.adapters.http.app import create_app
-from app.bootstrap import Application
+from app.doors.http.app import create_app
+from app.services.application import Application
 from app.settings import Settings
 from tests import postgres
 from tests.end_to_end.conftest import Service

@@ -7,7 +7,7 @@ import threading
 
 import httpx2
 
-from app.storage.engine import open_engine, writing
+from app.storage.database.engine import open_engine, writing
 from tests.end_to_end.conftest import Service
 from tests.messages import HAM, SPAM, ham, spam
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from app.adapters.cli import main as cli
+from app.doors.cli import main as cli
 from tests import mail_site
 from tests.end_to_end.conftest import PATIENCE
 from tests.end_to_end.test_mail_site import learned, more, required, until
@@ -54,7 +54,7 @@ def follow(service, site, tmp_path):
     def start(*arguments, **settings):
         log = (tmp_path / "log").open("a")
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.adapters.cli", "imap", *arguments],
+            [sys.executable, "-m", "app.doors.cli", "imap", *arguments],
             env={**environment, **settings},
             cwd=tmp_path,
             stdout=log,

@@ -35,5 +35,5 @@ def test_each_worker_keeps_a_log_as_a_single_process_does(service, workers):
     ):
         assert 0 == service.command(*arguments).returncode
 
-    line = "INFO     app.services.live: the profile 'default' was replaced: loading it"
+    line = "INFO     app.services.memory.live: the profile 'default' was replaced: loading it"
     assert told(service, line, times=workers)

@@ -10,9 +10,9 @@ import time
 from contextlib import ExitStack, contextmanager
 
 from app.storage import profiles
-from app.storage.audit import audit
-from app.storage.engine import open_engine, reading
+from app.storage.database.engine import open_engine, reading
 from app.storage.ledger import batches_after
+from app.storage.upkeep.audit import audit
 from tests import postgres
 from tests.end_to_end.conftest import Service
 from tests.messages import ham, spam

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 import httpx2
 import pytest
 
-from app.storage.migrate import MIGRATIONS
+from app.storage.database.migrate import MIGRATIONS
 from tests.end_to_end.conftest import PATIENCE, free_port
 from tests.messages import ham
 
@@ -25,7 +25,7 @@ PORTS = "POSTBAYES_TEST_PORTS"
 PROGRAM = f"""
 import os
 import app.main, uvicorn.protocols.http.httptools_impl, uvicorn.loops.uvloop
-from app.adapters.cli.main import main
+from app.doors.cli.main import main
 
 wait, start = os.pipe()
 children = []

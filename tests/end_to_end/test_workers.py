@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
-from app.bootstrap import Specify, open_database
 from app.classifier.score import score
+from app.services.application import Specify, open_database
 from app.services.classify import observe
-from app.services.live import LiveProfiles
+from app.services.memory.live import LiveProfiles
 from app.settings import Settings
 from tests.end_to_end.conftest import PATIENCE
 from tests.messages import ham, spam

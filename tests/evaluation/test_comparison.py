@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from app.classifier.specification import Specification
+from app.corpora.source import Survey
 from app.evaluation.comparison import compare
 from app.evaluation.outcome import Outcome
 from app.evaluation.run import Run
-from app.evaluation.source import Survey
 
 GOLD = np.arange(200) % 2 == 1
 

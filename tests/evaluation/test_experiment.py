@@ -6,11 +6,10 @@ import pytest
 
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
+from app.corpora.source import IndexSource, survey
 from app.errors import UnknownLabel, UnreadableSource
-from app.evaluation.configuration import Configuration
-from app.evaluation.experiment import Experiment, Protocol
+from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.plan import Folds, Online
-from app.evaluation.source import IndexSource, survey
 from tests.messages import ham, spam
 
 

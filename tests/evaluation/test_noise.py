@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidObservation
-from app.evaluation.noise import told
+from app.evaluation.plan import told
 
 KNOWN = ("ham", "spam", "phishing")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
 from app.classifier.rule import VerdictRule, terms_of
-from app.classifier.score import Said, Verdict
 from app.classifier.specification import Specification, classifiers_of
+from app.classifier.verdict import Said, Verdict
 from app.errors import UnknownLabel
 from app.evaluation.outcome import DECISIONS, WORST, Outcome, run
 from app.evaluation.plan import Online

@@ -8,7 +8,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.evaluation.result import Result
+from app.evaluation.outcome import Result
 
 
 @given(st.floats(), st.floats(0, 1), st.text(), st.sampled_from(["spam", "unsure"]))

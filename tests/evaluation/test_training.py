@@ -10,8 +10,7 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.errors import InvalidSetting
-from app.evaluation.subject import Subject
-from app.evaluation.training import EVERYTHING, Training
+from app.evaluation.subject import EVERYTHING, Subject, Training
 
 HAM = range(1, 20)
 SPAM = range(31, 50)

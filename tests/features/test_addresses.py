@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.addresses import address_words
+from app.features.headers import address_words
 from app.mail.message import Header, Message
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.bayes.sparse import SparseCounts
 from app.features.extract import FEATURE_SET, VIEWS, extract
 from app.features.hashing import counted, hashed
-from app.features.identity import digest
+from app.features.observation import digest
 from app.mail.parse import parse
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.identity import DIGEST_BYTES, digest
+from app.features.observation import DIGEST_BYTES, digest
 from app.mail.parse import parse
 
 HEAD = b"From: Ann <ann@example.org>\nTo: bob@example.com\nSubject: Gr\xc3\xbc\xc3\x9fe\nDate: Mon, 1 Jan 2024 10:00:00 +0000\nMessage-ID: <1@example.org>\n"

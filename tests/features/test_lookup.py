@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.features.extract import extract
-from app.features.lookup import meant
+from app.features.extract import extract, meant
 from app.mail.parse import parse
 
 MESSAGE = (

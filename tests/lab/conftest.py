@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import settings
 
-from app.adapters.cli.main import main
+from app.doors.cli.main import main
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

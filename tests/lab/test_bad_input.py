@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.adapters.cli.main import main
+from app.doors.cli.main import main
 from app.lab.table import BYTES_LIMIT, COLUMNS_LIMIT, ROWS_LIMIT
 
 TABLE = "class,colour,size\na,red,1\nb,blue,2\na,red,3.5\n"

@@ -14,8 +14,7 @@ from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import MalformedTable
 from app.lab.design import Choices, design
 from app.lab.exact import FACTORS
-from app.lab.fitted import CHUNK, fit, sums
-from app.lab.folds import cross_validate
+from app.lab.fitted import CHUNK, cross_validate, fit, sums
 from app.lab.kinds import Kind, Model
 from app.lab.table import Row, Table, read_text
 

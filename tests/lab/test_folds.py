@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import SmoothedPrior
 from app.lab.design import Choices, design
-from app.lab.fitted import fit
-from app.lab.folds import cross_validate, deal
+from app.lab.fitted import cross_validate, deal, fit
 from app.lab.table import Table, read_text
 
 TABLE = read_text(

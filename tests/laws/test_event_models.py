@@ -10,26 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.bayes.backoff import Backoff
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.categorical import Categorical, value_id
-from app.bayes.discriminant import Discriminant
-from app.bayes.gaussian import Gaussian
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.discriminant import Discriminant, StatedFraction
+from app.bayes.models.gaussian import Floor, Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_odds, log_posterior, odds_weights
-from app.bayes.prior import (
-    FittedPrior,
-    FixedPrior,
-    SmoothedPrior,
-    UniformPrior,
-)
-from app.bayes.shrinkage import StatedFraction
-from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
+from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
+from app.bayes.smoothing import Backoff, Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.spread import Floor
-from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
 
 texts = st.dictionaries(st.integers(-3, 6), st.integers(1, 9), max_size=7).map(

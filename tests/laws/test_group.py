@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 from app.bayes.table import FeatureTable
 from app.errors import InconsistentCounts, InvalidObservation
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.charset import codec_name, decode
+from app.mail.text import codec_name, decode
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (

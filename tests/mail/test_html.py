@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail import html
+from app.mail import text
 from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS
 
 MARKUP = st.lists(
@@ -41,13 +41,13 @@ MARKUP = st.lists(
 
 def shown(source: str) -> list[str]:
     """Return the words that the reader sees."""
-    return html.read(source).text.split()
+    return text.read(source).text.split()
 
 
 @given(MARKUP | st.text(max_size=50))
 def test_any_text_is_a_page(source):
     """Reading HTML is total."""
-    page = html.read(source)
+    page = text.read(source)
 
     assert page.text == page.text.encode().decode()
 
@@ -55,7 +55,7 @@ def test_any_text_is_a_page(source):
 @given(MARKUP)
 def test_a_page_without_a_tree_is_read_too(source):
     """The way around the tree is total as well."""
-    page = html.read("<p>" * (MAX_HTML_TAGS + 1) + source)
+    page = text.read("<p>" * (MAX_HTML_TAGS + 1) + source)
 
     assert "html-too-complex" in page.defects
     assert page.text == page.text.encode().decode()
@@ -87,7 +87,7 @@ def test_links_have_their_element_and_their_text():
         '<a href=" http://a.example/x\n y">Bank</a><img src="cid:1" alt="Logo" title="Our logo">'
         '<form action="http://b.example"><table background="c.gif"><a title="only">z</a><a href="">e</a>'
     )
-    page = html.read(source)
+    page = text.read(source)
 
     assert [
         ("http://a.example/x y", "a", "Bank"),
@@ -100,7 +100,7 @@ def test_links_have_their_element_and_their_text():
 
 def test_links_are_found_without_a_tree():
     """Attributes that point somewhere are found in any page."""
-    page = html.read(
+    page = text.read(
         "<p>" * (MAX_HTML_TAGS + 1) + '<a href="http://a.example">x</a><img src=b.gif>'
     )
 
@@ -110,6 +110,6 @@ def test_links_are_found_without_a_tree():
 @pytest.mark.parametrize("prefix", ["", "<p>" * (MAX_HTML_TAGS + 1)])
 def test_links_are_bounded(prefix):
     """No page has more links than the limit."""
-    page = html.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
+    page = text.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
 
     assert MAX_LINKS == len(page.links)

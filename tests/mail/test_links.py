@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.mail import links
+from app.mail import text as links
 from app.mail.limits import MAX_LINK_CHARS, MAX_LINKS
 
 

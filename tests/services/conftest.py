@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.bootstrap import Application
+from app.services.application import Application
 from app.settings import Settings
 
 

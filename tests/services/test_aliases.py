@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.errors import InvalidSetting
-from app.services.aliases import Aliases, parse_aliases
+from app.services.delivery import Aliases, parse_aliases
 from tests.services.conftest import running
 
 

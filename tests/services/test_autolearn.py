@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.bootstrap import Application, now
 from app.errors import InvalidSetting
+from app.services.application import Application, now
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.settings import Settings
 from app.storage import ledger
-from app.storage.engine import reading
-from app.storage.undos import Selection
+from app.storage.database.engine import reading
+from app.storage.undo.records import Selection
 from tests.messages import ham, spam
 from tests.services.conftest import running
 

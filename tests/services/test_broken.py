@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
-from app.bootstrap import now
 from app.errors import CorruptVector
-from app.services import folding, maintenance, pace
-from app.services.backoff import LONGEST, Backoff
+from app.ledger.teaching import ScoredRow
+from app.services import fold
+from app.services.application import now
+from app.services.retry import LONGEST, Backoff
+from app.services.threads import scheduler
+from app.services.threads import scheduler as maintenance
+from app.services.threads import scheduler as pace
 from app.storage import profiles, tables
-from app.storage.append import append
-from app.storage.engine import reading, writing
-from app.storage.mark import folded_revision
-from app.storage.scored import ScoredRow
+from app.storage.database.engine import reading, writing
+from app.storage.fold.state import folded_revision
+from app.storage.ledger import append
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import observed, taught
@@ -121,13 +124,13 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
     app.keeper.stop()
     app.feedback.teach("default", spam(1), label="spam", source="test")
     tried = []
-    prepare = folding.fold.prepare
+    prepare = fold.fold.prepare
 
     def counted(connection, profile, *, limit):
         tried.append(profile.name)
         return prepare(connection, profile, limit=limit)
 
-    monkeypatch.setattr(folding.fold, "prepare", counted)
+    monkeypatch.setattr(fold.fold, "prepare", counted)
     monkeypatch.setattr(pace, "PAUSE", 0.0)
     with writing(app.engine) as connection:
         connection.execute(update(tables.ledger).values(vector=b"junk"))
@@ -162,7 +165,7 @@ def test_what_was_scored_is_forgotten_in_steps(database_url, monkeypatch):
         row = app.live.get("default").row
         with writing(app.engine) as connection:
             put = [ScoredRow.of(observed(n, {"a": 1}), time=now()) for n in range(8)]
-            maintenance.scored.put_many(connection, row.id, put)
+            scheduler.scored.put_many(connection, row.id, put)
         app.upkeep._expire_at = 0.0  # noqa: SLF001  not in a minute: now
         steps = 1
         while app.upkeep():

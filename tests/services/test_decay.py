@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.bayes.gaussian import Gaussian
-from app.bayes.multinomial import Multinomial
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.table import FeatureTable
-from app.bootstrap import specification as specified
 from app.classifier.decay import PARTS, Decay
-from app.classifier.fusion import FusionRule
 from app.classifier.record import record
-from app.classifier.rule import Term, VerdictRule
+from app.classifier.rule import FusionRule, Term, VerdictRule
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
-from app.evaluation.subject import Subject
-from app.evaluation.training import Training
+from app.evaluation.subject import Subject, Training
+from app.services.application import specification as specified
 from app.services.classify import observe
 from app.services.learn import Learn
-from app.services.live import LiveProfile, LiveProfiles
+from app.services.memory.live import LiveProfile, LiveProfiles
 from app.settings import Settings
-from app.storage import audit, ledger, undo_work
-from app.storage.engine import reading, writing
-from app.storage.undos import Selection
+from app.storage import ledger
+from app.storage.database.engine import reading, writing
+from app.storage.undo import work
+from app.storage.undo.records import Selection
+from app.storage.upkeep import audit
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import (
@@ -166,7 +166,7 @@ def carry_out(operation, engine, profile, worker, now):
                     source="boss",
                     time=now,
                 )
-                while undo_work.step(connection, profile, limit=2):
+                while work.step(connection, profile, limit=2):
                     pass
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from app.bootstrap import now
 from app.classifier.score import score
 from app.errors import (
     DatabaseUnavailable,
@@ -18,15 +17,16 @@ from app.errors import (
     UnknownMessage,
     UnknownProfile,
 )
+from app.ledger.teaching import ScoredRow, Teaching
+from app.services.application import now
 from app.services.classify import observe
-from app.services.live import LiveProfile
-from app.services.writer import Writer
-from app.storage import audit, hidden
-from app.storage.append import append
-from app.storage.engine import reading, writing
-from app.storage.mark import folded_revision
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
+from app.services.memory.live import LiveProfile
+from app.services.threads.writer import Writer
+from app.storage import hidden
+from app.storage.database.engine import reading, writing
+from app.storage.fold.state import folded_revision
+from app.storage.ledger import append
+from app.storage.upkeep import audit
 from tests.messages import HAM, SPAM, ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import fold as fold_some

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.errors import UnknownProfile
-from app.evaluation.metrics import Errors, roca_pct
+from app.figures.metrics import Errors, roca_pct
 from tests.messages import ham, spam
 
 N = 24

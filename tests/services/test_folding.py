@@ -9,24 +9,29 @@ from itertools import cycle, zip_longest
 
 import pytest
 
-from app.bootstrap import Specify, now
-from app.services import folding, maintenance, pace
-from app.services.folding import Folding
-from app.services.live import LiveProfiles
-from app.services.maintenance import Upkeep
+from app.services import fold as folding
+from app.services.application import Specify, now
+from app.services.fold import Folding
+from app.services.memory.live import LiveProfiles
+from app.services.threads import scheduler
+from app.services.threads import scheduler as maintenance
+from app.services.threads import scheduler as pace
+from app.services.threads.scheduler import Upkeep
 from app.settings import Settings
-from app.storage import fold, tables, turn
-from app.storage.audit import audit
-from app.storage.engine import reading, writing
-from app.storage.mark import folded_revision
+from app.storage import tables
+from app.storage.database import engine as turn
+from app.storage.database.engine import reading, writing
+from app.storage.fold import fold
+from app.storage.fold.state import folded_revision
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import new_profile, taught, teach
 
 # Folds what it can in batches of one row and parts of one feature, and says so.
 ROW_BY_ROW = """
 import sys
-from app.services import folding
+from app.services import fold
 from app.storage import profiles
-from app.storage.engine import open_engine, reading
+from app.storage.database.engine import open_engine, reading
 
 folding.MOST_ROWS = 1
 folding.BY_HAND = 1e-9
@@ -75,7 +80,7 @@ def test_all_of_a_ledger_is_folded(engine):
 def small(monkeypatch):
     """Make each step a part of a few features, however fast they are written."""
     monkeypatch.setattr(folding, "BY_HAND", 1e-9)
-    monkeypatch.setattr(maintenance, "STEP", dict.fromkeys(pace.STEP, 1e-9))
+    monkeypatch.setattr(maintenance, "STEP", dict.fromkeys(scheduler.STEP, 1e-9))
 
 
 def test_a_batch_is_written_in_parts(engine, small):
@@ -305,14 +310,14 @@ def test_a_service_catches_up(engine, monkeypatch):
         burst(engine, profile, 500, start=start)
     _, upkeep = upkeep_of(engine)
     waits = []
-    while (wait := upkeep()) not in {0, maintenance.FOLLOW_SECONDS}:
+    while (wait := upkeep()) not in {0, scheduler.FOLLOW_SECONDS}:
         waits.append(wait)
     mark, found = marked(engine, profile)
 
     assert (True, True) == (found.sound, 2000 < found.revision - 300 <= mark)
     assert waits
     assert sorted(waits) == waits
-    assert max(waits) < maintenance.FOLLOW_SECONDS
+    assert max(waits) < scheduler.FOLLOW_SECONDS
 
 
 def counted(monkeypatch):
@@ -353,7 +358,7 @@ def test_a_batch_is_let_go_where_its_profile_is_taught_and_another_waits(
 ):
     """The other is folded, and then the first goes on where it was."""
     clock = [1000.0]
-    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: clock[0])
     one, other = new_profile(engine), new_profile(engine)
     burst(engine, one, 6)
     live, upkeep = upkeep_of(engine)
@@ -385,7 +390,7 @@ def test_a_batch_is_let_go_where_its_profile_is_taught_and_another_waits(
 def test_a_step_is_made_in_a_pause(engine, monkeypatch):
     """What is taught without one is left, and folded to the end in the next."""
     passed = iter(range(10**6))
-    monkeypatch.setattr(pace.time, "monotonic", lambda: 0.005 * next(passed))
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: 0.005 * next(passed))
     profile = new_profile(engine)
     live, upkeep = upkeep_of(engine)
     left, marks = [], []
@@ -398,6 +403,6 @@ def test_a_step_is_made_in_a_pause(engine, monkeypatch):
         pass
     mark, found = marked(engine, profile)
 
-    assert [maintenance.FOLLOW_SECONDS] * 4 == left
+    assert [scheduler.FOLLOW_SECONDS] * 4 == left
     assert [0] * 4 == marks
     assert (True, 4) == (found.sound, mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.bootstrap import now
+from app.services.application import now
 from app.services.learn import Learn
 from tests.messages import ham, spam
 from tests.services.conftest import running

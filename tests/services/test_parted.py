@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from app.classifier.snapshot import Snapshot
-from app.services.live import LiveProfile
-from app.storage import state, tables
-from app.storage.append import append
-from app.storage.engine import reading, writing
+from app.services.memory.live import LiveProfile
+from app.storage import tables
+from app.storage.database.engine import reading, writing
+from app.storage.fold import state
+from app.storage.ledger import append
 from tests.messages import ham, spam
 from tests.storage.builders import on_postgresql, taught
 

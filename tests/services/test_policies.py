@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from app.errors import Inconsistent, InvalidPolicy, UnknownProfile
 from app.storage import profiles, tables
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
 from tests.messages import HAM, SPAM, spam
 from tests.services.conftest import running
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, update
 
-from app.bootstrap import now
 from app.errors import Expired
+from app.services.application import now
 from app.storage import tables
-from app.storage.audit import audit
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
+from app.storage.upkeep.audit import audit
 from tests.messages import ham, spam
 from tests.services.conftest import running
 

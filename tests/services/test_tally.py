@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from app.services.tally import SHARED, Tally
+from app.services.metrics import SHARED, Tally
 
 COUNT = """
-from app.services.tally import Tally
+from app.services.metrics import Tally
 tally = Tally()
 for _ in range(3):
     tally.classified("spam")
@@ -74,7 +74,7 @@ def test_workers_that_share_a_folder_add_up(tmp_path):
 
 
 START = """
-from app.services.tally import Tally
+from app.services.metrics import Tally
 print(Tally().registry.get_sample_value("postbayes_started_seconds"))
 """
 

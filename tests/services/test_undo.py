@@ -9,19 +9,19 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.bootstrap import Application
 from app.errors import (
     DatabaseUnavailable,
     InvalidSelection,
     UnknownProfile,
     UnknownSource,
 )
+from app.services.application import Application
 from app.settings import Settings
-from app.storage import undo_work
-from app.storage.audit import audit
-from app.storage.engine import reading
-from app.storage.state import load
-from app.storage.undos import Selection
+from app.storage.database.engine import reading
+from app.storage.fold.state import load
+from app.storage.undo import work as undo_work
+from app.storage.undo.records import Selection
+from app.storage.upkeep.audit import audit
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import APRIL, MARCH

@@ -10,7 +10,7 @@ import pytest
 
 from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
 from app.services.learn import Learn
-from app.storage.engine import writing
+from app.storage.database.engine import writing
 from tests.messages import ham, spam
 from tests.services.conftest import running
 from tests.storage.builders import fold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services import news
+from app.services import retry as news
 from tests.messages import spam
 
 AWAY = DatabaseUnavailable("the database is away")
@@ -36,7 +36,9 @@ def teach(app, numbers):
 
 def told(caplog):
     """Return what the writer logged; others try to follow too, and tell of that."""
-    return [each for each in caplog.records if each.name == "app.services.writer"]
+    return [
+        each for each in caplog.records if each.name == "app.services.threads.writer"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ import pytest
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.features.observation import Observation
-from app.storage import profiles, retention, undo_plan, undo_work
-from app.storage.append import append
-from app.storage.engine import reading, writing
-from app.storage.fold import prepare, write
-from app.storage.scored import ScoredRow
-from app.storage.teaching import Teaching
+from app.ledger.teaching import ScoredRow, Teaching
+from app.storage import profiles
+from app.storage.database.engine import reading, writing
+from app.storage.fold.fold import prepare, write
+from app.storage.ledger import append
+from app.storage.undo import plan, work
+from app.storage.upkeep import retention
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
@@ -123,8 +124,8 @@ def fold_all(engine, profile, *, limit=1000):
 
 def begin_undo(connection, profile, asked, *, source, time):
     """Plan an undo and note it; return the plan, None if another is at work."""
-    made = undo_plan.plan(connection, profile, asked, source=source, time=time)
-    return made if undo_work.begin(connection, profile, made) else None
+    made = plan.plan(connection, profile, asked, source=source, time=time)
+    return made if work.begin(connection, profile, made) else None
 
 
 def drop_vectors(connection, profile, *, before, limit):

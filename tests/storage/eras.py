@@ -19,12 +19,14 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
-from app.storage import profiles, prune, scored, tables, undo_work
+from app.ledger.teaching import ScoredRow
+from app.storage import profiles, scored, tables
 from app.storage.bulk import append_sums
-from app.storage.engine import open_engine, reading, writing
-from app.storage.migrate import migrate
-from app.storage.scored import ScoredRow
-from app.storage.undos import Selection
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.migrate import migrate
+from app.storage.undo import work
+from app.storage.undo.records import Selection
+from app.storage.upkeep import prune
 from tests.storage.builders import (
     APRIL,
     MARCH,
@@ -155,8 +157,8 @@ def finish(engine, profile):
     pending = True
     while pending:
         with writing(engine) as connection:
-            undo_work.step(connection, profile, limit=undo_work.STEP)
-            pending = undo_work.pending(connection, profile.id) > 0
+            work.step(connection, profile, limit=work.STEP)
+            pending = work.pending(connection, profile.id) > 0
 
 
 CHAPTERS: Final = {

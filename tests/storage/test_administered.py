@@ -8,8 +8,8 @@ import pytest
 
 from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
 from app.storage import profiles, tables
-from app.storage.engine import open_engine, reading, writing
-from app.storage.migrate import migrate
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.migrate import migrate
 from tests.storage.builders import new_profile, taught, teach
 
 

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import FeatureCounts
+from app.bayes.statistics import sum_by_view, total
 from app.classifier.learn import delta
 from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
-from app.storage import bulk, state, tables
-from app.storage.audit import audit
+from app.storage import bulk, tables
 from app.storage.bulk import append_sums, pieces
-from app.storage.deltas import sum_by_view, total
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
+from app.storage.fold import state
 from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import (
     APRIL,
     MARCH,

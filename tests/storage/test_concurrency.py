@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from threading import Barrier, Event, Thread
 
+from app.bayes.statistics import sum_by_view
 from app.errors import DatabaseUnavailable
-from app.storage.audit import audit
-from app.storage.deltas import sum_by_view
-from app.storage.engine import open_engine, reading, writing
-from app.storage.fold import prepare, write
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.fold.fold import prepare, write
+from app.storage.fold.state import load
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
-from app.storage.state import load
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import fold, new_profile, taught, teach
 
 WRITERS = 6

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from app.storage import profiles
-from app.storage.audit import audit
-from app.storage.engine import reading
+from app.storage.database.engine import reading
 from app.storage.ledger import rows_after
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import digest, fold_all, new_profile, taught, teach
 
 # Teaches without end, says so after each commit, and folds now and then.
@@ -18,8 +18,8 @@ PROGRAM = """
 import sys
 from itertools import count
 from app.storage import profiles
-from app.storage.engine import open_engine, reading, writing
-from app.storage.append import append
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.ledger import append
 from tests.storage.builders import fold, taught
 
 engine = open_engine(sys.argv[1])

@@ -14,11 +14,10 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.storage import profiles, tables
-from app.storage.audit import audit
-from app.storage.engine import migrating, open_engine, reading, writing
-from app.storage.migrate import migrate
-from app.storage.state import load
-from app.storage.upgrade import alembic_config
+from app.storage.database.engine import migrating, open_engine, reading, writing
+from app.storage.database.migrate import alembic_config, migrate
+from app.storage.fold.state import load
+from app.storage.upkeep.audit import audit
 from tests.storage import eras
 from tests.storage.builders import fold_all, new_profile, rows_of, sparse
 

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.ledger.teaching import ScoredRow
 from app.storage import hidden, ledger, profiles, scored, tables
-from app.storage.audit import audit
-from app.storage.engine import reading, writing
-from app.storage.scored import ScoredRow
-from app.storage.undos import Selection
+from app.storage.database.engine import reading, writing
+from app.storage.undo.records import Selection
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import (
     APRIL,
     MARCH,

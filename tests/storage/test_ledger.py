@@ -9,22 +9,17 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from sqlalchemy import text, update
 
+from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import FeatureCounts
-from app.errors import (
-    CorruptVector,
-    InconsistentCounts,
-    ProfileReplaced,
-    UnknownLabel,
-)
+from app.bayes.statistics import sum_by_view
+from app.errors import CorruptVector, InconsistentCounts, ProfileReplaced, UnknownLabel
 from app.features.observation import Observation
+from app.ledger import teaching
+from app.ledger.entry import epoch_of
+from app.ledger.teaching import Teaching
 from app.storage import scored, tables
-from app.storage.append import append
-from app.storage.deltas import sum_by_view
-from app.storage.engine import reading, writing
-from app.storage.entry import epoch_of
-from app.storage.ledger import latest, latest_of, rows_after
-from app.storage.teaching import Teaching
+from app.storage.database.engine import reading, writing
+from app.storage.ledger import append, latest, latest_of, rows_after
 from tests.storage.builders import (
     APRIL,
     MARCH,
@@ -177,7 +172,7 @@ def test_a_message_is_taught_by_id_after_it_was_scored(engine):
     """The features are those it was scored with, names and all."""
     profile = new_profile(engine)
     with writing(engine) as connection:
-        row = scored.ScoredRow.of(observed(1, {"money": 2}), time=MARCH)
+        row = teaching.ScoredRow.of(observed(1, {"money": 2}), time=MARCH)
         scored.put_many(connection, profile.id, [row])
     known, unknown = teach(
         engine, profile, taught(1, "spam", time=APRIL), taught(2, "spam")
@@ -194,7 +189,7 @@ def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
     profile = new_profile(engine)
     mixed = observed(1, {"money": 2}, {"size": 7, "skew": -3})
     with writing(engine) as connection:
-        row = scored.ScoredRow.of(mixed, time=MARCH)
+        row = teaching.ScoredRow.of(mixed, time=MARCH)
         scored.put_many(connection, profile.id, [row])
     outcomes = [
         *teach(engine, profile, taught(1, "spam")),
@@ -381,7 +376,7 @@ def test_an_observation_without_names_keeps_none(engine):
         Teaching(
             digest=digest(1),
             label="spam",
-            evidence=scored.ScoredRow.of(observation, time=MARCH),
+            evidence=teaching.ScoredRow.of(observation, time=MARCH),
             source="anna",
             time=MARCH,
         ),

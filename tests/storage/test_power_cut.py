@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from app.storage.audit import audit
-from app.storage.engine import checkpoint, open_engine, reading, writing
+from app.storage.database.engine import checkpoint, open_engine, reading, writing
 from app.storage.ledger import rows_after
+from app.storage.upkeep.audit import audit
 from tests.storage.builders import digest, fold, new_profile, on_sqlite, taught, teach
 
 # Disks write whole sectors; older ones have them of this size.

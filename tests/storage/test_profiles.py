@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import ProfileExists, UnknownProfile
 from app.storage import profiles
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
 from tests.storage.builders import APRIL, MARCH
 
 

@@ -7,9 +7,8 @@ import shutil
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.storage.engine import open_engine, reading, writing
-from app.storage.kept import Kept
-from app.storage.migrate import migrate
+from app.storage.database.engine import Kept, open_engine, reading, writing
+from app.storage.database.migrate import migrate
 from tests.storage.builders import new_profile, taught, teach
 
 

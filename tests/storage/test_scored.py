@@ -9,8 +9,9 @@ import pytest
 
 from app.errors import DatabaseUnavailable, InvalidObservation
 from app.features.observation import Observation
+from app.ledger import teaching
 from app.storage import scored
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
 from tests.storage.builders import (
     MARCH,
     digest,
@@ -23,7 +24,7 @@ from tests.storage.builders import (
 
 def row(message, minutes=0, words=("money",)):
     """Return a message that was scored some minutes after the first."""
-    return scored.ScoredRow.of(
+    return teaching.ScoredRow.of(
         observed(message, dict.fromkeys(words, 1)),
         time=MARCH + timedelta(minutes=minutes),
     )
@@ -150,7 +151,7 @@ def test_names_belong_to_features(engine):
     )
 
     with pytest.raises(InvalidObservation, match="'words' has 2 names for 1 features"):
-        scored.ScoredRow.of(observation, time=MARCH)
+        teaching.ScoredRow.of(observation, time=MARCH)
 
 
 @on_postgresql

@@ -11,7 +11,7 @@ from sqlalchemy import literal, select
 from sqlalchemy.exc import StatementError
 
 from app.storage import profiles, tables
-from app.storage.engine import reading, writing
+from app.storage.database.engine import reading, writing
 from tests.storage.builders import new_profile
 
 moments = st.datetimes(

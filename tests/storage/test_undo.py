@@ -18,19 +18,15 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
-from app.storage import (
-    bulk,
-    tables,
-    undo_features,
-    undo_plan,
-    undo_work,
-    undos,
-)
-from app.storage.engine import open_engine, reading, writing
+from app.ledger.teaching import ScoredRow
+from app.storage import bulk, tables
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.migrate import migrate
 from app.storage.ledger import latest
-from app.storage.migrate import migrate
-from app.storage.scored import ScoredRow
-from app.storage.undos import Selection
+from app.storage.undo import plan as undo_plan
+from app.storage.undo import records, work
+from app.storage.undo import sums as undo_features
+from app.storage.undo.records import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,
@@ -68,7 +64,7 @@ def planned(engine, profile, asked, *, source="boss", time=APRIL):
 def noted(engine, profile, plan):
     """Return whether a plan could be noted."""
     with writing(engine) as connection:
-        return undo_work.begin(connection, profile, plan)
+        return work.begin(connection, profile, plan)
 
 
 def finish(engine, profile, *, limit=256):
@@ -76,10 +72,10 @@ def finish(engine, profile, *, limit=256):
     written = 0
     while True:
         with writing(engine) as connection:
-            rows = undo_work.step(connection, profile, limit=limit)
+            rows = work.step(connection, profile, limit=limit)
         if not rows:
             with reading(engine) as connection:
-                if not undo_work.pending(connection, profile.id):
+                if not work.pending(connection, profile.id):
                     return written
         written += len(rows)
 
@@ -340,10 +336,10 @@ def test_an_undo_that_was_cut_short_is_finished_first(engine):
     teach(engine, profile, *(taught(n, "spam", {"a": 1}) for n in range(4)))
     begin(engine, profile, Selection(source="anna"))
     with writing(engine) as connection:
-        undo_work.step(connection, profile, limit=3)
-        left = undo_work.pending(connection, profile.id)
+        work.step(connection, profile, limit=3)
+        left = work.pending(connection, profile.id)
     with reading(engine) as connection:
-        waiting = undo_work.profiles_pending(connection)
+        waiting = work.profiles_pending(connection)
     halfway = labels_of(engine, profile)
     refused = begin(engine, profile, Selection(source="undo:1"))
     rows = finish(engine, profile)
@@ -451,7 +447,7 @@ def test_an_undo_whose_features_are_gone_says_so(engine):
         pytest.raises(InconsistentCounts, match=r"undo:1 .* Restore a backup"),
         writing(engine) as connection,
     ):
-        undo_work.step(connection, profile, limit=9)
+        work.step(connection, profile, limit=9)
 
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
@@ -658,4 +654,4 @@ def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, 
 
 def test_chunks_hold_everything_once():
     """In lists of 500."""
-    assert [500, 500, 1] == [len(part) for part in undos.chunks(list(range(1001)))]
+    assert [500, 500, 1] == [len(part) for part in records.chunks(list(range(1001)))]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from app.bayes.gaussian import Gaussian
 from app.bayes.measurements import Measurements
+from app.bayes.models.gaussian import Gaussian
 from app.bayes.moments import MomentSums
 from app.bayes.prior import FittedPrior
 

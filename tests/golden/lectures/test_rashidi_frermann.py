@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from app.bayes.categorical import Categorical, value_id
+from app.bayes.counts import FeatureCounts
+from app.bayes.models.categorical import Categorical, value_id
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 
 COLD, FLU = "Cold", "Flu"
 #    headache  sore      temperature cough  diagnosis

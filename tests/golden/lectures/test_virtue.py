@@ -10,18 +10,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from app.bayes.bernoulli import Bernoulli
-from app.bayes.categorical import Categorical, value_id
-from app.bayes.gaussian import Gaussian, GaussianLikelihood
+from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.moments import MomentSums
-from app.bayes.multinomial import Multinomial
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
-from app.bayes.spread import Floor
-from app.bayes.statistics import FeatureCounts
 
 HAM, SPAM = 0, 1
 MESSAGES = [

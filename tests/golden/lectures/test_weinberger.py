@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.gaussian import GaussianLikelihood
+from app.bayes.counts import FeatureCounts
 from app.bayes.linear import gaussian_form, multinomial_form
 from app.bayes.measurements import Measurements
-from app.bayes.multinomial import Multinomial
+from app.bayes.models.gaussian import GaussianLikelihood
+from app.bayes.models.multinomial import Multinomial
 from app.bayes.posterior import log_posterior
 from app.bayes.prior import FittedPrior
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
-from app.bayes.statistics import FeatureCounts
 
 MINUS, PLUS = 0, 1
 #            meeting offer prize

@@ -1,1 +1,0 @@
-"""The doors: bytes and arguments in, use cases called, answers out."""

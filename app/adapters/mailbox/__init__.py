@@ -1,1 +1,0 @@
-"""A mailbox that is followed over IMAP: what people move teaches."""

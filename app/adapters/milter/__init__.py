@@ -1,1 +1,0 @@
-"""The milter door: a mail server asks about each message before it takes it."""

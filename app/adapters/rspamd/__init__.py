@@ -1,1 +1,0 @@
-"""The rspamd door: what asks rspamd over HTTP asks us."""

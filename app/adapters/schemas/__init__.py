@@ -1,1 +1,0 @@
-"""The JSON documents of the HTTP door and of `--json`, one noun per file."""

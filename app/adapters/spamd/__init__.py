@@ -1,1 +1,0 @@
-"""The spamd door: what asks SpamAssassin's daemon asks us."""

@@ -1,0 +1,484 @@
+"""Feature counts: a group of integer sums over the messages of each class.
+
+Contract of this file: a count that no messages have is refused with its value.
+It is never clamped at zero: then unlearning would be no inverse, and an error
+would be invisible.
+
+The frequency spectrum of its vocabulary [1]_, by document frequency: what the
+Bernoulli model has to know of all the features that a message does not have.
+
+.. [1] R. H. Baayen, *Word Frequency Distributions*, Kluwer, 2001, chapter 1.
+
+Contract of this file: statistics are sums over messages, of integers only.
+They know no smoothing, no prior and no float, so that addition is exact,
+order never matters and every message can be taken back bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from app.bayes.sparse import (
+    Counting,
+    Rows,
+    beside,
+    collected,
+    first_of_each,
+    in_a_row,
+    merged,
+    numbered,
+    one_hot,
+    without_empty,
+)
+from app.errors import InconsistentCounts, InvalidObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from app.bayes.sparse import SparseCounts
+
+
+def require_reachable(
+    *,
+    messages: NDArray[np.int64],
+    occurrences: NDArray[np.int64],
+    documents: NDArray[np.int64],
+) -> None:
+    """Raise if no set of messages has these counts.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages per class.
+    occurrences, documents : ndarray of int64, shape (n, K)
+        Both counts of some features.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a count is negative, or a feature is in more messages than it has
+        occurrences, or occurs in no message.
+    """
+    if (
+        not np.count_nonzero(messages < 0)
+        and not np.count_nonzero(documents < 0)
+        and not np.count_nonzero(occurrences < documents)
+        # Whatever is in a message occurs: as many cells, or one occurs in none.
+        and np.count_nonzero(occurrences) == np.count_nonzero(documents)
+    ):
+        return
+    for name, values in (
+        ("messages", messages),
+        ("occurrences", occurrences),
+        ("documents", documents),
+    ):
+        if (values < 0).any():
+            msg = f"a count of {name} would be negative: {int(values.min())}"
+            raise InconsistentCounts(msg)
+    apart = (occurrences < documents) | ((occurrences > 0) & (documents == 0))
+    where = tuple(np.argwhere(apart)[0])
+    msg = (
+        f"a feature would occur {int(occurrences[where])} times "
+        f"in {int(documents[where])} messages"
+    )
+    raise InconsistentCounts(msg)
+
+
+def require_frequencies(
+    *, messages: NDArray[np.int64], documents: NDArray[np.int64]
+) -> None:
+    """Raise if a feature is in more messages than its class has.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages per class.
+    documents : ndarray of int64, shape (n, K)
+        Messages of each class that hold each of some features.
+
+    Raises
+    ------
+    InconsistentCounts
+        If there is such a feature: an estimate of its probability would
+        exceed 1.
+    """
+    beyond = documents > messages
+    if np.count_nonzero(beyond):
+        row, c = np.argwhere(beyond)[0].tolist()
+        msg = (
+            f"a feature would be in {int(documents[row, c])} messages of class {c}, "
+            f"which has {int(messages[c])}"
+        )
+        raise InconsistentCounts(msg)
+
+
+_LEFT_AND_REACHED: Final = np.array([-1, 1])
+"""What a feature that moves adds to its old frequency, and to its new one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """The frequency spectrum of one class.
+
+    Parameters
+    ----------
+    frequencies : ndarray of int64, shape (n,)
+        The distinct document frequencies, strictly increasing and at least 1: the
+        features that the class has never seen are the rest of the vocabulary.
+    features : ndarray of int64, shape (n,)
+        Number of features that are in exactly so many messages, at least 1.
+
+    Examples
+    --------
+    >>> spectrum = Spectrum.of(np.array([2, 0, 1, 2]))
+    >>> spectrum.frequencies.tolist(), spectrum.features.tolist()
+    ([1, 2], [1, 2])
+    >>> spectrum.moved(np.array([2, 0]), np.array([1, 1])) == Spectrum.of(
+    ...     np.array([3, 1, 1, 2])
+    ... )
+    True
+    """
+
+    frequencies: NDArray[np.int64]
+    features: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, documents: NDArray[np.int64]) -> Self:
+        """Return the spectrum of the document frequency of each feature, shape (V,)."""
+        frequencies, features = np.unique(documents[documents > 0], return_counts=True)
+        return cls(frequencies, features.astype(np.int64, copy=False))
+
+    @property
+    def size(self) -> int:
+        """Number of distinct document frequencies."""
+        return int(self.frequencies.size)
+
+    @property
+    def largest(self) -> int:
+        """The largest document frequency, 0 where there is no feature."""
+        return int(self.frequencies[-1]) if self.frequencies.size else 0
+
+    def moved(self, old: NDArray[np.int64], change: NDArray[np.int64]) -> Spectrum:
+        """Return the spectrum after the frequencies of some features changed.
+
+        Parameters
+        ----------
+        old : ndarray of int64, shape (n,)
+            Their document frequencies before.
+        change : ndarray of int64, shape (n,)
+            What is added to each; no sum is negative.
+        """
+        moving = change.nonzero()[0]
+        if not moving.size:
+            return self
+        before = old.take(moving)
+        frequencies = np.concatenate(
+            (self.frequencies, before, before + change.take(moving))
+        )
+        amounts = np.concatenate((self.features, _LEFT_AND_REACHED.repeat(moving.size)))
+        # Stable, because it finds the order that is there: 1 µs instead of 4 for 350.
+        order = frequencies.argsort(kind="stable")
+        frequencies = frequencies.take(order)
+        first = first_of_each(frequencies).nonzero()[0]
+        frequencies = frequencies.take(first)
+        features = np.add.reduceat(amounts.take(order), first)
+        if not frequencies[0]:
+            features[0] = 0
+        kept = features.nonzero()[0]
+        return Spectrum(frequencies.take(kept), features.take(kept))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare exactly, frequency by frequency."""
+        if not isinstance(other, Spectrum):
+            return NotImplemented
+        return np.array_equal(self.frequencies, other.frequencies) and np.array_equal(
+            self.features, other.features
+        )
+
+    # Equal spectra are equal values, but arrays are mutable: no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+
+LARGEST_COUNT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureCounts:
+    """Feature statistics of a set of messages: an element of a group.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+    ids : ndarray of int64, shape (V,)
+        Feature ids, strictly increasing; features whose row is zero are
+        left out, so that equal statistics are equal arrays.
+    columns : ndarray of int64, shape (V, 2K)
+        `occurrences` and beside them `documents`.
+
+    Notes
+    -----
+    Both counts are kept beside each other because the event models of the
+    text views share them: the multinomial model on occurrences takes the
+    first, the multinomial on presence and the Bernoulli model the second.
+    In one array, they are found, moved and added in one step.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> x = SparseCounts.of({1: 3, 2: 1})
+    >>> state = FeatureCounts.of(x, label=1, n_classes=2)
+    >>> state.totals("occurrences").tolist(), state.totals("presence").tolist()
+    ([0, 4], [0, 2])
+    >>> state + state - state == state
+    True
+    """
+
+    messages: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+    @classmethod
+    def of_counts(
+        cls,
+        messages: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        occurrences: NDArray[np.int64],
+        documents: NDArray[np.int64],
+    ) -> Self:
+        """Return the statistics of both counts, each of shape (V, K)."""
+        return cls(messages, ids, np.concatenate((occurrences, documents), axis=1))
+
+    @classmethod
+    def zero(cls, n_classes: int) -> Self:
+        """Return the statistics of no message."""
+        return cls(
+            np.zeros(n_classes, np.int64),
+            np.empty(0, np.int64),
+            np.empty((0, 2 * n_classes), np.int64),
+        )
+
+    @classmethod
+    def of(cls, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
+        """Return what one message of class `label` adds.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is not in ``range(n_classes)``.
+        """
+        return cls.of_messages([x], one_hot(label, n_classes)[np.newaxis])
+
+    @classmethod
+    def of_messages(
+        cls, xs: Sequence[SparseCounts], signs: NDArray[np.int64]
+    ) -> FeatureCounts:
+        """Return what M messages add, at least one.
+
+        Parameters
+        ----------
+        xs : sequence of M SparseCounts
+            The messages.
+        signs : ndarray of int64, shape (M, K)
+            What becomes of each in each class: 1 to learn it, -1 to take it back,
+            0 to leave it.
+        """
+        if len(xs) == 1:
+            return cls._of_one(xs[0], signs[0])
+        # By class what is learned or taken back; most messages are in one of them.
+        message, label = signs.nonzero()
+        moved = [xs[m] for m in message.tolist()]
+        sizes = [x.size for x in moved]
+        ids, counts = in_a_row(moved)
+        distinct, place = numbered(ids, runs=len(moved))
+        sign = signs[message, label].repeat(sizes)
+        # Each number is added where it belongs.  Of 22 real messages each takes 52 us
+        # so, and 91 where rows of all columns are sorted and added.
+        k = signs.shape[1]
+        columns = np.zeros((distinct.size, 2 * k), np.int64)
+        place *= 2 * k
+        place += label.repeat(sizes)
+        np.add.at(columns.reshape(-1), place, sign * counts)
+        place += k
+        np.add.at(columns.reshape(-1), place, sign)
+        rows = Rows(distinct, columns)
+        if np.count_nonzero(signs < 0):
+            rows = without_empty(rows)
+        return cls(np.add.reduce(signs), *rows)
+
+    @classmethod
+    def _of_one(cls, x: SparseCounts, signs: NDArray[np.int64]) -> Self:
+        """Return what one message adds; its features are in order already."""
+        if not np.count_nonzero(signs):
+            return cls.zero(signs.size)
+        columns = np.empty((x.size, 2 * signs.size), np.int64)
+        np.multiply(x.counts[:, np.newaxis], signs, out=half(columns, "occurrences"))
+        half(columns, "presence")[:] = signs
+        return cls(signs, x.ids, columns)
+
+    @classmethod
+    def sum(cls, parts: Iterable[FeatureCounts], *, n_classes: int) -> FeatureCounts:
+        """Return the sum of many statistics in one pass."""
+        kept = list(parts)
+        if not kept:
+            return cls.zero(n_classes)
+        if len(kept) == 1:
+            return kept[0]
+        messages: NDArray[np.int64] = np.sum(
+            [part.messages for part in kept], axis=0, dtype=np.int64
+        )
+        return cls(messages, *collected([part.rows for part in kept]))
+
+    @classmethod
+    def beside(cls, classes: Sequence[FeatureCounts]) -> FeatureCounts:
+        """Return the statistics of classes that were summed one by one.
+
+        Parameters
+        ----------
+        classes : sequence of FeatureCounts
+            Those of each class, as if there were no other: K times of one class.
+        """
+        # Half of the time and of the memory of a sum of parts which are zero in
+        # all classes but their own.
+        return cls(
+            np.concatenate([alone.messages for alone in classes]),
+            *beside([alone.rows for alone in classes]),
+        )
+
+    def __add__(self, other: FeatureCounts) -> FeatureCounts:
+        """Return the statistics of both sets of messages together."""
+        if self.ids.size < other.ids.size:
+            return other + self
+        return FeatureCounts(
+            self.messages + other.messages, *merged(self.rows, other.rows)
+        )
+
+    def __neg__(self) -> FeatureCounts:
+        """Return the inverse element."""
+        return FeatureCounts(-self.messages, self.ids, -self.columns)
+
+    def __sub__(self, other: FeatureCounts) -> FeatureCounts:
+        """Return the statistics with those of `other` taken back."""
+        return self + -other
+
+    def __mul__(self, times: int) -> FeatureCounts:
+        """Return the statistics of the same messages, each so many times.
+
+        Raises
+        ------
+        InvalidObservation
+            If a count would leave the 64-bit integers.
+        """
+        if times == 0:
+            return FeatureCounts.zero(self.n_classes)
+        if times == 1:
+            return self
+        largest = max(
+            int(np.abs(part).max(initial=0)) for part in (self.messages, self.columns)
+        )
+        if largest * abs(times) > LARGEST_COUNT:
+            msg = f"a count of {largest} is too large to be taken {times} times"
+            raise InvalidObservation(msg)
+        return FeatureCounts(self.messages * times, self.ids, self.columns * times)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare exactly: no tolerance."""
+        if not isinstance(other, FeatureCounts):
+            return NotImplemented
+        return (
+            np.array_equal(self.messages, other.messages)
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.columns, other.columns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.messages.size)
+
+    @property
+    def rows(self) -> Rows:
+        """The counts without the messages."""
+        return Rows(self.ids, self.columns)
+
+    @property
+    def occurrences(self) -> NDArray[np.int64]:
+        """Occurrences of each feature in the messages of each class, shape (V, K)."""
+        return self.columns[:, : self.messages.size]
+
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """Messages of each class that hold the feature, shape (V, K)."""
+        return self.columns[:, self.messages.size :]
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of features seen in any class."""
+        return int(self.ids.size)
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        total: NDArray[np.int64] = half(np.add.reduce(self.columns), counting)
+        return total
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        return half(self.take(ids, self.ids.searchsorted(ids)), counting)
+
+    def take(
+        self, ids: NDArray[np.int64], place: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """Return the columns of `ids` at their places, shape (n, 2K).
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+            The features.
+        place : ndarray of int, shape (n,)
+            ``self.ids.searchsorted(ids)``, however it was found.
+        """
+        if not self.ids.size:
+            return np.zeros((ids.size, self.columns.shape[1]), np.int64)
+        # Clipped, so that an id beyond the last compares with the last and
+        # differs.
+        found = self.columns.take(place, axis=0, mode="clip")
+        found[self.ids.take(place, mode="clip") != ids] = 0
+        return found
+
+    def document_frequencies(self, label: int) -> Spectrum:
+        """Return how many features have each document frequency in a class."""
+        return Spectrum.of(self.documents[:, label])
+
+    def flatten(self) -> FeatureCounts:
+        """Return the state itself; a table of tiers returns their sum."""
+        return self
+
+    def require_reachable(self) -> None:
+        """Raise if no set of messages has these statistics.
+
+        Raises
+        ------
+        InconsistentCounts
+            If a count is negative or two counts contradict each other:
+            something was unlearned that had not been learned.  Never clamp
+            instead, or unlearning is no inverse.
+        """
+        require_reachable(
+            messages=self.messages,
+            occurrences=self.occurrences,
+            documents=self.documents,
+        )
+        require_frequencies(messages=self.messages, documents=self.documents)
+
+
+def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+    """Return one of both counts, shape (..., K), of columns (..., 2K)."""
+    k = columns.shape[-1] // 2
+    return columns[..., :k] if counting == "occurrences" else columns[..., k:]

@@ -1,0 +1,1 @@
+"""The event models of the naive Bayes family."""

@@ -1,0 +1,178 @@
+"""The Bernoulli event model: which features are there, and which are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.likelihood import Breakdown, Likelihood, sums
+from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
+from app.bayes.sparse import SparseCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from app.bayes.batch import CountSource, Joined
+
+LAPLACE = Lidstone(1.0)
+"""One imagined message with the feature and one without."""
+_NEVER: Final = np.zeros(1, np.int64)
+"""The document frequency of what a class has never seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bernoulli:
+    r"""Multivariate Bernoulli event model.
+
+    Given its class, a message holds each feature of the vocabulary or not,
+    independently; absence is evidence too.
+
+    Parameters
+    ----------
+    smoothing : Smoothing, default Lidstone(1.0)
+        What becomes of rare and missing counts.
+    vocabulary : int or None, default None
+        Number of features; None means those that training has seen.
+
+    Notes
+    -----
+    With :math:`n_c` messages in class *c*, :math:`m_{ci}` of them with feature
+    *i*, and :math:`\theta_{ci} = (m_{ci} + \alpha) / (n_c + 2 \alpha)` [1]_,
+
+    .. math:: \log P(x \mid c) = \sum_i \log (1 - \theta_{ci})
+        + \sum_{i \in x} \log \frac{\theta_{ci}}{1 - \theta_{ci}} .
+
+    The first sum runs over the whole vocabulary, but its terms depend only on
+    :math:`m_{ci}`: the histogram of document frequencies, which the training
+    state keeps as integers, gives it in one pass over the few distinct values.
+
+    Features that no class has seen are left out.
+
+    References
+    ----------
+    .. [1] A. McCallum and K. Nigam, "A comparison of event models for naive
+       Bayes text classification", AAAI-98 workshop on learning for text
+       categorization, 1998, section 2.1.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> model = Bernoulli(smoothing=Lidstone(1.0))
+    >>> ham = model.observe(SparseCounts.of({1: 2, 2: 1}), label=0, n_classes=2)
+    >>> spam = model.observe(SparseCounts.of({2: 3}), label=1, n_classes=2)
+    >>> likelihood = model.estimate(ham + spam)
+    >>> np.exp(likelihood(SparseCounts.of({2: 1}))).round(3).tolist()
+    [0.222, 0.444]
+    """
+
+    smoothing: Smoothing = LAPLACE
+    vocabulary: int | None = None
+
+    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : SparseCounts
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        FeatureCounts
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return FeatureCounts.of(x, label=label, n_classes=n_classes)
+
+    def estimate(self, source: CountSource) -> BernoulliLikelihood:
+        """Return the likelihood under a training state.
+
+        The work grows with the number of distinct document frequencies, not
+        with the vocabulary.
+
+        Raises
+        ------
+        InvalidObservation
+            If training has seen more features than `vocabulary` has.
+        """
+        messages = source.messages
+        n_features = vocabulary_size(source, self.vocabulary)
+        absent = np.empty(messages.size)
+        impossible = np.zeros(messages.size, np.int64)
+        for c, n in enumerate(messages):
+            spectrum = source.document_frequencies(c)
+            frequencies = np.concatenate((spectrum.frequencies, _NEVER))
+            features = np.concatenate((spectrum.features, _NEVER))
+            # The features of the vocabulary that this class has never seen.
+            features[-1] = n_features - np.add.reduce(spectrum.features)
+            logs = self.smoothing.log_probability(n - frequencies, n, 2)
+            # A feature in every message of a class has log(1 - theta) = -inf
+            # without smoothing.  A message that holds all of them takes all
+            # of those terms back, and inf - inf is not a number: so they are
+            # counted instead of summed.
+            finite = np.isfinite(logs)
+            if np.count_nonzero(finite) < finite.size:
+                impossible[c] = features[~finite].sum()
+                features, logs = features[finite], logs[finite]
+            absent[c] = np.add.reduce(features * logs)
+        return BernoulliLikelihood(
+            source, self.smoothing, messages[:, np.newaxis], absent, impossible
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BernoulliLikelihood(Likelihood[SparseCounts]):
+    """A fitted Bernoulli event model; see `Bernoulli.estimate`.
+
+    Parameters
+    ----------
+    source : CountSource
+        Where the document frequencies of a message's features are looked up.
+    smoothing : Smoothing
+        What becomes of rare and missing counts.
+    messages : ndarray of int64, shape (K, 1)
+        Messages per class.
+    absent : ndarray of float64, shape (K,)
+        Log-probability that all features are absent, without the impossible
+        terms.  Unit: nats.
+    impossible : ndarray of int64, shape (K,)
+        Number of features whose absence has probability zero.
+    """
+
+    source: CountSource
+    smoothing: Smoothing
+    messages: NDArray[np.int64]
+    absent: NDArray[np.float64]
+    impossible: NDArray[np.int64]
+
+    def breakdown(self, x: Joined, /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by feature.
+
+        A feature's contribution is ``log(theta / (1 - theta))``; where its
+        absence is impossible, ``log(theta)``.
+        """
+        known = x.known(self.source, "presence")
+        with_feature, seen = known.by_class, known.seen
+        present = self.smoothing.log_probability(with_feature, self.messages, 2)
+        absent = self.smoothing.log_probability(
+            self.messages - with_feature, self.messages, 2
+        )
+        constants = np.full((len(x.bounds) - 1, self.absent.size), self.absent)
+        if np.count_nonzero(self.impossible):
+            needed = np.isneginf(absent) & seen
+            absent[needed] = 0.0
+            left = self.impossible - sums(needed.astype(np.float64), x.bounds)
+            constants[left > 0] = -np.inf
+        terms = np.subtract(present, absent, where=seen, out=np.zeros(present.shape))
+        return Breakdown(constants, terms, seen, x.bounds)

@@ -1,0 +1,264 @@
+"""Gaussian naive Bayes: measurements, normal and independent given the class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.measurements import FRACTION_BITS, Measurements
+from app.bayes.moments import MomentSums
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from app.bayes.batch import Joined
+    from app.bayes.moments import Integers
+
+Constant = Literal["floor", "drop"]
+"""What becomes of a feature that is constant: the floor, or it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A variance is at least a fraction of the largest variance.
+
+    Parameters
+    ----------
+    fraction : float, default 1e-9
+        Share of the largest variance of any feature over all messages.
+
+    Raises
+    ------
+    InvalidObservation
+        If `fraction` is not in [0, 1].
+
+    Notes
+    -----
+    The floor is never below one twelfth of a squared step: that is the
+    variance of the rounding itself, uniform within a step, so no measurement
+    is known better.  It keeps every density finite.
+
+    Both come from the sums over all messages, never from the last batch:
+    scikit-learn takes the largest variance of the current batch, and its
+    result depends on how the data was cut.
+
+    References
+    ----------
+    .. [1] W. F. Sheppard, "On the calculation of the most probable values of
+       frequency-constants", Proceedings of the London Mathematical Society
+       29, 1898, pages 353-380.
+    """
+
+    fraction: float = 1e-9
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        if not 0 <= self.fraction <= 1:
+            msg = f"a variance floor is a share from 0 to 1, got {self.fraction!r}"
+            raise InvalidObservation(msg)
+
+    def level(self, whole: NDArray[np.float64], *, fraction_bits: int) -> float:
+        """Return the smallest variance that is allowed.  Unit: that of x squared.
+
+        Parameters
+        ----------
+        whole : ndarray of float64
+            The variance of each feature over all messages.
+        fraction_bits : int
+            Of the fixed point (`app.bayes.measurements`).
+        """
+        rounding = 0.25**fraction_bits / 12
+        return max(rounding, self.fraction * float(whole.max(initial=0.0)))
+
+
+def mean(
+    count: NDArray[np.int64], total: Integers, *, fraction_bits: int
+) -> NDArray[np.float64]:
+    """Return ``total / count``, 0 where there is no message, in units of x."""
+    # A quotient of Python integers is rounded once, however large they are, and a
+    # power of two rounds nothing.
+    means: NDArray[np.float64] = (total / np.maximum(count, 1)).astype(np.float64)
+    means *= 0.5**fraction_bits
+    return means
+
+
+def population_variance(
+    count: NDArray[np.int64],
+    total: Integers,
+    squares: Integers,
+    *,
+    fraction_bits: int,
+) -> NDArray[np.float64]:
+    """Return the variance over *n* (not *n* - 1), 0 where there is no message.
+
+    Notes
+    -----
+    ``(n S2 - S1**2) / n**2`` with exact integers: the difference that loses
+    all digits in floating point loses none here.
+    """
+    safe = np.maximum(count, 1).astype(object)
+    # Without a message there is nothing in the sums either.
+    spread = safe * squares - total * total
+    variances: NDArray[np.float64] = (spread / (safe * safe)).astype(np.float64)
+    variances *= 0.25**fraction_bits
+    return variances
+
+
+Variances = Literal["class", "shared"]
+"""Whether each class has its own variances or all share the pooled ones."""
+FLOOR = Floor()
+"""The floor that scikit-learn's `var_smoothing` has by default, as a maximum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian:
+    r"""Gaussian event model with a diagonal covariance.
+
+    Parameters
+    ----------
+    fraction_bits : int, default 16
+        Position of the binary point of the measurements.
+    floor : Floor, default Floor(1e-9)
+        The smallest variance.
+    constant : {"floor", "drop"}, default "floor"
+        What becomes of a feature that does not vary within some class: it
+        gets the floor, or it is left out.
+    variances : {"class", "shared"}, default "class"
+        Own variances, or one per feature for all classes (then the
+        log-odds are linear in *x*: `app.bayes.linear`).
+
+    Notes
+    -----
+    Maximum likelihood [1]_, over the :math:`n_c` messages that have the
+    feature:
+
+    .. math:: \mu_{ci} = \frac{1}{n_c} \sum x_i, \quad
+        \sigma^2_{ci} = \frac{1}{n_c} \sum (x_i - \mu_{ci})^2, \quad
+        \log P(x \mid c) = -\frac12 \sum_i \Bigl(\log 2 \pi \sigma^2_{ci}
+        + \frac{(x_i - \mu_{ci})^2}{\sigma^2_{ci}}\Bigr) .
+
+    A class in which no message has the feature is given the mean and variance
+    of all messages, so it neither wins nor loses by it.  Features unseen in
+    every class are left out, and so are those a message does not have.
+
+    References
+    ----------
+    .. [1] A. Kishore, *AI511 Machine Learning*, IIIT Bangalore, 2021.
+
+    Examples
+    --------
+    >>> model = Gaussian()
+    >>> state = MomentSums.zero(2)
+    >>> for value, label in ((1.0, 0), (3.0, 0), (6.0, 1), (8.0, 1)):
+    ...     x = Measurements.of({1: value})
+    ...     state = state + model.observe(x, label=label, n_classes=2)
+    >>> likelihood = model.estimate(state)
+    >>> likelihood.means.tolist(), likelihood.variances.tolist()
+    ([[2.0, 7.0]], [[1.0, 1.0]])
+    >>> likelihood(Measurements.of({1: 4.5})).round(3).tolist()
+    [-4.044, -4.044]
+    """
+
+    fraction_bits: int = FRACTION_BITS
+    floor: Floor = FLOOR
+    constant: Constant = "floor"
+    variances: Variances = "class"
+
+    def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : Measurements
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        MomentSums
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return MomentSums.of(x, label=label, n_classes=n_classes)
+
+    def estimate(self, state: MomentSums) -> GaussianLikelihood:
+        """Return the likelihood under a training state; O(D K) work."""
+        bits = self.fraction_bits
+        # The last column is of all classes as one.
+        counts, sums, squares = (
+            np.concatenate((part, part.sum(axis=1, keepdims=True)), axis=1)
+            for part in (state.counts, state.sums, state.squares)
+        )
+        centres = mean(counts, sums, fraction_bits=bits)
+        spreads = population_variance(counts, sums, squares, fraction_bits=bits)
+        absent = counts[:, :-1] == 0
+        means = np.where(absent, centres[:, -1:], centres[:, :-1])
+        variances, whole = spreads[:, :-1], spreads[:, -1:]
+        if self.variances == "shared":
+            # Weighted by the exact counts; the within-class variance.
+            share = counts[:, :-1] / counts[:, -1:]
+            pooled = (share * variances).sum(axis=1, keepdims=True)
+            variances = np.broadcast_to(pooled, variances.shape)
+        else:
+            variances = np.where(absent, whole, variances)
+        level = self.floor.level(whole, fraction_bits=bits)
+        ids = state.ids
+        if self.constant == "drop":
+            varies = (variances > 0).all(axis=1)
+            ids, means, variances = ids[varies], means[varies], variances[varies]
+        return GaussianLikelihood(ids, means, np.maximum(variances, level), 0.5**bits)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianLikelihood(Likelihood[Measurements]):
+    """A fitted Gaussian event model; see `Gaussian.estimate`.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (D,)
+        The fields that take part, increasing.
+    means, variances : ndarray of float64, shape (D, K)
+        Parameters of each class.  Unit: that of x, and its square.
+    step : float
+        Size of one step of the measurements.  Unit: that of x.
+    """
+
+    ids: NDArray[np.int64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    step: float
+
+    def breakdown(self, x: Joined, /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by field."""
+        terms, seen = self._terms(x)
+        return Breakdown(
+            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
+        )
+
+    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the contributions (K, N) and which fields take part (N,)."""
+        terms = np.zeros((self.means.shape[1], x.ids.size))
+        if not self.ids.size:
+            return terms, np.zeros(x.ids.size, np.bool_)
+        row = self.ids.searchsorted(x.ids)
+        seen = self.ids.take(row, mode="clip") == x.ids
+        values = (x.values * self.step)[:, np.newaxis]
+        means = self.means.take(row, axis=0, mode="clip")
+        variances = self.variances.take(row, axis=0, mode="clip")
+        logs = math.log(2 * math.pi) + np.log(variances)
+        logs += (values - means) ** 2 / variances
+        # Of a field that does not take part, another was found: it is left out.
+        np.multiply(-0.5, logs.T, where=seen, out=terms)
+        return terms, seen

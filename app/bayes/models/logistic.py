@@ -1,0 +1,182 @@
+"""Logistic regression: weights by maximum likelihood, with a Gaussian prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.posterior import log_posterior
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Newton's steps get twice as many digits right each time: from the shipped
+# weights six were enough on every window of every corpus of experiment 0051.
+# The limit is for windows that nobody has seen: of 30,000 made-up sets of examples
+# of up to 1,000 nats one took 358.
+STEPS: Final = 1000
+HALVINGS: Final = 30
+CONVERGED: Final = 1e-10
+# At the top the posterior moves by less than its own rounding error.
+LEVEL: Final = 1e-9
+# The last bits of exp and of sums differ between processors.  What converged to
+# 1e-10 and is rounded to 1e-6 is the same on all of them, but for one window in
+# ten thousand that comes to lie between two steps.
+STEP_OF_WEIGHTS: Final = 2.0**-20
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the opinions are worth.
+
+    Parameters
+    ----------
+    opinions : ndarray of float64, shape (T,)
+        Weight of each opinion.
+    bias : ndarray of float64, shape (K,)
+        What is added for each class.  Unit: nats.
+    """
+
+    opinions: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianPull:
+    r"""Where the weights are drawn to, and how strongly.
+
+    Parameters
+    ----------
+    weights : tuple of float, length T
+        The weights that are believed in before any example.
+    weight_deviation, bias_deviation : float
+        Standard deviations of the belief in each weight and in each bias, whose
+        mean is 0.
+
+    Raises
+    ------
+    InvalidObservation
+        If a deviation is not positive and finite.
+    """
+
+    weights: tuple[float, ...]
+    weight_deviation: float
+    bias_deviation: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no Gaussian."""
+        for value in (self.weight_deviation, self.bias_deviation):
+            if not (math.isfinite(value) and value > 0):
+                msg = f"a deviation must be positive and finite, got {value!r}"
+                raise InvalidObservation(msg)
+
+
+def fit(
+    opinions: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    pull: GaussianPull,
+) -> Weights:
+    r"""Return the most probable weights, given examples and a Gaussian pull.
+
+    Parameters
+    ----------
+    opinions : ndarray of float64, shape (n, T, K)
+        What each opinion says of each class, in each example.  Unit: nats.
+    offset : ndarray of float64, shape (n, K)
+        What is added with weight 1, such as the log-prior.  Unit: nats.
+    labels : ndarray of int64, shape (n,)
+        The class of each example.
+    pull : GaussianPull
+        What is believed before.
+
+    Returns
+    -------
+    Weights
+        In multiples of 2**-20.  Without examples, those of the pull.
+
+    Notes
+    -----
+    Conditional logistic regression [1]_: with the weights :math:`w_t` shared by
+    all classes and a bias :math:`b_c` for each,
+
+    .. math:: P(c \mid x) = \mathrm{softmax}_c \Bigl(o_c + b_c
+        + \sum_t w_t x_{tc}\Bigr),
+
+    which is ordinary logistic regression of the differences
+    :math:`x_{t1} - x_{t0}` for two classes.  The logarithm of the posterior,
+
+    .. math:: \sum_i \log P(y_i \mid x_i)
+        - \sum_t \frac{(w_t - \mu_t)^2}{2 \sigma_w^2}
+        - \sum_c \frac{b_c^2}{2 \sigma_b^2},
+
+    is strictly concave, so that it has one maximum.  Newton's method (iteratively
+    reweighted least squares [2]_) finds it from the centre of the pull; a step
+    that would lower the posterior is halved.
+
+    References
+    ----------
+    .. [1] D. McFadden, "Conditional logit analysis of qualitative choice
+       behavior", *Frontiers in Econometrics*, Academic Press, 1974,
+       pages 105-142.
+    .. [2] C. M. Bishop, *Pattern Recognition and Machine Learning*, Springer,
+       2006, section 4.3.
+
+    Examples
+    --------
+    >>> says = np.array([[[0.0, 1.0]], [[0.0, -1.0]], [[0.0, 2.0]], [[0.0, 1.0]]])
+    >>> pull = GaussianPull(weights=(1.0,), weight_deviation=9.0, bias_deviation=1e-3)
+    >>> weights = fit(says, np.zeros((4, 2)), np.array([1, 0, 1, 0]), pull)
+    >>> weights.opinions.round(2).tolist()
+    [1.05]
+    """
+    n, n_opinions, n_classes = opinions.shape
+    examples, classes = np.arange(n), np.arange(n_classes)
+    # One design of T + K rows: the bias of a class is an opinion that speaks for
+    # this class alone.  The examples stand last, for they are many: with them first,
+    # and sums over two classes or five weights, 2,000 take 3.6 ms instead of 1.4.
+    design = np.zeros((n_opinions + n_classes, n_classes, n))
+    design[:n_opinions] = opinions.transpose(1, 2, 0)
+    design[n_opinions + classes, classes] = 1.0
+    flat = design.reshape(len(design), -1)
+    base = offset.T.copy()
+    centre = np.array(pull.weights + (0.0,) * n_classes)
+    precision = np.array(
+        [pull.weight_deviation**-2] * n_opinions + [pull.bias_deviation**-2] * n_classes
+    )
+    picked = design[:, labels, examples]
+
+    def logs(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        joint = (weights @ flat).reshape(base.shape) + base
+        return log_posterior(joint.T).T
+
+    def height(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+        away = weights - centre
+        return float(logs[labels, examples].sum() - (precision * away**2).sum() / 2)
+
+    weights = centre
+    now = logs(weights)
+    for _ in range(STEPS):
+        weighted = np.exp(now) * design
+        mean = weighted.sum(axis=1)
+        gradient = (picked - mean).sum(axis=1) - precision * (weights - centre)
+        curvature = (
+            weighted.reshape(flat.shape) @ flat.T - mean @ mean.T + np.diag(precision)
+        )
+        step = np.linalg.solve(curvature, gradient)
+        here = height(weights, now)
+        for _ in range(HALVINGS):
+            then = logs(weights + step)
+            if height(weights + step, then) >= here - LEVEL:
+                break
+            step = step / 2
+        weights, now = weights + step, then
+        if np.abs(step).max() < CONVERGED:
+            break
+    rounded = np.round(weights / STEP_OF_WEIGHTS) * STEP_OF_WEIGHTS
+    # + 0.0: no negative zeros.
+    return Weights(rounded[:n_opinions] + 0.0, rounded[n_opinions:] + 0.0)

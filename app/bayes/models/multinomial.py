@@ -1,0 +1,188 @@
+"""The multinomial event model: which features occur, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.smoothing import (
+    Backoff,
+    Lidstone,
+    Smoothing,
+    log_mixture,
+    vocabulary_size,
+)
+from app.bayes.sparse import Counting, SparseCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from app.bayes.batch import CountSource, Joined
+
+# 1-ROCA of words, pairs and grams together, presence: 0.159 % on the
+# SpamAssassin public corpus and 0.109 % on the mean of the Enron corpora, where
+# alpha 0.01 has 0.160 % on both.
+LIGHT = Lidstone(0.1)
+"""Pseudo-count of the text views."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multinomial:
+    r"""Multinomial event model.
+
+    Given its class :math:`c`, a message is a bag of independent draws from a
+    categorical distribution :math:`\theta_c` over the vocabulary.
+
+    Parameters
+    ----------
+    smoothing : Smoothing, default Lidstone(0.1)
+        What becomes of rare and missing counts.
+    counting : {"presence", "occurrences"}, default "presence"
+        Whether a feature counts once per message or each time it occurs, in
+        training and in scoring alike.
+    vocabulary : int or None, default None
+        Number of features that a draw can be; None means the number of
+        features that training has seen.
+    backoff : Backoff or None, default None
+        How a class with few messages is mixed with the whole; None leaves
+        every class to itself, as the textbooks do.
+
+    Notes
+    -----
+    With :math:`N_{ci}` the count of feature *i* in class *c*,
+    :math:`N_c = \sum_i N_{ci}`, *V* the size of the vocabulary and
+    :math:`x_i` the count in the message, the log-likelihood is, up to the
+    multinomial coefficient that all classes share [1]_,
+
+    .. math:: \sum_i x_i \log \frac{N_{ci} + \alpha}{N_c + \alpha V} .
+
+    Features that no class has seen are left out.  Scored, each would add
+    :math:`\log \alpha / (N_c + \alpha V)`: a pull towards the class with less
+    text, which says nothing about the message.
+
+    References
+    ----------
+    .. [1] A. McCallum and K. Nigam, "A comparison of event models for naive
+       Bayes text classification", AAAI-98 workshop on learning for text
+       categorization, 1998, section 2.2.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> model = Multinomial(smoothing=Lidstone(1.0), counting="occurrences")
+    >>> ham = model.observe(SparseCounts.of({1: 2, 2: 1}), label=0, n_classes=2)
+    >>> spam = model.observe(SparseCounts.of({2: 3}), label=1, n_classes=2)
+    >>> likelihood = model.estimate(ham + spam)
+    >>> likelihood(SparseCounts.of({2: 1})).round(3).tolist()
+    [-0.916, -0.223]
+    >>> ham + spam - spam == ham
+    True
+    """
+
+    smoothing: Smoothing = LIGHT
+    counting: Counting = "presence"
+    vocabulary: int | None = None
+    backoff: Backoff | None = None
+
+    def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
+        """Return what one labelled message adds to the training state.
+
+        Parameters
+        ----------
+        x : SparseCounts
+            The message.
+        label : int
+            Class index in ``range(n_classes)``.
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        FeatureCounts
+            Add it to learn the message, subtract it to unlearn it.
+
+        Raises
+        ------
+        InvalidObservation
+            If `label` is out of range.
+        """
+        return FeatureCounts.of(x, label=label, n_classes=n_classes)
+
+    def estimate(self, source: CountSource) -> MultinomialLikelihood:
+        """Return the likelihood under a training state; O(K) work.
+
+        Raises
+        ------
+        InvalidObservation
+            If training has seen more features than `vocabulary` has.
+        """
+        totals = source.totals(self.counting).tolist()
+        return MultinomialLikelihood(
+            source,
+            self.smoothing,
+            self.counting,
+            np.array([*totals, sum(totals)])[:, np.newaxis],
+            max(1, vocabulary_size(source, self.vocabulary)),
+            None
+            if self.backoff is None
+            else self.backoff.trust(source.messages)[:, np.newaxis],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MultinomialLikelihood(Likelihood[SparseCounts]):
+    """A fitted multinomial event model; see `Multinomial.estimate`.
+
+    Parameters
+    ----------
+    source : CountSource
+        Where the counts of a message's features are looked up.
+    smoothing : Smoothing
+        What becomes of rare and missing counts.
+    counting : {"presence", "occurrences"}
+        What is counted.
+    totals : ndarray of int64, shape (K + 1, 1)
+        Sum of the counts of each class, and of all classes as one.
+    n_values : int
+        Size of the vocabulary.
+    trust : ndarray of float64, shape (K, 1), or None
+        How far each class is taken at its word; None: altogether.
+    """
+
+    source: CountSource
+    smoothing: Smoothing
+    counting: Counting
+    totals: NDArray[np.int64]
+    n_values: int
+    trust: NDArray[np.float64] | None = None
+
+    def breakdown(self, x: Joined, /) -> Breakdown:
+        """Return the log-likelihoods of M messages, taken apart by feature."""
+        terms, seen = self._terms(x)
+        return Breakdown(
+            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
+        )
+
+    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the contributions (K, N) and which features are seen (N,)."""
+        known = x.known(self.source, self.counting)
+        if self.trust is None:
+            terms = self.smoothing.log_probability(
+                known.by_class, self.totals[:-1], self.n_values
+            )
+        else:
+            shares = self.smoothing.probability(
+                known.counts, self.totals, self.n_values
+            )
+            terms = log_mixture(shares[:-1], shares[-1], self.trust)
+        if self.counting == "occurrences":
+            terms *= x.values
+        # Ignoring unseen features matters where it hurts most, at few false
+        # positives: with them scored, 1-ROCA on the SpamAssassin public corpus
+        # rises from 0.99 % to 1.57 % (occurrences, alpha 1).
+        np.copyto(terms, 0.0, where=~known.seen)
+        return terms, known.seen

@@ -1,0 +1,215 @@
+"""Verdict: a decision with its numbers, and the action that it asks for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.bayes.likelihood import Breakdown, Contributions
+
+SPAM_THRESHOLD: Final = math.log(9)
+"""A lost ham costs nine times a missed spam: the ratio of the TREC-era cost
+models (Androutsopoulos et al., 2000, lambda = 9).  Expected cost is least where
+spam is nine times as probable as ham.  Unit: nats."""
+Decision = Literal["spam", "ham", "unsure"]
+# What is at a threshold is decided, and not by the last bits: after eight spam and no
+# ham the log-odds of any message are ln 9.  Unit: nats.
+ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewScore:
+    """What one naive Bayes classifier says, by itself.
+
+    Parameters
+    ----------
+    event_model : str
+        Name of its event model.
+    log_posterior : ndarray of float64, shape (K,)
+        Log-posterior of each class. Unit: nats.
+    log_odds : float
+        Log-odds of the spam labels against the others. Unit: nats.
+    features : int
+        Number of the message's features that it has seen before.
+    """
+
+    event_model: str
+    log_posterior: NDArray[np.float64]
+    log_odds: float
+    features: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the classifiers say of the features of one message.
+
+    Parameters
+    ----------
+    breakdowns : mapping of str to Breakdown
+        By classifier, of all the messages that were scored together.
+    message : int
+        Which of them.
+    """
+
+    breakdowns: Mapping[str, Breakdown]
+    message: int
+
+    def __getitem__(self, classifier: str) -> Contributions:
+        """Return what a classifier says of each feature of its view."""
+        return self.breakdowns[classifier].of(self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision on one message, with its numbers.
+
+    Parameters
+    ----------
+    decision : {'spam', 'ham', 'unsure'}
+        What the filter says.
+    label : int
+        Index of the most probable class; the first of several.
+    probability : float
+        Probability that the message is spam.
+    log_odds : float
+        Log-odds of the spam labels against the others. Unit: nats.
+    log_posterior : ndarray of float64, shape (K,)
+        Log-posterior of each class, under the verdict's rule. Unit: nats.
+    views : mapping of str to ViewScore
+        What each classifier says by itself.
+    evidence : ndarray of float64, shape (T, K)
+        What each term of the rule says of each class, normalised and before its
+        weight. Unit: nats.
+    log_prior : ndarray of float64, shape (K,)
+        The class prior. Unit: nats.
+    said : Said
+        What each classifier says of each feature (`app.classifier.explain`).
+    """
+
+    decision: Decision
+    label: int
+    probability: float
+    log_odds: float
+    log_posterior: NDArray[np.float64]
+    views: Mapping[str, ViewScore]
+    evidence: NDArray[np.float64]
+    log_prior: NDArray[np.float64]
+    said: Said = field(repr=False)
+
+
+Action = Literal["none", "add header", "quarantine", "reject"]
+"""What a mail server is asked to do, from the mildest on."""
+_SEVERITY: Final[dict[Action, int]] = {
+    action: place for place, action in enumerate(get_args(Action))
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRule:
+    """From which log-odds on is more done than a header?
+
+    Parameters
+    ----------
+    spam_from : float
+        The spam threshold of the verdict, below which neither of the others
+        may lie. Unit: nats.
+    quarantine_from : float or None
+        Quarantine spam from here up; None never does. Unit: nats.
+    reject_from : float or None
+        Reject spam from here up; None never does. Unit: nats.
+
+    Raises
+    ------
+    InvalidSetting
+        If a threshold is not finite, or they are not in this order.
+
+    Examples
+    --------
+    >>> ActionRule(reject_from=0.5)
+    Traceback (most recent call last):
+    ...
+    app.errors.InvalidSetting: reject_from is 0.5, below the spam threshold of 2.197;
+    what is not even spam cannot be rejected
+    """
+
+    spam_from: float = SPAM_THRESHOLD
+    quarantine_from: float | None = None
+    reject_from: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds that contradict each other."""
+        for name, word, value in (
+            ("quarantine_from", "quarantined", self.quarantine_from),
+            ("reject_from", "rejected", self.reject_from),
+        ):
+            if value is None:
+                continue
+            if not math.isfinite(value):
+                msg = f"{name} must be a finite number of nats, got {value!r}"
+                raise InvalidSetting(msg)
+            if value < self.spam_from:
+                msg = (
+                    f"{name} is {value:.4g}, below the spam threshold of "
+                    f"{self.spam_from:.4g}; what is not even spam cannot be {word}"
+                )
+                raise InvalidSetting(msg)
+        low, high = self.quarantine_from, self.reject_from
+        if low is not None and high is not None and high < low:
+            msg = (
+                f"reject_from is {high:.4g}, below quarantine_from of {low:.4g}; then "
+                "nothing would ever be quarantined"
+            )
+            raise InvalidSetting(msg)
+
+    def __call__(self, verdict: Verdict) -> Action:
+        """Return the action on a message with this verdict.
+
+        What is not spam is let through, whatever its log-odds: a profile that
+        knows one side alone is unsure of everything.
+        """
+        if verdict.decision != "spam":
+            return "none"
+        if self.reject_from is not None and verdict.log_odds >= self.reject_from:
+            return "reject"
+        if self.quarantine_from is not None and (
+            verdict.log_odds >= self.quarantine_from
+        ):
+            return "quarantine"
+        return "add header"
+
+
+def agreed(shared: Action, others: Iterable[Action]) -> Action:
+    """Return what is done with a message that several recipients share.
+
+    Parameters
+    ----------
+    shared : Action
+        That of the profile that they have in common.
+    others : iterable of Action
+        Those of the profiles of their own.
+
+    Notes
+    -----
+    A protocol with one answer for all has to choose.  What the recipients have in
+    common decides whether a message is marked; it is held or refused only where
+    the profile of each of them says so: nobody's mail is lost for what another
+    one chose.
+
+    Examples
+    --------
+    >>> agreed("reject", ["reject", "quarantine"]), agreed("reject", ["none"])
+    ('quarantine', 'add header')
+    """
+    if _SEVERITY[shared] <= _SEVERITY["add header"]:
+        return shared
+    mildest = min((shared, *others), key=_SEVERITY.__getitem__)
+    return max(mildest, "add header", key=_SEVERITY.__getitem__)

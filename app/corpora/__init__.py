@@ -1,0 +1,1 @@
+"""Labelled mail in files: Maildir, mbox and indexes."""

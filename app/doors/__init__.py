@@ -1,0 +1,1 @@
+"""Doors: protocols and commands, with one use case behind each."""

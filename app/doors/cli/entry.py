@@ -1,0 +1,12 @@
+"""Entry point of `postbayes`: begins before anything is imported that takes time."""
+
+from __future__ import annotations
+
+from app.doors.cli.errors import EndedByCtrlC
+
+
+def main() -> None:
+    """Import the command line, and run it."""
+    with EndedByCtrlC():
+        from app.doors.cli.main import main as run  # noqa: PLC0415  see above
+    run()

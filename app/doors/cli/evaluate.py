@@ -1,0 +1,346 @@
+"""`postbayes evaluate`: accuracy on labelled mail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from app.corpora.source import FolderSource, IndexSource
+from app.doors.cli.console import OUT, interruptible, progress
+from app.doors.cli.evaluation import Figures, configurations
+from app.errors import InvalidInput, UnreadableSource
+from app.evaluation.comparison import compare
+from app.evaluation.experiment import Experiment, Protocol
+from app.evaluation.page.page import Document, page
+from app.evaluation.page.tables import named
+from app.evaluation.plan import Folds, Online, TrainFirst
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
+
+    from rich.progress import Progress
+
+    from app.corpora.source import Source
+    from app.evaluation.comparison import Comparison
+    from app.evaluation.plan import Plan
+    from app.evaluation.run import Run
+    from app.settings import Settings
+
+
+def chosen_plan(
+    *,
+    folds: int | None,
+    train_first: int | None,
+    delay: int | None,
+    first: int | None,
+    share: float | None,
+    shuffle: int | None,
+) -> Plan:
+    """Return the plan that the options ask for.
+
+    Raises
+    ------
+    InvalidInput
+        If they ask for two that contradict each other.
+    """
+    feedback = [
+        name
+        for name, value in (
+            ("--delay", delay),
+            ("--feedback-first", first),
+            ("--feedback-share", share),
+        )
+        if value is not None
+    ]
+    batch = "--folds" if folds is not None else "--train-first"
+    if folds is not None and train_first is not None:
+        msg = "give --folds or --train-first, not both: each says what is learned"
+        raise InvalidInput(msg)
+    if feedback and (folds is not None or train_first is not None):
+        msg = (
+            f"{feedback[0]} is about users who answer as mail arrives; with {batch} "
+            "everything is learned beforehand. Leave one of the two out"
+        )
+        raise InvalidInput(msg)
+    if folds is not None and shuffle is not None:
+        msg = "folds are dealt by chance already: leave --shuffle out, or vary --seed"
+        raise InvalidInput(msg)
+    if folds is not None:
+        return Folds(folds=folds)
+    if train_first is not None:
+        return TrainFirst(messages=train_first)
+    return Online(delay=delay or 0, first=first, share=1.0 if share is None else share)
+
+
+def chosen_sources(
+    indexes: Sequence[Path],
+    ham: Sequence[Path],
+    spam: Sequence[Path],
+    limit: int | None,
+    settings: Settings,
+) -> list[Source]:
+    """Return the streams that the options name.
+
+    Raises
+    ------
+    InvalidInput
+        If they name none, or two kinds.
+    """
+    if bool(indexes) == bool(ham or spam):
+        msg = (
+            "say which mail: --ham PATH and --spam PATH, or --index FILE, which says "
+            "what each message is"
+        )
+        raise InvalidInput(msg)
+    if indexes:
+        return [IndexSource(index=index, limit=limit) for index in indexes]
+    if limit is not None:
+        msg = "--limit takes the first of an index; leave it out with --ham and --spam"
+        raise InvalidInput(msg)
+    wanted = [label for label in settings.labels if label not in settings.spam_labels]
+    return [
+        FolderSource(
+            ham=tuple(ham),
+            spam=tuple(spam),
+            ham_label=wanted[0],
+            spam_label=settings.spam_labels[0],
+        )
+    ]
+
+
+MOST_PROCESSES: Final = 256
+
+
+def evaluate(
+    index: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="TREC-style index of a stream: LABEL PATH per line. May be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
+    ham: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Wanted mail: a message, mbox, Maildir or folder of them. Junk and "
+            "Spam folders in a Maildir are taken for spam. May be repeated.",
+            metavar="PATH",
+        ),
+    ] = None,
+    spam: Annotated[
+        list[Path] | None,
+        typer.Option(help="Unwanted mail, likewise. May be repeated.", metavar="PATH"),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Take the first messages of each index only."),
+    ] = None,
+    shuffle: Annotated[
+        int | None,
+        typer.Option(
+            help="Take the messages in another order, by this seed.", metavar="SEED"
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=1000,
+            help="Score each message by a filter that learned the other folds, of so "
+            "many, instead of score-then-learn.",
+        ),
+    ] = None,
+    train_first: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Learn the first so many messages, then score the rest and learn "
+            "none of them.",
+        ),
+    ] = None,
+    delay: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Learn a message after so many more have been scored."
+        ),
+    ] = None,
+    feedback_first: Annotated[
+        int | None,
+        typer.Option(min=1, help="Score all messages, but learn the first ones only."),
+    ] = None,
+    feedback_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Learn this share of the messages only, such as 0.1, by chance.",
+            metavar="SHARE",
+        ),
+    ] = None,
+    noise: Annotated[
+        float,
+        typer.Option(
+            help="Learn this share of the messages, such as 0.05, with a wrong label.",
+            metavar="SHARE",
+        ),
+    ] = 0.0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Of folds, shares, noise and intervals: all that is chance."
+        ),
+    ] = 1,
+    months: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1200,
+            help="Let the stream take so many months, where counts have a half-life; "
+            "else the dates of its messages say it.",
+        ),
+    ] = None,
+    trial: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            help="Settings to compare with those that are set, such as "
+            "text_views=words,grams; several with blanks between. Beside them, what "
+            "is learned: train=errors, near:NATS or auto:NATS. May be repeated.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write figures and diagrams into one HTML page."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep what is finished in this folder, and do not run it again."
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_PROCESSES,
+            help="How many work at a time; else one for each core.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
+    jsonl: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write one line per message: gold, decision, log_odds, probability."
+        ),
+    ] = None,
+) -> None:
+    """Score labelled mail by a filter that learns it, and print the figures.
+
+    Every message is scored, then learned, in the order of arrival; or as the
+    options say. Nothing is stored: the filter that serves runs in memory, from
+    nothing.
+    """
+    settings = load_settings()
+    plan = chosen_plan(
+        folds=folds,
+        train_first=train_first,
+        delay=delay,
+        first=feedback_first,
+        share=feedback_share,
+        shuffle=shuffle,
+    )
+    experiment = Experiment(
+        sources=chosen_sources(index or [], ham or [], spam or [], limit, settings),
+        configurations=configurations(settings, trial or []),
+        protocol=Protocol(
+            plan=plan, shuffle=shuffle, noise=noise, seed=seed, months=months
+        ),
+    )
+    if months is not None and not experiment.decays:
+        msg = (
+            "--months says how fast counts with a half-life decay, and none has one: "
+            "add --try half_life_months=6, or leave --months out"
+        )
+        raise InvalidInput(msg)
+    # A page that cannot be written is told before an hour's work, not after.
+    for path in (report, jsonl):
+        if path is not None:
+            _opened(path, "a").close()
+    told = "interrupted; an evaluation stores nothing" + (
+        f" but what is finished, in {resume}: the same command goes on"
+        if resume
+        else ""
+    )
+    with interruptible(told), progress() as bar:
+        runs = experiment.carry_out(
+            processes=processes or len(os.sched_getaffinity(0)),
+            kept=resume,
+            show=lambda name, steps: _stage(bar, name, steps),
+        )
+    figures = Figures(runs, _comparisons(experiment, runs, seed), seed=seed)
+    if jsonl is not None:
+        _write(jsonl, "".join(_lines(runs)))
+    if report is not None:
+        document = Document(
+            command=shlex.join(["postbayes", *sys.argv[1:]]),
+            protocol=experiment.protocol.sentences(),
+            runs=runs,
+            comparisons=figures.comparisons,
+            reasons=named(experiment.sources, runs),
+            seed=seed,
+        )
+        _write(report, page(document))
+    if as_json:
+        OUT.print(json.dumps(figures.as_json()), markup=False)
+        return
+    figures.show(OUT)
+    if report is not None:
+        OUT.print(f"The diagrams are in {report}", markup=False)
+
+
+def _stage(bar: Progress, name: str, steps: int) -> Callable[[int], object]:
+    for earlier in bar.task_ids:
+        bar.update(earlier, visible=False)
+    task = bar.add_task(name, total=steps or None, rate="")
+    return lambda done: bar.advance(task, done)
+
+
+def _comparisons(
+    experiment: Experiment, runs: Sequence[Run], seed: int
+) -> tuple[Comparison, ...]:
+    """Compare each configuration with the first."""
+    first, *others = (
+        [run for run in runs if run.configuration == name]
+        for name in experiment.configurations
+    )
+    return tuple(compare(other, first, seed=seed) for other in others)
+
+
+def _lines(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield a line for each message; with several runs it says of which."""
+    for run in runs:
+        several = {"stream": run.stream, "configuration": run.configuration}
+        for result in run.results():
+            yield result.json_line(**(several if len(runs) > 1 else {})) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    with _opened(path, "w") as file:
+        file.write(text)
+
+
+def _opened(path: Path, mode: Literal["a", "w"]) -> TextIO:
+    try:
+        return path.open(mode, encoding="utf-8")
+    except OSError as error:
+        msg = f"{path} cannot be written: {error.strerror}"
+        raise UnreadableSource(msg) from error

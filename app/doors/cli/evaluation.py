@@ -1,0 +1,201 @@
+"""Configurations that `postbayes evaluate` compares, and its tables of figures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import InvalidSetting
+from app.evaluation.experiment import Configuration
+from app.evaluation.subject import Training
+from app.figures.bootstrap import roca_interval_pct
+from app.services.application import specification
+from app.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from app.evaluation.comparison import Comparison, Difference
+    from app.evaluation.run import Run
+
+TRAIN: Final = "train"
+"""What is learned: no setting, since who serves learns all that it is told."""
+AS_SET: Final = "as set"
+"""What the settings as they are go by."""
+
+
+def configurations(
+    settings: Settings, trials: Sequence[str]
+) -> dict[str, Configuration]:
+    """Return what is compared, by name; first what is set, which learns everything.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the operator set.
+    trials : sequence of str
+        Settings to try, as ``name=value`` with blanks between; ``train`` is what
+        is learned (`app.evaluation.subject.Training.parse`).
+
+    Raises
+    ------
+    InvalidSetting
+        If a trial is not of settings, or makes no other filter.
+    """
+    found = {AS_SET: Configuration(specification(settings))}
+    for trial in trials:
+        name = " ".join(trial.split())
+        values = _parsed(name)
+        training = Training.parse(values.pop(TRAIN, "everything"))
+        tried = Configuration(specification(load_settings(**values)), training)
+        same = [other for other, known in found.items() if known == tried]
+        if same:
+            msg = (
+                f"--try {name!r} makes the same filter as {same[0]!r}; try settings "
+                "that a verdict depends on, such as text_views or ham_cost, or train"
+            )
+            raise InvalidSetting(msg)
+        found[name] = tried
+    return found
+
+
+def _parsed(trial: str) -> dict[str, str]:
+    """Return the settings of a trial by name."""
+    values = {}
+    for part in trial.split():
+        name, equals, value = part.partition("=")
+        name = name.lower().removeprefix("postbayes_")
+        if not equals or name not in (TRAIN, *Settings.model_fields):
+            msg = (
+                f"--try takes settings, such as text_views=words,headers, got {part!r}"
+            )
+            raise InvalidSetting(msg)
+        values[name] = value
+    if not values:
+        msg = "--try takes settings, such as text_views=words,headers, got nothing"
+        raise InvalidSetting(msg)
+    return values
+
+
+HEADINGS: Final = {
+    "messages": "messages",
+    "learned": "learned",
+    "roca_pct": "1-ROCA %",
+    "ham_lost_pct": "lost %",
+    "spam_missed_pct": "missed %",
+    "lam_pct": "lam %",
+    "spam_missed_at_0_1_pct": "at 0.1 %",
+    "ece_pct": "ece %",
+}
+"""The figures of the table that several runs make."""
+# Columns that hold names.
+_WORDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of all runs.
+
+    Parameters
+    ----------
+    runs : tuple of Run
+        What came of each configuration on each stream.
+    comparisons : tuple of Comparison
+        Each configuration but the first against the first.
+    seed : int
+        Of the intervals.
+    """
+
+    runs: tuple[Run, ...]
+    comparisons: tuple[Comparison, ...]
+    seed: int
+
+    def as_json(self) -> dict[str, object]:
+        """Return one object: the figures of one run, or a list of several.
+
+        Contract: one run's figures stand at the top, under the names of
+        `app.evaluation.run.Report`.
+        """
+        found: list[dict[str, object]] = [
+            {
+                **run.report().as_json(),
+                "roca_interval_pct": roca_interval_pct(
+                    run.log_odds, run.is_spam, seed=self.seed
+                ),
+                "data_sha256": run.survey.digest,
+            }
+            for run in self.runs
+        ]
+        if len(found) == 1:
+            return found[0]
+        names = [
+            {"stream": run.stream, "configuration": run.configuration}
+            for run in self.runs
+        ]
+        return {
+            "runs": [
+                {**name, **figures} for name, figures in zip(names, found, strict=True)
+            ],
+            "comparisons": [asdict(comparison) for comparison in self.comparisons],
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the figures of one run one by one, those of several in a table."""
+        if len(self.runs) == 1:
+            for name, value in self.runs[0].report().as_json().items():
+                shown = f"{value:.3f}" if isinstance(value, float) else str(value)
+                console.print(f"{name:24} {shown:>12}")
+            return
+        for line in self._lines():
+            console.print(line, markup=False)
+        for comparison in self.comparisons:
+            console.print(sentence(comparison), markup=False)
+
+    def _lines(self) -> Iterator[str]:
+        """Yield a table of all runs.
+
+        Not rich's: it cuts names to the width of the terminal, and a name of a
+        configuration that is cut tells nothing.
+        """
+        rows = [("stream", "configuration", *HEADINGS.values())]
+        for run in self.runs:
+            figures = run.report().as_json()
+            cells = [_shown(figures[name]) for name in HEADINGS]
+            rows.append((run.stream, run.configuration, *cells))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            yield "  ".join(
+                cell.ljust(width) if at < _WORDS else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+
+
+def sentence(comparison: Comparison) -> str:
+    """Return a comparison in words.
+
+    Notes
+    -----
+    Differences are new minus old: less than 0 is better.
+    """
+    return (
+        f"{comparison.configuration} against {comparison.against}: "
+        f"1-ROCA {_change(comparison.roca)}, lam {_change(comparison.lam)}; "
+        f"won {comparison.won}, tied {comparison.tied}, lost {comparison.lost}."
+    )
+
+
+def _change(difference: Difference) -> str:
+    if difference.value is None:
+        return "is not defined"
+    said = f"{difference.value:+.3f}"
+    if difference.interval is not None:
+        said += " ({:+.3f} to {:+.3f})".format(*difference.interval)
+    return said
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value}"

@@ -1,0 +1,106 @@
+"""`postbayes imap`: follow a mailbox, and teach what its owner moves."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.doors.cli.classify import Profile, ask
+from app.doors.cli.console import OUT, interruptible
+from app.doors.documents.message import MAX_SOURCE
+from app.doors.imap.account import logged_in
+from app.doors.imap.follower import Follower
+from app.doors.imap.memory import File
+from app.doors.serving.process import keep_log
+from app.errors import InvalidSetting
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from app.doors.imap.memory import Word
+    from app.settings import Settings
+
+
+def imap(
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once and stop, as from cron.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="The service to teach; the one of POSTBAYES_HOST and POSTBAYES_PORT "
+            "if not given."
+        ),
+    ] = None,
+    profile: Profile = None,
+) -> None:
+    """Follow Junk and the inbox of a mailbox, and teach what is moved between them.
+
+    For mail servers without IMAPSieve. What appears in Junk is taught as spam,
+    unless Postbayes itself marked it; what moves from Junk to the inbox as ham; what
+    is thrown away says nothing. The mailbox is that of POSTBAYES_IMAP_HOST and the
+    settings beside it, and nothing in it is changed.
+    """
+    settings = load_settings()
+    host, user = settings.imap_host, settings.imap_user
+    if host is None or user is None:
+        msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
+        raise InvalidSetting(msg)
+    keep_log(settings)
+    # A line for each request, with the address of the mailbox in it.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    where = url or f"http://{settings.host}:{settings.port}"
+    follower = Follower(
+        connect=partial(
+            logged_in,
+            host=host,
+            port=settings.imap_port,
+            security=settings.imap_security,
+            user=user,
+            password=password(settings),
+        ),
+        # The inbox last: what moves into Junk leaves it, and is told of there.
+        folders=(("junk", settings.imap_junk), ("inbox", settings.imap_inbox)),
+        teach=partial(_teach, where, user, profile),
+        store=File(settings.imap_state),
+    )
+    # Told to end it dies at once: nothing is left behind, and a server that is asked
+    # to log out may take a minute.
+    with interruptible("interrupted; what was taught is kept", ending=()):
+        if once:
+            with follower.connect() as account:
+                number = follower.look(account, follower.store.load())
+            OUT.print(f"{number} messages")
+            return
+        for _ in follower.follow():
+            pass
+
+
+def password(settings: Settings) -> str:
+    """Return the password of the mailbox.
+
+    Raises
+    ------
+    InvalidSetting
+        If there is none, or the file cannot be read.
+    """
+    file = settings.imap_password_file
+    if file is None:
+        if settings.imap_password is None:
+            msg = "POSTBAYES_IMAP_PASSWORD_FILE names a file with the password"
+            raise InvalidSetting(msg)
+        return settings.imap_password
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, cannot be read: {error}"
+        raise InvalidSetting(msg) from error
+
+
+def _teach(url: str, user: str, profile: str | None, raw: bytes, word: Word) -> None:
+    whose = {"recipient": user} if profile is None else {"profile": profile}
+    source = f"imap {user}"[:MAX_SOURCE]
+    ask(url, "/feedback", raw, {"label": word, "source": source, **whose})
+    logging.getLogger(__name__).info("taught a message as %s", word)

@@ -1,0 +1,343 @@
+"""`postbayes lab`: naive Bayes on a table, shown as on a board."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from app.doors.cli.console import OUT
+from app.errors import MalformedTable
+from app.lab import design as rules
+from app.lab.design import Choices, design
+from app.lab.exact import written
+from app.lab.fitted import cross_validate, fit
+from app.lab.kinds import Kind, Model, question, questions
+from app.lab.report import as_json as report
+from app.lab.table import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.lab.fitted import Fitted, Prediction, Validation
+    from app.lab.part import Learned, Number
+    from app.lab.table import Row, Table
+
+SHOWN_ROWS = 40
+"""Rows of a learned table that are printed; `--json` has all of them."""
+SHOWN_PRODUCT = 100
+"""Length of a product that is written out.  Unit: characters."""
+
+
+def lab(
+    table: Annotated[
+        Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns.")
+    ],
+    target: Annotated[
+        str, typer.Option(help="The column that is predicted.", metavar="COLUMN")
+    ],
+    model: Annotated[
+        Model,
+        typer.Option(
+            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial or "
+            "mixed. With auto and mixed each column gets the model of its kind.",
+            metavar="NAME",
+        ),
+    ] = Model.AUTO,
+    smoothing: Annotated[
+        str,
+        typer.Option(
+            help="none, laplace (lidstone=1), lidstone=A or epsilon=E.",
+            metavar="SMOOTHING",
+        ),
+    ] = "laplace",
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="fitted, uniform, smoothed=A or fixed=P,P... in the order of the "
+            "classes.",
+            metavar="PRIOR",
+        ),
+    ] = "fitted",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="The columns that teach, with commas between; else all.",
+            metavar="COLUMNS",
+        ),
+    ] = None,
+    as_kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="What a column is: category, measurement, text or count. May be "
+            "repeated.",
+            metavar="COLUMN=KIND",
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(
+            help="The words that count in columns of text; else all in the table.",
+            metavar="WORDS",
+        ),
+    ] = None,
+    constant: Annotated[
+        Literal["floor", "drop"],
+        typer.Option(
+            help="What becomes of a measurement that does not vary within a class: "
+            "floor gives it a tiny variance, drop leaves it out.",
+            metavar="RULE",
+        ),
+    ] = "floor",
+    shrinkage: Annotated[
+        str,
+        typer.Option(
+            help="Of the discriminant's correlations: a share from 0 to 1, or "
+            "estimated (Ledoit and Wolf).",
+            metavar="SHARE",
+        ),
+    ] = "0",
+    predict: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A row to predict, as column=value with commas between. May be "
+            "repeated.",
+            metavar="ROW",
+        ),
+    ] = None,
+    predict_csv: Annotated[
+        Path | None, typer.Option(help="A CSV file of rows to predict.", metavar="FILE")
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Cross-validate with so many stratified folds.", metavar="NUMBER"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Deals the rows to the folds.", metavar="NUMBER")
+    ] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
+) -> None:
+    """Fit naive Bayes to a table, print what it learned, and predict rows.
+
+    For teaching, and for checking examples by hand. Nothing is stored. An empty cell
+    means not known, and is left out.
+    """
+    source = read_table(table)
+    choices = Choices(
+        target=target,
+        model=model,
+        columns=None if columns is None else _names(columns),
+        kinds=_kinds(as_kind or []),
+        smoothing=rules.smoothing(smoothing),
+        prior=rules.prior(prior),
+        vocabulary=vocabulary,
+        constant=constant,
+        shrinkage=rules.shrinkage(shrinkage),
+    )
+    fitted = fit(design(source, choices))
+    asked = _questions(predict or [], predict_csv, source, target)
+    predictions = [fitted.predict(row) for row in asked]
+    validation = None
+    if folds is not None:
+        validation = cross_validate(fitted.design, folds=folds, seed=seed)
+    if as_json:
+        OUT.print(
+            json.dumps(report(fitted, predictions, validation), allow_nan=False),
+            markup=False,
+        )
+        return
+    _show_model(fitted)
+    for prediction in predictions:
+        _show_prediction(prediction, fitted)
+    if validation is not None:
+        _show_validation(validation, fitted.design.classes)
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    """Return the names in a list with commas, quoted as in a CSV file."""
+    names = next(csv.reader([listed], skipinitialspace=True), [])
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _kinds(given: Iterable[str]) -> dict[str, Kind]:
+    kinds = {}
+    for words in given:
+        column, _, kind = (word.strip() for word in words.rpartition("="))
+        if not column or kind not in set(Kind):
+            msg = f"--as takes COLUMN=KIND with one of {', '.join(Kind)}, not {words!r}"
+            raise MalformedTable(msg)
+        kinds[column] = Kind(kind)
+    return kinds
+
+
+def _questions(
+    given: Iterable[str], file: Path | None, table: Table, target: str
+) -> list[Row]:
+    columns = [column for column in table.columns if column != target]
+    rows = [question(words, columns) for words in given]
+    if file is not None:
+        rows += questions(read_table(file), columns, target=target)
+    return rows
+
+
+def _show_model(fitted: Fitted) -> None:
+    """Print how the table was read, and what was learned."""
+    plan = fitted.design
+    _say(f"{len(plan.rows)} rows with a {plan.target}")
+    for note in fitted.notes:
+        _say(note)
+    _grid(
+        None,
+        ("column", "kind", "model"),
+        [(c, str(kind), plan.model(c)) for c, kind in plan.kinds.items()],
+    )
+    _grid(
+        "P(class)",
+        (plan.target, "rows", "prior"),
+        [
+            (name, str(n), _fraction(written(share), math.exp(log)))
+            for name, n, share, log in zip(
+                plan.classes,
+                fitted.sums.messages.tolist(),
+                fitted.priors,
+                fitted.log_prior.tolist(),
+                strict=True,
+            )
+        ],
+    )
+    for table in fitted.learned():
+        _show_learned(table)
+
+
+def _show_learned(table: Learned) -> None:
+    rows = [
+        (name, *(_number(number) for number in numbers)) for name, numbers in table.rows
+    ]
+    _grid(table.title, ("", *table.header), rows[:SHOWN_ROWS])
+    if len(rows) > SHOWN_ROWS:
+        _say(f"and {len(rows) - SHOWN_ROWS} more; --json has all of them")
+
+
+def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
+    """Print what is said of one row."""
+    classes, target = fitted.design.classes, fitted.design.target
+    joint, posterior = prediction.joint, prediction.posterior
+    known = ", ".join(
+        f"{column}={cell}"
+        for column, cell in prediction.row.cells.items()
+        if column != target
+    )
+    _say("")
+    what = prediction.row.where.partition("'")[0].removeprefix("the ").strip()
+    _say(f"{what.capitalize()}: {known or 'nothing is known'}")
+    rows = []
+    for c, name in enumerate(classes):
+        value = _log(float(prediction.log_joint[c]))
+        if joint and prediction.factors:
+            value = _fraction(written(joint[c]), float(joint[c]))
+            product = " * ".join(str(f) for f in prediction.factors[c])
+            if len(product) <= SHOWN_PRODUCT and len(prediction.factors[c]) > 1:
+                value = f"{product} = {value}"
+        share = _fraction(
+            written(posterior[c] if posterior else None),
+            math.exp(prediction.log_posterior[c]),
+        )
+        rows.append((name, value, share))
+    _grid(None, (target, "P(class) P(row | class)", "P(class | row)"), rows)
+    best = " and ".join(classes[c] for c in prediction.best)
+    tie = len(prediction.best) > 1
+    was = f", and it was {prediction.actual}" if prediction.actual else ""
+    _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
+    if prediction.unseen:
+        _say("Never seen, and left out: " + ", ".join(prediction.unseen))
+    _grid(
+        "what each part adds to the logarithm (nats)",
+        ("", "", *classes),
+        [
+            (t.column, t.feature, *(_nats(n) for n in t.nats.tolist()))
+            for t in prediction.terms
+        ]
+        + [("sum", "", *(_nats(n) for n in prediction.log_joint.tolist()))],
+    )
+
+
+def _show_validation(validation: Validation, classes: Sequence[str]) -> None:
+    """Print the figures of the cross-validation."""
+    _say("")
+    _say(f"{validation.folds} stratified folds, seed {validation.seed}")
+    _say(f"accuracy {validation.right}/{validation.rows} ({validation.accuracy:.4g})")
+    loss = f"{validation.log_loss:.4f} nats"
+    if validation.impossible:
+        loss = (
+            f"infinite (rows whose own class was impossible: {validation.impossible})"
+        )
+    _say(f"log-loss {loss}")
+    _grid(
+        "rows by class (down) and decision (across)",
+        ("", *classes, "tied"),
+        [
+            (name, *(str(n) for n in line))
+            for name, line in zip(classes, validation.confusion.tolist(), strict=True)
+        ],
+    )
+
+
+def _number(number: Number) -> str:
+    note = f" [{number.note}]" if number.note else ""
+    return _fraction(number.fraction, number.value) + note
+
+
+def _fraction(fraction: str | None, value: float) -> str:
+    """Return a fraction and its decimals; the one alone where it says it all."""
+    if fraction is None:
+        return f"{value:.4g}"
+    return f"{fraction} ({value:.4g})" if "/" in fraction else fraction
+
+
+def _log(nats: float) -> str:
+    return "0" if nats == -math.inf else f"exp({nats:.4f})"
+
+
+def _nats(number: float) -> str:
+    """Return a number with four digits; what rounds to zero has no sign."""
+    return f"{round(number, 4) + 0.0:.4f}"
+
+
+def _say(sentence: str) -> None:
+    OUT.print(_text(sentence))
+
+
+def _text(words: str) -> Text:
+    """Return what a file said, without what would steer a terminal."""
+    return Text("".join(c if c.isprintable() else "\ufffd" for c in words))
+
+
+def _grid(
+    title: str | None, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print a table as wide as it is: cut cells would say something else."""
+    if not rows:
+        return
+    _say("")
+    if title:
+        _say(title)
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in header:
+        grid.add_column(_text(name), no_wrap=True)
+    for row in rows:
+        grid.add_row(*(_text(cell) for cell in row))
+    wide = Console(file=OUT.file, width=100_000, highlight=False)
+    wide.print(grid, width=wide.measure(grid).maximum)

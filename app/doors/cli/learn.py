@@ -1,0 +1,156 @@
+"""`postbayes learn`: a pile of labelled mail."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.corpora.index import count_index, read_index
+from app.corpora.source import read_path
+from app.doors.cli.console import OUT, interruptible, progress
+from app.doors.cli.errors import complain
+from app.doors.documents.message import check_source
+from app.errors import InvalidInput, MissingLabel, PostbayesError
+from app.services.application import Specify, now, open_database
+from app.services.learn import BATCH, Learn
+from app.services.memory.live import LiveProfiles
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.corpora.entry import Entry
+
+
+def learn(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Messages, mbox files, Maildirs, or folders of any of them."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="What the messages at PATHS are.")
+    ] = None,
+    junk: Annotated[
+        str | None,
+        typer.Option(
+            help="Label of the mail in Junk and Spam folders of a Maildir; the "
+            "rest gets --label.",
+            metavar="LABEL",
+        ),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Learn what a TREC-style index names: LABEL PATH per line."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Profile to teach. [POSTBAYES_PROFILE]")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Messages per transaction.")
+    ] = BATCH,
+    source: Annotated[
+        str, typer.Option(help="Who says so; kept in the ledger.")
+    ] = "learn",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
+) -> None:
+    """Learn labelled mail, one transaction per batch.
+
+    It can be interrupted and run again: nothing is learned twice. A service
+    on the same database follows within a second.
+    """
+    if bool(paths) == (index is not None):
+        msg = "give either PATHS with --label, or --index FILE"
+        raise InvalidInput(msg)
+    if index is not None and (label or junk):
+        msg = "the lines of an index have the labels; leave --label and --junk out"
+        raise InvalidInput(msg)
+    check_source(source)
+    settings = load_settings()
+    engine = open_database(settings)
+    live = LiveProfiles(engine, Specify(settings))
+    live.refresh()
+    taught = live.get(profile or settings.profile)
+    learner = Learn(
+        engine, taught, now, source=source, store_words=settings.store_words
+    )
+    total = count_index(index) if index is not None else None
+    entries = read_index(index) if index is not None else _walk(paths, label, junk)
+
+    counted: Counter[str] = Counter()
+    begun = time.perf_counter()
+    told = "interrupted; what was committed is kept, and the same command goes on"
+    with interruptible(told), _saying_what_is_kept(counted), progress() as bar:
+        task = bar.add_task("learning", total=total, rate="")
+        while some := list(islice(entries, batch)):
+            counted.update(learner.batch([_labelled(entry) for entry in some]))
+            done = counted.total()
+            seconds = time.perf_counter() - begun
+            bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
+        seconds = time.perf_counter() - begun
+        task = bar.add_task("folding", total=None, rate="")
+        for rows in learner.fold():
+            bar.advance(task, rows)
+    folding_seconds = time.perf_counter() - begun - seconds
+    engine.dispose()
+
+    rate = counted.total() / seconds
+    result = {
+        "messages": counted.total(),
+        **{
+            kind: counted[kind]
+            for kind in ("learned", "relabelled", "unchanged", "empty")
+        },
+        "messages_per_second": rate,
+        "folding_seconds": folding_seconds,
+        "profile": taught.row.name,
+        "revision": taught.snapshot.revision,
+    }
+    if as_json:
+        OUT.print_json(json.dumps(result))
+        return
+    OUT.print(
+        f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
+        f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
+        f"{counted['unchanged']} unchanged, {counted['empty']} empty; folded into "
+        f"the counts in {folding_seconds:.1f} s. "
+        f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
+    )
+
+
+@contextmanager
+def _saying_what_is_kept(counted: Counter[str]) -> Iterator[None]:
+    """Say before a complaint what it is not about: the batches before."""
+    try:
+        yield
+    except PostbayesError:
+        if kept := counted.total():
+            complain(
+                f"{kept} messages were learned, and stay so; the same command goes on "
+                "after them"
+            )
+        raise
+
+
+def _walk(
+    paths: list[Path] | None, label: str | None, junk: str | None
+) -> Iterator[Entry]:
+    for path in paths or ():
+        yield from read_path(path, label=label, junk_label=junk)
+
+
+def _labelled(entry: Entry) -> tuple[str, bytes]:
+    if entry.label is None:
+        msg = f"say what {entry.where} is: --label spam, or --label ham"
+        raise MissingLabel(msg)
+    return entry.label, entry.raw

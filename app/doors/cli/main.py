@@ -1,0 +1,287 @@
+"""The command `postbayes`: its subcommands, their errors and exit codes.
+
+Contract of this file: it imports none of them before it is called.  All of them
+together take more than a second of CPU, and `--help` needs none of that.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+from importlib import import_module
+from math import isnan
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from app import __version__, errors
+from app.doors.cli.errors import Complaints, EndedByCtrlC, complain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Given as text, and names of files: those are bytes, and whatever they are the file
+# is found by them.
+_FILES: Final = {"file", "database_url"}
+
+
+class Command(TyperCommand):
+    """A command that says what is wrong with a value in words of its own.
+
+    typer hands on those of pydantic, which are for programmers, and takes any bytes
+    as text.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; complain of the first that cannot be used."""
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            cause: Any = error.__cause__
+            found: Sequence[Mapping[str, Any]] = getattr(cause, "errors", list)()
+            if found:
+                error.message = _wrong(found[0], str(error.message))
+            raise
+        parameter: Any
+        for parameter in self.params:
+            wrong = _no_text(ctx.params.get(parameter.name))
+            if wrong and parameter.name not in _FILES:
+                raise typer.BadParameter(wrong, ctx=ctx, param=parameter)
+        return rest
+
+
+def _no_text(value: object) -> str | None:
+    """Return what is wrong with what is no text, None where nothing is.
+
+    Python gives a byte of an argument that it cannot decode as half a surrogate pair,
+    which no database takes.
+    """
+    for each in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(each, str) and not each.isascii():
+            try:
+                each.encode()
+            except UnicodeEncodeError:
+                return f"{os.fsencode(each)!r} is no text in UTF-8."
+    return None
+
+
+def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
+    """Return what is wrong with a value, from what pydantic found."""
+    value, more = found["input"], found.get("ctx", {})
+    match found["type"]:
+        case "int_parsing" | "int_from_float":
+            said = f"{value!r} is no whole number."
+        case "int_parsing_size":
+            said = "a number of so many digits is too large."
+        case "float_parsing":
+            said = f"{value!r} is no number."
+        case "greater_than_equal" | "less_than_equal" if isnan(float(value)):
+            said = f"{value!r} is no number."
+        case "greater_than_equal":
+            said = f"{value} is too small: {more['ge']} or more."
+        case "less_than_equal":
+            said = f"{value} is too large: {more['le']} or less."
+        case "value_error":
+            # Of a choice: what there is to choose from.
+            said = str(more["error"])
+        case _:
+            said = otherwise
+    return said
+
+
+class Place(NamedTuple):
+    """Where the function of a command is, and the line that lists have of it."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS: Final[dict[str, Place]] = {
+    "serve": Place(
+        "serve",
+        "serve",
+        "Serve HTTP. An empty or older database is migrated first.",
+    ),
+    "learn": Place("learn", "learn", "Learn labelled mail, one transaction per batch."),
+    "classify": Place(
+        "classify",
+        "classify",
+        "Score messages without learning from them, and say why.",
+    ),
+    "feedback": Place(
+        "classify", "feedback", "Teach one message, durably; or take one back."
+    ),
+    "undo": Place(
+        "undo", "undo", "Take back what was taught, as if it had never been."
+    ),
+    "fold": Place(
+        "fold",
+        "fold",
+        "Add to the counts what was taught since they were last brought up to date.",
+    ),
+    "prune": Place(
+        "prune",
+        "prune",
+        "Take features out that say next to nothing, all of it long ago.",
+    ),
+    "figures": Place(
+        "figures",
+        "figures",
+        "Tell how well the filter does on the mail that people labelled.",
+    ),
+    "word": Place(
+        "figures",
+        "word",
+        "Tell how often a word was learned, month by month, and what it says.",
+    ),
+    "evaluate": Place(
+        "evaluate",
+        "evaluate",
+        "Score labelled mail by a filter that learns it, and print the figures.",
+    ),
+    "lab": Place(
+        "lab",
+        "lab",
+        "Fit naive Bayes to a table, print what it learned, and predict rows.",
+    ),
+    "audit": Place(
+        "profiles",
+        "audit",
+        "Prove that the count tables and the ledger agree, to the last message.",
+    ),
+    "profiles": Place(
+        "profiles",
+        "profiles",
+        "List the profiles, or make one. A running service notices within a second.",
+    ),
+    "policy": Place(
+        "policy", "policy", "Show what a profile decides by, or change it."
+    ),
+    "imap": Place(
+        "imap",
+        "imap",
+        "Follow Junk and the inbox of a mailbox, and teach what is moved between them.",
+    ),
+    "backup": Place(
+        "backup",
+        "backup",
+        "Copy an SQLite database to a file, while the service goes on.",
+    ),
+    "export": Place(
+        "export",
+        "export",
+        "Write what a profile has learned to a file, for `postbayes import`.",
+    ),
+    "import": Place(
+        "import_",
+        "import_",
+        "Learn an export of Postbayes, or the dump of another filter.",
+    ),
+}
+"""The commands, in the order in which lists have them."""
+
+
+class Commands(TyperGroup):
+    """A group that knows a line of each command, and imports what is called."""
+
+    def __init__(self, **given: Any) -> None:
+        lines = {
+            name: TyperCommand(name, callback=None, help=place.summary)
+            for name, place in COMMANDS.items()
+        }
+        super().__init__(**given | {"commands": lines})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of what is called, the whole of it, and its arguments."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(args[0]), rest
+
+
+def load(name: str) -> Any:
+    """Return a command as typer makes it from its function."""
+    place = COMMANDS[name]
+    # What modules make stays.  Python's collector would walk it again and again, which
+    # is a sixth of the CPU that it takes to import what serves.
+    gc.disable()
+    try:
+        with EndedByCtrlC():
+            module = import_module(f"app.doors.cli.{place.module}")
+    finally:
+        gc.enable()
+    one = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+    one.command(name, cls=Command)(getattr(module, place.function))
+    return typer.main.get_command(one)
+
+
+# The codes of sysexits.h, which mail servers read: 75 keeps a message in the
+# queue for another try.
+EXIT: Final[dict[type[errors.PostbayesError], int]] = {
+    errors.InvalidSetting: 78,  # EX_CONFIG
+    errors.InvalidInput: 65,  # EX_DATAERR
+    errors.NotFound: 65,
+    errors.Conflict: 65,
+    errors.Unavailable: 75,  # EX_TEMPFAIL
+    errors.PostbayesError: 70,  # EX_SOFTWARE
+}
+"""The nearest class in the line of ancestors decides."""
+cli = typer.Typer(
+    name="postbayes",
+    cls=Commands,
+    help="A spam filter that learns online with naive Bayes, explains every score, "
+    "and forgets exactly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001  typer calls it so
+    if asked:
+        sys.stdout.write(f"postbayes {__version__}\n")
+        raise typer.Exit
+
+
+@cli.callback()
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the version and stop.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def exit_code(error: errors.PostbayesError) -> int:
+    """Return the exit code of an error."""
+    return next(EXIT[cls] for cls in type(error).__mro__ if cls in EXIT)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command, and turn an error into one line and its exit code."""
+    # Where nothing else is set up: `serve` and `imap` keep a log.
+    logging.lastResort = Complaints(logging.WARNING)
+    try:
+        cli(arguments)
+    except KeyboardInterrupt:
+        # Around the command. One that is at work says what is kept.
+        sys.exit(130)
+    except errors.PostbayesError as error:
+        complain(str(error))
+        sys.exit(exit_code(error))
+    except OSError as error:
+        complain(f"the system refused: {error}")
+        sys.exit(74)  # EX_IOERR

@@ -1,0 +1,183 @@
+"""`postbayes serve`: the service, with its workers.
+
+Contract of this file: a folder is of a process that lives while that holds the lock of
+the file in it, which ends with the process, however it ends.  Numbers of processes
+tell nothing: after a start of the machine or of its container they are given out anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import shutil
+import socket
+import tempfile
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from app.doors.cli.errors import complain
+from app.doors.serving.http1 import ImpatientProtocol
+from app.doors.serving.process import keep_log
+from app.services.application import open_database, require_startable
+from app.services.metrics import SHARED
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.settings import Settings
+
+_PREFIX: Final = "postbayes-metrics-"
+_LOCK: Final = "lock"
+
+
+@contextmanager
+def counting(workers: int) -> Iterator[None]:
+    """Let several workers count into one folder, which is gone afterwards."""
+    if workers == 1 or SHARED in os.environ:
+        yield
+        return
+    _remove_those_of_the_dead()
+    with TemporaryDirectory(prefix=_PREFIX) as folder, _held(Path(folder)):
+        os.environ[SHARED] = folder
+        try:
+            yield
+        finally:
+            del os.environ[SHARED]
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Keep others from removing a folder."""
+    # Locked before it has its name: another that starts just now finds no lock in the
+    # folder, or one that is held.  Workers do not inherit it.
+    new = folder / f"{_LOCK}.new"
+    with new.open("xb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(folder / _LOCK)
+        yield
+
+
+def _remove_those_of_the_dead() -> None:
+    """Remove what services left that were killed.
+
+    Workers that have not noticed yet that their service is gone go on counting into
+    files that have no name any more.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        # Whatever cannot be looked at or removed is left.
+        with suppress(OSError):
+            # Anybody may put something there, if not for this user.
+            if folder.lstat().st_uid != os.geteuid():
+                continue
+            with (folder / _LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+
+
+# More get 503 at once. Each may hold some 10 MB while its body arrives.
+# Precedent: Postfix runs 100 processes of a kind (default_process_limit).
+MAX_CONNECTIONS: Final = 256
+# Also uvicorn's own code, where the port is taken a moment after we looked.
+IN_USE: Final = STARTUP_FAILURE
+_APPLICATION: Final = "app.main:create"
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. [POSTBAYES_HOST]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. [POSTBAYES_PORT]")
+    ] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="Database. [POSTBAYES_DATABASE_URL]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes to serve with. [POSTBAYES_WORKERS]")
+    ] = None,
+) -> None:
+    """Serve HTTP. An empty or older database is migrated first."""
+    settings = load_settings(
+        host=host, port=port, database_url=database_url, workers=workers
+    )
+    # The application is made by uvicorn, from the environment.
+    if database_url is not None:
+        os.environ["POSTBAYES_DATABASE_URL"] = database_url
+    os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
+    keep_log(settings)
+    _require_free(settings)
+    if settings.workers > 1:
+        # What no worker could start with is told here, once: uvicorn would start
+        # workers that end at once again and again.
+        require_startable(settings)
+        # By its name, as uvicorn is told of the application: both are put together
+        # above the commands.
+        import_module("app.main").require(settings)
+        open_database(settings).dispose()
+    with counting(settings.workers):
+        _run(settings)
+
+
+def _require_free(settings: Settings) -> None:
+    """End with a sentence where the port cannot be had.
+
+    uvicorn finds that out after all is loaded, and names neither option nor setting.
+    """
+    try:
+        for family, kind, protocol, _, where in socket.getaddrinfo(
+            settings.host or None,
+            settings.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+    except OSError as error:
+        complain(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
+            "Say where else with --host and --port, or POSTBAYES_HOST and "
+            "POSTBAYES_PORT"
+        )
+        raise typer.Exit(IN_USE) from error
+
+
+def _run(settings: Settings) -> None:
+    """Serve until a signal ends it."""
+    # What a start makes stays, and `app.main` keeps the collector from it in the end.
+    gc.disable()
+    options: dict[str, Any] = {
+        "factory": True,
+        "workers": settings.workers,
+        "host": settings.host,
+        "port": settings.port,
+        "log_level": settings.log_level,
+        "loop": "uvloop",
+        "http": ImpatientProtocol,
+        # One line per message, thousands a minute: a mail server logs them.
+        "access_log": False,
+        "limit_concurrency": MAX_CONNECTIONS,
+        # A feedback that was taken is answered before the process ends.
+        "timeout_graceful_shutdown": 30,
+    }
+    if settings.workers == 1:
+        uvicorn.run(_APPLICATION, **options)
+        return
+    # As `uvicorn.run` does it, which says of a worker that fails while it starts,
+    # and so ends the service, that all went well: a supervisor would leave it ended.
+    config = uvicorn.Config(_APPLICATION, **options)
+    workers = Multiprocess(config, [config.bind_socket()])
+    workers.run()
+    if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
+        complain("a worker could not start, so the service has ended; see above")
+        raise typer.Exit(STARTUP_FAILURE)

@@ -1,0 +1,1 @@
+"""JSON documents of the HTTP door and of `--json`."""

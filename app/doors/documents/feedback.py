@@ -1,0 +1,174 @@
+"""Documents of feedback and undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from app.doors.documents.figures import ErrorsOut
+from app.doors.documents.message import MAX_SOURCE, PRINTABLE, TextIn
+from app.doors.documents.verdict import VerdictOut, verdict_fields
+from app.storage.undo.records import PREFIX
+
+if TYPE_CHECKING:
+    from app.services.feedback import Taught
+    from app.services.undo import Undone
+
+
+class FeedbackIn(TextIn):
+    """A feedback as JSON: an id or a message, and a label."""
+
+    id: str | None = Field(
+        None, description="Id that `/classify` returned, instead of the message."
+    )
+    label: str | None = Field(None, description="What the message was.")
+    source: str | None = Field(
+        None,
+        max_length=MAX_SOURCE,
+        pattern=PRINTABLE,
+        description="Who says so; kept in the ledger.",
+    )
+
+
+class FeedbackOut(BaseModel):
+    """The answer of `/feedback`."""
+
+    id: str = Field(description="The id of the message.")
+    outcome: Literal["learned", "unchanged", "relabelled", "forgotten"] = Field(
+        description="`learned`, `relabelled` (moved from another label), `unchanged` "
+        "(it was learned so already), or `forgotten`."
+    )
+    label: str | None = Field(description="What the message is learned as now.")
+    label_before: str | None = Field(description="What it was learned as before.")
+    revision: int = Field(
+        description="The ledger row that was written; where nothing changed, the "
+        "latest one."
+    )
+    score_before: VerdictOut | None = Field(
+        description="The verdict on the message before it was learned. In a quick "
+        "series, some of the messages that came just before it are not learned either."
+    )
+
+    @classmethod
+    def of(cls, taught: Taught) -> Self:
+        """Return the document of an outcome."""
+        return cls.model_validate(feedback_fields(taught))
+
+
+def feedback_fields(taught: Taught) -> dict[str, object]:
+    """Return the fields of a `FeedbackOut`, in its order."""
+    outcome, before = taught.outcome, taught.before
+    return {
+        "id": outcome.digest.hex(),
+        "outcome": outcome.kind,
+        "label": outcome.label,
+        "label_before": outcome.label_before,
+        "revision": taught.revision,
+        "score_before": None
+        if before is None
+        else verdict_fields(before, taught.labels),
+    }
+
+
+MAX_IDS = 1_000
+"""Ids in one request; whoever has more of them has a source or a time as well."""
+Id = Annotated[str, Field(max_length=64)]
+
+
+class UndoIn(BaseModel):
+    """What to take back: all that is given must be true of it."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    ids: list[Id] = Field(
+        default_factory=list,
+        max_length=MAX_IDS,
+        description="Ids of messages; none given means any.",
+    )
+    source: str | None = Field(
+        None,
+        max_length=MAX_SOURCE,
+        pattern=PRINTABLE,
+        description="Who taught it, as `source` of `/feedback` said; `import:NAME`; or "
+        "`undo:7`, to take back an undo.",
+    )
+    from_: AwareDatetime | None = Field(
+        None, alias="from", description="Taught then or later. With a time zone."
+    )
+    until: AwareDatetime | None = Field(
+        None, description="Taught before then. With a time zone."
+    )
+    dry_run: bool = Field(False, description="Only say what would change.")
+
+
+class MovedOut(BaseModel):
+    """Messages that get from one label to another."""
+
+    label_before: str | None = Field(description="Null: not learned.")
+    label: str | None = Field(description="Null: not learned.")
+    messages: int = Field(description="How many of them.")
+
+
+class UndoOut(BaseModel):
+    """What was taken back, or would be."""
+
+    undo: str | None = Field(
+        description="Name of the undo: the source by which it can be undone. Null in a "
+        "dry run, and where nothing is left to take back."
+    )
+    dry_run: bool = Field(description="Whether nothing was changed.")
+    rows: int = Field(description="Ledger rows that are taken back.")
+    undos: list[str] = Field(description="Earlier undos that are taken back.")
+    finished: list[str] = Field(
+        description="Undos that had been begun before and were cut off: they are "
+        "carried out first, perhaps as the same one."
+    )
+    messages: list[MovedOut] = Field(
+        description="Messages whose label changes. A message that somebody else has "
+        "labelled since keeps that label."
+    )
+    summed: dict[str, int] = Field(
+        description="Messages of imports, per label: negative where they are taken "
+        "back."
+    )
+    features: int | None = Field(
+        description="Features whose counts change; of a dry run."
+    )
+    figures_before: ErrorsOut | None = Field(
+        description="The error figures of all scored messages as they are; of a dry "
+        "run."
+    )
+    figures_after: ErrorsOut | None = Field(
+        description="And as they would be; of a dry run."
+    )
+    profile: str = Field(description="Whose ledger.")
+    revision: int = Field(description="Its newest row.")
+
+    @classmethod
+    def of(cls, undone: Undone) -> Self:
+        """Return the document of an undo."""
+        plan, forecast = undone.plan, undone.forecast
+        return cls(
+            undo=undone.name,
+            dry_run=forecast is not None,
+            rows=len(plan.revisions),
+            undos=[f"{PREFIX}{number}" for number in sorted(plan.undo.takes)],
+            finished=list(undone.finished),
+            messages=[
+                MovedOut(label_before=before, label=after, messages=messages)
+                for (before, after), messages in sorted(
+                    plan.messages.items(), key=lambda item: str(item[0])
+                )
+            ],
+            summed=dict(plan.summed),
+            features=None if forecast is None else forecast.features,
+            figures_before=None
+            if forecast is None
+            else ErrorsOut.of(forecast.errors_before),
+            figures_after=None
+            if forecast is None
+            else ErrorsOut.of(forecast.errors_after),
+            profile=undone.profile,
+            revision=undone.revision,
+        )

@@ -1,0 +1,182 @@
+"""Documents of figures and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from app.figures.metrics import Errors
+    from app.services.figures import LiveFigures
+
+
+class ErrorsOut(BaseModel):
+    """What the filter decided wrongly, before it learned the messages."""
+
+    messages: int = Field(description="Messages that were scored and then labelled.")
+    ham: int = Field(description="Those whose label is on the ham side.")
+    spam: int = Field(description="Those whose label is on the spam side.")
+    ham_lost: int = Field(description="Ham that it would have taken for spam.")
+    spam_missed: int = Field(description="Spam that it let through, *unsure* included.")
+    ham_lost_pct: float | None = Field(description="Of the ham; null without any.")
+    spam_missed_pct: float | None = Field(description="Of the spam.")
+    lam_pct: float | None = Field(
+        description="Logistic average of the two rates; null without ham or spam."
+    )
+
+    @classmethod
+    def of(cls, errors: Errors, **more: object) -> Self:
+        """Return the document of errors."""
+        return cls(
+            messages=errors.ham + errors.spam,
+            ham=errors.ham,
+            spam=errors.spam,
+            ham_lost=errors.ham_lost,
+            spam_missed=errors.spam_missed,
+            ham_lost_pct=errors.ham_lost_pct,
+            spam_missed_pct=errors.spam_missed_pct,
+            lam_pct=errors.lam_pct,
+            **more,
+        )
+
+
+class SliceOut(ErrorsOut):
+    """A tenth of the messages, for the learning curve."""
+
+    first_revision: int = Field(description="Ledger row of its first message.")
+    last_revision: int = Field(description="Ledger row of its last message.")
+
+
+class BinOut(BaseModel):
+    """Messages of nearly the same probability, for the reliability diagram."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    messages: int = Field(description="How many messages are in the bin.")
+    spam: int = Field(description="How many of them are spam.")
+    low: float = Field(description="Least probability of the bin.")
+    high: float = Field(description="Greatest probability of the bin.")
+    mean: float = Field(description="Share of spam that was promised.")
+    share: float = Field(description="Share of spam that there was.")
+
+
+class FiguresOut(ErrorsOut):
+    """How a profile does on the mail that people labelled."""
+
+    profile: str = Field(description="The profile that answered.")
+    revision: int = Field(description="The ledger row that was learned last.")
+    window: int = Field(description="How many messages were asked for.")
+    unsure: int = Field(description="Messages that it would not decide.")
+    roca_pct: float | None = Field(
+        description="1-ROCA %: share of ham and spam that are ranked wrongly."
+    )
+    roca_interval_pct: tuple[float, float] | None = Field(
+        description="Its 95 % bootstrap interval."
+    )
+    ece_pct: float | None = Field(
+        description="Expected calibration error: how far the probability is off."
+    )
+    brier: float | None = Field(description="Mean squared error of the probability.")
+    reliability: list[BinOut] = Field(
+        description="What was promised beside what there was, by probability."
+    )
+    learning_curve: list[SliceOut] = Field(
+        description="Tenths of the messages, oldest first."
+    )
+
+    @classmethod
+    def of_figures(cls, figures: LiveFigures) -> Self:
+        """Return the document of live figures."""
+        return cls.of(
+            figures.errors,
+            profile=figures.profile,
+            revision=figures.revision,
+            window=figures.window,
+            unsure=figures.unsure,
+            roca_pct=figures.roca_pct,
+            roca_interval_pct=figures.roca_interval_pct,
+            ece_pct=None if figures.ece is None else 100.0 * figures.ece,
+            brier=figures.brier,
+            reliability=[BinOut.model_validate(b) for b in figures.reliability],
+            learning_curve=[
+                SliceOut.of(
+                    part.errors,
+                    first_revision=part.first_revision,
+                    last_revision=part.last_revision,
+                )
+                for part in figures.curve
+            ],
+        )
+
+
+class EpochOut(BaseModel):
+    """One month of one label."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    epoch: int = Field(description="Month, YYYYMM.")
+    label: str = Field(description="Label of the messages.")
+    occurrences: int = Field(description="How often the word occurred.")
+    messages: int = Field(description="Messages with the word.")
+    learned: int = Field(description="Messages of the label learned in that month.")
+
+
+class MonthOut(BaseModel):
+    """What a word was worth at the end of a month."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    epoch: int = Field(description="Month, YYYYMM.")
+    weight: float = Field(
+        description="What a message of that month counts as now: 1 without a half-life."
+    )
+    log_odds: float = Field(
+        description="The log of how many times as frequent the word was in spam as "
+        "in the other mail, by the messages up to then, as they counted then, in nats."
+    )
+
+
+class WordInViewOut(BaseModel):
+    """What one view has learned of a word."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    learned: dict[str, int] = Field(
+        description="Messages that the view has learned, per label: fewer than the "
+        "profile where an import had nothing for it."
+    )
+    messages: dict[str, int] = Field(description="Messages with the word, per label.")
+    occurrences: dict[str, int] = Field(description="Occurrences, per label.")
+    log_odds: float = Field(
+        description="What seeing it once adds to the log-odds of the view's "
+        "classifier, in nats; positive speaks for spam."
+    )
+    epochs: list[EpochOut] = Field(description="Month by month, oldest first.")
+    months: list[MonthOut] = Field(
+        description="What it was worth after each of the months."
+    )
+
+
+class WordOut(BaseModel):
+    """What a profile knows of a word."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    word: str = Field(description="As it was asked for.")
+    profile: str = Field(description="The profile that answered.")
+    revision: int = Field(description="The ledger row that was learned last.")
+    folded_revision: int = Field(
+        description="The months hold the ledger up to this row, and may hold some of "
+        "what is newer."
+    )
+    messages: dict[str, int] = Field(
+        description="Messages learned, per label; with a half-life what they and the "
+        "counts in memory weigh now, as whole messages."
+    )
+    half_life: float | None = Field(
+        description="After so many months a message counts half; null: never."
+    )
+    views: dict[str, WordInViewOut] = Field(
+        description="The views that have seen the word; none if it was never learned."
+    )

@@ -1,0 +1,221 @@
+"""Documents of verdicts and their explanations."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+
+from app.classifier.record import finite
+from app.classifier.verdict import Action, agreed
+from app.doors.documents.message import ProblemOut, TextIn  # noqa: TC001  read at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.classifier.verdict import Verdict
+    from app.services.classify import Classified
+
+Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
+
+
+class ViewOut(BaseModel):
+    """What one naive Bayes classifier says by itself."""
+
+    event_model: str = Field(description="Its event model, such as `multinomial`.")
+    log_posterior: dict[str, Nats] = Field(
+        description="Log-posterior of each label, in nats."
+    )
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+    features: int = Field(description="Features of the message seen before.")
+
+
+class VerdictOut(BaseModel):
+    """A decision with its numbers."""
+
+    decision: Literal["spam", "ham", "unsure"] = Field(
+        description="What the filter says: `spam`, `ham`, or `unsure` between the "
+        "thresholds and while it knows too little."
+    )
+    label: str = Field(description="The most probable label.")
+    probability: float = Field(description="Probability of spam.")
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+    log_posterior: dict[str, Nats] = Field(
+        description="Log-posterior of each label, in nats."
+    )
+    views: dict[str, ViewOut] = Field(
+        description="The naive Bayes classifiers by themselves, by name."
+    )
+
+
+def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, object]:
+    """Return the fields of a `VerdictOut`, in its order."""
+    return {
+        "decision": verdict.decision,
+        "label": labels[verdict.label],
+        "probability": verdict.probability,
+        "log_odds": finite(verdict.log_odds),
+        "log_posterior": _by_label(labels, verdict.log_posterior),
+        "views": {
+            name: {
+                "event_model": view.event_model,
+                "log_posterior": _by_label(labels, view.log_posterior),
+                "log_odds": finite(view.log_odds),
+                "features": view.features,
+            }
+            for name, view in verdict.views.items()
+        },
+    }
+
+
+def _by_label(
+    labels: tuple[str, ...], values: NDArray[np.float64]
+) -> dict[str, float | None]:
+    return {
+        label: finite(value)
+        for label, value in zip(labels, values.tolist(), strict=True)
+    }
+
+
+_NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
+
+
+class EntryOut(BaseModel):
+    """One summand of the log-odds."""
+
+    # Read from an `Entry` as it is.
+    model_config = ConfigDict(from_attributes=True)
+
+    kind: Literal["prior", "feature", "rest"] = Field(
+        description="The class prior with the bias of the fusion, one feature, or all "
+        "features that are not listed."
+    )
+    feature: str = Field(
+        description="The text of the feature, with the place where it stood before a "
+        "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`."
+    )
+    view: str | None = Field(description="The view of the feature; null for the prior.")
+    log_odds: float = Field(
+        description="What the entry adds, in nats; positive speaks for spam."
+    )
+    features: int = Field(description="How many features stand behind the entry.")
+    messages: dict[str, int] = Field(
+        description="Learned messages of each label that hold the feature."
+    )
+
+
+class IdentifiedOut(BaseModel):
+    """What begins with the id of a message."""
+
+    id: str = Field(description="Teach the message by this id.")
+
+
+class RecipientOut(BaseModel):
+    """The answer for one recipient."""
+
+    profile: str = Field(description="The profile that answered.")
+    decision: Literal["spam", "ham", "unsure"] = Field(
+        description="What the filter says: `spam`, `ham`, or `unsure` between the "
+        "thresholds and while it knows too little."
+    )
+    action: Action = Field(description="What its policy asks a mail server to do.")
+    probability: float = Field(description="Probability of spam.")
+    log_odds: Nats = Field(description="Spam against the rest, in nats.")
+
+
+# pydantic takes the fields of the last base first: the id stands first.
+class ClassifyOut(VerdictOut, IdentifiedOut):
+    """The answer of `/classify`."""
+
+    action: Action = Field(
+        description="What the policy of the profile asks a mail server to do: `none`, "
+        "`add header`, `quarantine` or `reject`. With several recipients a message is "
+        "held or rejected only where each of them has it so."
+    )
+    explanation: list[EntryOut] = Field(
+        description="Entries whose log_odds sum to that of the verdict."
+    )
+    profile: str = Field(description="The profile that answered.")
+    revision: int = Field(description="The ledger row that was learned last.")
+    defects: list[str] = Field(description="What was wrong with the message.")
+    recipients: dict[str, RecipientOut] = Field(
+        description="The answer for each `?recipient=`, of the profile that is theirs."
+    )
+
+    @classmethod
+    def of_classified(
+        cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
+    ) -> Self:
+        """Return the document of an answer, and of those to its recipients."""
+        return cls.model_validate(answer_fields(classified, recipients))
+
+
+def answer_fields(
+    classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
+) -> dict[str, object]:
+    """Return the fields of a `ClassifyOut`, in its order."""
+    return {
+        "id": classified.observation.id,
+        **verdict_fields(classified.verdict, classified.labels),
+        "action": agreed(
+            classified.action, (answer.action for answer in recipients.values())
+        ),
+        "explanation": classified.explanation,
+        "profile": classified.profile,
+        "revision": classified.revision,
+        "defects": classified.observation.defects,
+        "recipients": {
+            address: _recipient_fields(answer) for address, answer in recipients.items()
+        },
+    }
+
+
+def _recipient_fields(classified: Classified) -> dict[str, object]:
+    verdict = classified.verdict
+    return {
+        "profile": classified.profile,
+        "decision": verdict.decision,
+        "action": classified.action,
+        "probability": verdict.probability,
+        "log_odds": finite(verdict.log_odds),
+    }
+
+
+# 8 MiB of JSON, which is the limit of a body, have 8 kB for each. Precedent: the
+# batchModify of Gmail's API takes 1,000 messages.
+MAX_MESSAGES: Final = 1000
+
+
+class BatchIn(BaseModel):
+    """Messages as JSON, each of which is looked at by itself."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    # Looked at one by one: what is wrong with one is no matter of the others.
+    messages: list[SkipValidation[TextIn]] = Field(
+        description=f"The messages, {MAX_MESSAGES:,} at most, each with the fields of "
+        "the JSON of `/classify`."
+    )
+
+
+class ResultOut(BaseModel):
+    """What became of one message."""
+
+    answer: ClassifyOut | None = Field(
+        description="What `/classify` answers; null where the message cannot be used."
+    )
+    problem: ProblemOut | None = Field(
+        description="What is wrong with it, as `/classify` would say; else null."
+    )
+
+
+class BatchOut(BaseModel):
+    """The answer of `/classify/batch`."""
+
+    results: list[ResultOut] = Field(
+        description="One for each message, in their order."
+    )

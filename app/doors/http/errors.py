@@ -1,0 +1,292 @@
+"""Errors as problem details (RFC 9457), and the faults of a document."""
+
+from __future__ import annotations
+
+import logging
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from app import errors
+from app.doors.documents.message import PRINTABLE, ProblemOut
+from app.doors.http.query import parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fastapi import FastAPI, Request
+
+# Of a document with many things wrong, and of a name that somebody made up.
+_SHOWN: Final = 5
+_LONGEST: Final = 64
+# That a value is of another kind than one of those that a field takes.
+_OF_ANOTHER_KIND: Final = ("model_type", "literal_error")
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong.
+
+    Parameters
+    ----------
+    place : tuple of str or int
+        Names and indexes on the way to it, as the sender wrote them.
+    kind : str
+        What the reader calls it.
+    sentence : str
+        What the reader says, without naming the place.
+    choice : tuple of str or int, or None
+        The place of a value that may be of several kinds, where it is in one of them.
+    """
+
+    place: tuple[str | int, ...]
+    kind: str
+    sentence: str
+    choice: tuple[str | int, ...] | None
+
+    @classmethod
+    def of(cls, error: Mapping[str, Any]) -> Fault:
+        """Return what an error of the reader is about.
+
+        Examples
+        --------
+        >>> loc = "reject_from", "function-after[_in_one_way(), ThresholdIn]", "p"
+        >>> Fault.of({"loc": loc, "type": "extra_forbidden", "msg": "No"}).place
+        ('reject_from', 'p')
+        """
+        kind, way = error["type"], error["loc"]
+        # An unknown name is the sender's, whatever it looks like.
+        steps = way[:-1] if kind == "extra_forbidden" else way
+        marks = [n for n, step in enumerate(steps) if "[" in str(step)]
+        place = tuple(step for n, step in enumerate(way) if n not in marks)
+        return cls(place, kind, _said(error), way[: marks[0]] if marks else None)
+
+
+def told(
+    errors: Sequence[Mapping[str, Any]],
+    names: type[BaseModel] | Sequence[str],
+    *,
+    of: str,
+) -> str:
+    """Return what is wrong, in words.
+
+    Parameters
+    ----------
+    errors : sequence of mapping
+        What pydantic found.
+    names : type of BaseModel, or sequence of str
+        The document that was to be read, or the names that there are.
+    of : str
+        What such a name is one of: a field, a parameter.
+
+    Examples
+    --------
+    >>> told(
+    ...     [{"loc": ("labell",), "type": "extra_forbidden", "msg": "No"}],
+    ...     ["label", "source"],
+    ...     of="parameter",
+    ... )
+    'unknown parameter `labell`; there are `label`, `source`'
+    """
+    # Two of each place, where a value may be of two kinds.
+    faults = [Fault.of(error) for error in errors[: 2 * _SHOWN]]
+    # Of a value that may be of several kinds, the others are no matter where it was
+    # meant as one of them.
+    meant = {fault.choice for fault in faults if fault.kind not in _OF_ANOTHER_KIND}
+    said: dict[tuple[str | int, ...], str] = {}
+    for place, kind, sentence, choice in faults:
+        if kind == "extra_forbidden":
+            said[place] = _unknown(place, names, of)
+        elif kind not in _OF_ANOTHER_KIND or choice is None:
+            said[place] = f"{_written(place)}{sentence}"
+        elif choice not in meant:
+            other = sentence.removeprefix(" should be")
+            said[place] = (
+                f"{said[place]} or{other}"
+                if place in said
+                else f"{_written(place)}{sentence}"
+            )
+    return "; ".join([*said.values()][:_SHOWN])
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """Return what is wrong, to follow the name of the place.
+
+    Examples
+    --------
+    >>> _said({"type": "string_type", "msg": "Input should be a valid string"})
+    ' should be a valid string'
+    """
+    if error["type"] == "missing":
+        return " is missing"
+    if error["type"] == "timezone_aware":
+        return " needs a time zone, as in 2026-03-01T14:30:00+01:00"
+    if error["type"] == "string_pattern_mismatch" and (
+        error["ctx"]["pattern"] == PRINTABLE
+    ):
+        return " should be printable text of one line"
+    sentence = error["msg"].replace(" after validation", "")
+    should, found = re.subn(r"^\w+ should", " should", sentence)
+    return should if found else f": {sentence.removeprefix('Value error, ')}"
+
+
+def _written(place: Sequence[str | int]) -> str:
+    """Return a place as the sender would write it.
+
+    Examples
+    --------
+    >>> _written(("ids", 0)), _written(())
+    ('`ids[0]`', 'it')
+    """
+    steps = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in place)
+    return f"`{''.join(steps)[1:][:_LONGEST]}`" if place else "it"
+
+
+def _unknown(
+    place: tuple[str | int, ...], names: type[BaseModel] | Sequence[str], of: str
+) -> str:
+    """Return that there is no such name, and those that there are."""
+    if isinstance(names, type):
+        names = [*_names(names, place[:-1])]
+    listed = ", ".join(f"`{name}`" for name in names)
+    sentence = f"unknown {of} {_written(place)}"
+    return f"{sentence}; there are {listed}" if listed else f"{sentence}; there is none"
+
+
+def _names(model: type[BaseModel], place: Sequence[str | int]) -> Iterator[str]:
+    """Yield the names of the fields at a place in a document."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    if not place:
+        yield from fields
+        return
+    for inner in _documents(fields[str(place[0])].annotation):
+        yield from _names(inner, place[1:])
+
+
+def _documents(annotation: object) -> Iterator[type[BaseModel]]:
+    """Yield the documents that a field may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _documents(each)
+
+
+log = logging.getLogger(__name__)
+# Seconds. A database that restarts is back in a few; mail servers retry later
+# anyway.
+RETRY_AFTER: Final = "5"
+STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
+    errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
+    errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
+    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.BatchTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
+    errors.UnsupportedContentType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.Inconsistent: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""The nearest class in the line of ancestors decides."""
+DEFECT: Final = ProblemOut(
+    type="about:blank",
+    title=HTTPStatus.INTERNAL_SERVER_ERROR.phrase,
+    status=HTTPStatus.INTERNAL_SERVER_ERROR.value,
+    detail="an unexpected failure, which is a defect of Postbayes; the traceback is "
+    "on its standard error",
+)
+"""What is said of an error that nobody raised on purpose."""
+
+
+def status_of(error: errors.PostbayesError) -> HTTPStatus:
+    """Return the status that an error answers with."""
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def problem_type(error: type[errors.PostbayesError]) -> str:
+    """Return the problem type of an error class, a URN.
+
+    Examples
+    --------
+    >>> problem_type(errors.UnknownLabel)
+    'urn:postbayes:problem:unknown-label'
+    """
+    name = "".join(f"-{c.lower()}" if c.isupper() else c for c in error.__name__)
+    return f"urn:postbayes:problem:{name.lstrip('-')}"
+
+
+def described(error: errors.PostbayesError) -> ProblemOut:
+    """Return an error as a problem inside of another document."""
+    status = status_of(error)
+    return ProblemOut(
+        type=problem_type(type(error)),
+        title=status.phrase,
+        status=status.value,
+        detail=str(error),
+    )
+
+
+def problem(
+    status: HTTPStatus, kind: str, detail: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Return a problem document."""
+    return JSONResponse(
+        {
+            "type": kind,
+            "title": status.phrase,
+            "status": status.value,
+            "detail": detail,
+        },
+        status_code=status.value,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of an application answered as a problem document."""
+
+    @app.exception_handler(errors.PostbayesError)
+    async def _(request: Request, error: errors.PostbayesError) -> JSONResponse:
+        status = status_of(error)
+        if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("%s %s: %s", request.method, request.url.path, error)
+        headers = None
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers = {"Retry-After": RETRY_AFTER}
+        return problem(status, problem_type(type(error)), str(error), headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def _(request: Request, error: RequestValidationError) -> JSONResponse:
+        names = parameters(request.scope["route"])
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in error.errors():
+            where, *place = each["loc"]
+            found.setdefault(where, []).append({**each, "loc": tuple(place)})
+        detail = "; ".join(
+            f"the {where} cannot be used: {told(some, names, of='parameter')}"
+            for where, some in found.items()
+        )
+        return problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            problem_type(errors.MalformedRequest),
+            detail,
+        )
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: HTTPException) -> JSONResponse:
+        status = HTTPStatus(error.status_code)
+        return problem(
+            status,
+            "about:blank",
+            f"{error.detail}; the interface is described at /docs",
+            dict(error.headers or {}),
+        )

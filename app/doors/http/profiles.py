@@ -1,0 +1,204 @@
+"""Routes of profiles: state, policy, figures, words and undo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Final
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Path, Query, Request
+
+from app.doors.documents.feedback import UndoIn, UndoOut
+from app.doors.documents.figures import FiguresOut, WordOut
+from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
+from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, schema_of
+from app.doors.http.query import ProfileName, Strict
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, parse_id, problems
+from app.services.profiles import learned
+from app.storage.undo.records import Selection
+
+if TYPE_CHECKING:
+    from app.services.application import Application
+    from app.services.undo import Undone
+
+router = APIRouter(route_class=Strict)
+# A site with a profile for each user has thousands of them.
+MAX_LISTED: Final = 1000
+Name = Annotated[str, Path(max_length=128)]
+
+
+@router.get("/profiles", tags=["profiles"], responses=problems(422))
+def profiles(
+    app: ApplicationDep,
+    after: Annotated[
+        str, Query(max_length=128, description="Only names that come after this one.")
+    ] = "",
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LISTED, description="How many profiles at most.")
+    ] = 100,
+) -> ProfilesOut:
+    """List the profiles, in the order of their names.
+
+    One that was made within the last second may be missing.
+    """
+    rest = sorted(
+        ((live.row.name, live.snapshot) for live in app.live if live.row.name > after),
+        key=itemgetter(0),
+    )
+    listed = [
+        ListedOut(name=name, revision=snapshot.revision, messages=learned(snapshot))
+        for name, snapshot in rest[:limit]
+    ]
+    more = len(rest) > limit
+    return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
+
+
+@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
+def profile(name: Name, app: ApplicationDep) -> ProfileOut:
+    """Return what a profile is made of and what it has learned."""
+    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
+
+
+@router.patch(
+    "/profiles/{name}",
+    tags=["profiles"],
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON_TYPE: {
+                    "schema": schema_of(PolicyIn),
+                    "example": {"reject_from": {"probability": 0.99999}},
+                }
+            },
+        }
+    },
+)
+async def change_policy(
+    request: Request, name: Name, body: Body, app: ApplicationDep
+) -> ProfileOut:
+    """Change what a profile decides by, and return the profile.
+
+    What the JSON does not name stays as it is, and null leaves it to the service's
+    settings again. The worker that answers decides so from its next message on, all
+    others within a second; verdicts that were given stay.
+    """
+    require_json(request)
+    changes = parse_document(body, PolicyIn).changes()
+    # It waits for the database, as a look-up does.
+    await to_thread.run_sync(
+        partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
+    )
+    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
+
+
+# 5,000 messages tell an error rate of 1 % to within 0.3 points.
+WINDOW: Final = 5_000
+# The interval of 100,000 takes 0.6 s, and no more memory than that of 5,000.
+MAX_WINDOW: Final = 100_000
+# Longer than any feature (`app.features.tokens` cuts them), and two of them.
+MAX_WORD: Final = 512
+
+
+@router.get(
+    "/profiles/{name}/figures", tags=["profiles"], responses=problems(404, 422, 503)
+)
+def figures(
+    name: Annotated[str, Path(max_length=128)],
+    app: ApplicationDep,
+    window: Annotated[
+        int,
+        Query(
+            ge=1,
+            le=MAX_WINDOW,
+            description="How many of the newest labelled messages to look at.",
+        ),
+    ] = WINDOW,
+) -> FiguresOut:
+    """Tell how well the filter does on the mail that people labelled.
+
+    Each of these messages was scored before it was learned, so these are error
+    rates on mail that the filter had not seen. A label that was corrected since
+    counts as it is now.
+    """
+    return FiguresOut.of_figures(app.figures(name, window=window))
+
+
+@router.get("/words/{word}", tags=["profiles"], responses=problems(404, 422, 503))
+def word(
+    word: Annotated[
+        str,
+        Path(
+            max_length=MAX_WORD,
+            description="As explanations write it: `money`, `subject:money`, or two "
+            "words with a blank.",
+        ),
+    ],
+    app: ApplicationDep,
+    profile: ProfileName = None,
+) -> WordOut:
+    """Tell how often a word was learned, month by month, and what it says.
+
+    A word that was never learned is in no view.
+    """
+    state = app.words(profile or app.settings.profile, word)
+    return WordOut.model_validate(state, from_attributes=True)
+
+
+# One is carried out at a time anyway, and each may take a minute.
+_THREADS: Final = CapacityLimiter(4)
+
+
+@router.post(
+    "/feedback/undo",
+    tags=["mail"],
+    responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON_TYPE: {
+                    "schema": UndoIn.model_json_schema(),
+                    "example": {"source": "ann@example.org", "dry_run": True},
+                }
+            },
+        }
+    },
+)
+async def undo(
+    request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
+) -> UndoOut:
+    """Take back what was taught, as if it had never been.
+
+    Say whose, of when, or of which messages; what has all of it is taken back.
+    The answer comes after it is done, or with `dry_run` without doing anything.
+    If it is cut short, the service goes on by itself.
+    """
+    require_json(request)
+    asked = parse_document(body, UndoIn)
+    selection = Selection(
+        ids=frozenset(parse_id(each) for each in asked.ids),
+        source=asked.source,
+        since=asked.from_,
+        until=asked.until,
+    )
+    name = profile or app.settings.profile
+    act = _forecast if asked.dry_run else _undo
+    return UndoOut.of(
+        await to_thread.run_sync(partial(act, app, name, selection), limiter=_THREADS)
+    )
+
+
+def _forecast(app: Application, profile: str, asked: Selection) -> Undone:
+    return app.undo.forecast(profile, asked)
+
+
+def _undo(app: Application, profile: str, asked: Selection) -> Undone:
+    undone = app.undo.begin(profile, asked, source="http")
+    revision = undone.revision
+    for newest in app.undo.finish(undone):
+        revision = newest
+    return replace(undone, revision=revision)

@@ -1,0 +1,1 @@
+"""A mailbox followed over IMAP."""

@@ -1,0 +1,157 @@
+"""IMAP account: a mailbox read in bounded pieces and never changed."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from imapclient import IMAPClient, SocketTimeout
+from imapclient.exceptions import IMAPClientError, LoginError
+
+from app.errors import InvalidSetting, MailboxUnavailable
+from app.mail.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Security = Literal["tls", "starttls", "none"]
+PORTS: Final = {"tls": 993, "starttls": 143, "none": 143}
+# Of the connection, and of each answer. Unit: seconds.
+CONNECT: Final = 15.0
+ANSWER: Final = 60.0
+# As much of a message as is looked at; Postfix takes 100 kB of headers.
+HEADER_BYTES: Final = 128 * 1024
+MESSAGE_BYTES: Final = MAX_BYTES
+# Headers are asked for so many messages at a time, so that a first look at a
+# large folder holds no more than some megabytes.
+AT_ONCE: Final = 50
+_HEADERS: Final = b"BODY[HEADER]<0>"
+_MESSAGE: Final = b"BODY[]<0>"
+
+
+class Folder(NamedTuple):
+    """A folder as the server numbers it now."""
+
+    name: str
+    validity: int
+    next_uid: int
+    messages: int
+
+
+class Account:
+    """A connection to one mailbox.
+
+    Parameters
+    ----------
+    client : IMAPClient
+        Logged in.
+    """
+
+    def __init__(self, client: IMAPClient) -> None:
+        self._client = client
+        self._idles = bool(client.has_capability("IDLE"))
+
+    def open(self, name: str) -> Folder:
+        """Look into a folder, without changing anything there.
+
+        Raises
+        ------
+        InvalidSetting
+            If there is none of that name.
+        """
+        if not self._client.folder_exists(name):
+            msg = (
+                f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK and "
+                "POSTBAYES_IMAP_INBOX name the folders to follow"
+            )
+            raise InvalidSetting(msg)
+        found = self._client.select_folder(name, readonly=True)
+        numbers = (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS")
+        return Folder(name, *(int(found[number]) for number in numbers))
+
+    def headers(self, first: int) -> Iterator[tuple[int, bytes]]:
+        """Yield UID and headers of the messages from a UID on, in order."""
+        # "first:*" names the last message also where that is below `first`.
+        found = self._client.search(["UID", f"{first}:*"])
+        yield from self._headers(sorted(uid for uid in found if uid >= first))
+
+    def newest(self, folder: Folder, number: int) -> Iterator[tuple[int, bytes]]:
+        """Yield UID and headers of the last so many messages, in order.
+
+        All UIDs of a folder would come in one line, and imaplib takes none of more
+        than a million bytes (158,000 UIDs from 1 on).
+        """
+        if not folder.messages:
+            return
+        start = max(1, folder.messages - number + 1)
+        yield from self._headers(sorted(self._client.search([f"{start}:*"])))
+
+    def _headers(self, uids: list[int]) -> Iterator[tuple[int, bytes]]:
+        asked = f"BODY.PEEK[HEADER]<0.{HEADER_BYTES}>"
+        for start in range(0, len(uids), AT_ONCE):
+            answer = self._client.fetch(uids[start : start + AT_ONCE], [asked])
+            for uid in sorted(answer):
+                if _HEADERS in answer[uid]:
+                    yield uid, answer[uid][_HEADERS]
+
+    def message(self, uid: int) -> bytes | None:
+        """Return as much of a message as is looked at; None if it is gone."""
+        asked = f"BODY.PEEK[]<0.{MESSAGE_BYTES}>"
+        answer = self._client.fetch([uid], [asked])
+        found: bytes | None = answer.get(uid, {}).get(_MESSAGE)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something happens in the open folder, or for some time.
+
+        It has to be opened right before: a server tells of a change once, also
+        in the answer to another command.
+        """
+        if not self._idles:
+            # NOOP keeps the connection (RFC 9051 section 6.1.2).
+            self._client.noop()
+        else:
+            self._client.idle()
+            self._client.idle_check(timeout=seconds)
+            self._client.idle_done()
+
+    @property
+    def idles(self) -> bool:
+        """Whether the server tells of changes by itself."""
+        return self._idles
+
+
+@contextmanager
+def logged_in(
+    *, host: str, port: int | None, security: Security, user: str, password: str
+) -> Iterator[Account]:
+    """Open a mailbox as long as the context lasts.
+
+    Raises
+    ------
+    InvalidSetting
+        If the server does not take the password.
+    MailboxUnavailable
+        If the server does not answer, or no longer.
+    """
+    try:
+        client = IMAPClient(
+            host,
+            port or PORTS[security],
+            ssl=security == "tls",
+            ssl_context=ssl.create_default_context() if security == "tls" else None,
+            timeout=SocketTimeout(CONNECT, ANSWER),
+        )
+        with client:
+            if security == "starttls":
+                client.starttls(ssl.create_default_context())
+            try:
+                client.login(user, password)
+            except LoginError as error:
+                msg = f"{host} does not let {user!r} in: {error}"
+                raise InvalidSetting(msg) from error
+            yield Account(client)
+    except (IMAPClientError, OSError) as error:
+        msg = f"the IMAP server {host} does not answer: {error or type(error).__name__}"
+        raise MailboxUnavailable(msg) from error

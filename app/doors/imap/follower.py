@@ -1,0 +1,179 @@
+"""Follower of a mailbox: teaches what its owner moves."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from app.doors.imap.memory import CAPACITY
+from app.errors import (
+    Conflict,
+    EmptyMessage,
+    InvalidInput,
+    MessageTooLarge,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from app.doors.imap.account import Account, Folder
+    from app.doors.imap.memory import Memory, Place, Word
+
+log = logging.getLogger(__name__)
+# What moves between other folders and Junk is not told of, only found. RFC 2177
+# wants IDLE anew within 29 minutes, and routers forget connections before.
+# Unit: seconds.
+LOOK_AGAIN: Final = 300.0
+# A server need not tell of what happened between the look and IDLE: Dovecot 2.3
+# never told of a message that came right before it, and missed 4 of 300 that came
+# within 6 ms of it; all showed at the next look. People move several messages in
+# a row, so after a change the next look comes soon. Unit: seconds.
+LOOK_SOON: Final = 5.0
+# Where the server does not know IDLE. Unit: seconds.
+POLL: Final = 60.0
+# The first and the longest wait after a failure. Unit: seconds.
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 300.0
+# One message's own fault, such as that it was learned too long ago to be moved.
+# Asked again and again, it would keep all that come after it waiting.
+_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge)
+
+
+class Store(Protocol):
+    """Where a memory outlives the process."""
+
+    def load(self) -> Memory:
+        """Return what was kept last."""
+        ...
+
+    def keep(self, memory: Memory) -> None:
+        """Keep it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Learns from what people do in one mailbox.
+
+    Parameters
+    ----------
+    connect : callable
+        Opens the mailbox.
+    folders : tuple of (Place, str)
+        The folders, by what they mean; the last is the one that is waited in.
+    teach : callable
+        Teaches a message.
+    store : Store
+        Where what was seen is kept.
+    """
+
+    connect: Callable[[], AbstractContextManager[Account]]
+    folders: tuple[tuple[Place, str], ...]
+    teach: Callable[[bytes, Word], None]
+    store: Store
+
+    def look(self, account: Account, memory: Memory) -> int:
+        """Teach what is new in the folders, and return how many messages it was."""
+        number = 0
+        for place, name in self.folders:
+            folder = account.open(name)
+            first = memory.first_unread(name, folder.validity)
+            if first is None:
+                self._begin(account, memory, place, folder)
+            elif first < folder.next_uid:
+                for _ in self._new(account, memory, place, folder, first):
+                    number += 1
+        return number
+
+    def follow(self) -> Iterator[int]:
+        """Follow the mailbox for ever, and yield what each look has taught.
+
+        Raises
+        ------
+        InvalidSetting
+            If the mailbox cannot be opened as the settings have it.
+        """
+        memory, pause, opened = self.store.load(), FIRST_PAUSE, False
+        while True:
+            try:
+                with self.connect() as account:
+                    seen: list[Folder] = []
+                    while True:
+                        yield self.look(account, memory)
+                        pause, opened = FIRST_PAUSE, True
+                        folders = self._settled(account, memory)
+                        if not folders:
+                            continue
+                        account.wait(LOOK_AGAIN if folders == seen else LOOK_SOON)
+                        seen = folders
+                        if not account.idles:
+                            time.sleep(POLL)
+            except (Unavailable, InvalidInput) as error:
+                # A password that was right is right tomorrow; one that never was
+                # is told to whoever set it.
+                if not (opened or isinstance(error, Unavailable)):
+                    raise
+                log.warning("%s; trying again in %.0f s", error, pause)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _settled(self, account: Account, memory: Memory) -> list[Folder]:
+        """Open the folders; return them, or none if something happened meanwhile.
+
+        The last one is opened before and after the others, so that what moves between
+        them meanwhile shows in one of the numbers.
+        """
+        last = self.folders[-1][1]
+        before = account.open(last)
+        folders = [account.open(name) for _, name in self.folders]
+        settled = before == folders[-1] and all(
+            memory.first_unread(folder.name, folder.validity) == folder.next_uid
+            for folder in folders
+        )
+        return folders if settled else []
+
+    def _begin(
+        self, account: Account, memory: Memory, place: Place, folder: Folder
+    ) -> None:
+        """Take a folder as it is: nobody has said anything yet."""
+        if place == "junk":
+            for _, headers in account.newest(folder, CAPACITY):
+                memory.note(headers)
+        memory.mark_read(folder.name, folder.validity, folder.next_uid)
+        self.store.keep(memory)
+
+    def _new(
+        self,
+        account: Account,
+        memory: Memory,
+        place: Place,
+        folder: Folder,
+        first: int,
+    ) -> Iterator[Word]:
+        unread = folder.next_uid
+        for uid, headers in account.headers(first):
+            word = memory.says(place, headers)
+            if word is not None:
+                raw = account.message(uid)
+                if raw is not None and self._taught(raw, word):
+                    memory.taught(headers, word)
+                    yield word
+            unread = max(unread, uid + 1)
+            memory.mark_read(folder.name, folder.validity, uid + 1)
+            # After each message: what was taught is not asked for again.
+            self.store.keep(memory)
+        memory.mark_read(folder.name, folder.validity, unread)
+        self.store.keep(memory)
+
+    def _taught(self, raw: bytes, word: Word) -> bool:
+        """Teach a message; pass over one that never will be taken."""
+        try:
+            self.teach(raw, word)
+        except _REFUSED as error:
+            log.warning("a message is passed over: %s", error)
+            return False
+        return True

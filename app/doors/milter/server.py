@@ -1,0 +1,135 @@
+"""Server of the milter door.
+
+The failure policy: whatever goes wrong here, mail passes unmarked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from email.utils import format_datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from app.doors.milter.codec import Decoder, ProtocolError
+from app.doors.milter.question import Marks
+from app.doors.milter.results import NAME, parse_authserv_id, received, result
+from app.doors.milter.session import Session
+from app.doors.mta.headers import EXPLAINED, marks, ours, parse_flag
+from app.doors.serving.listener import Door
+from app.doors.serving.process import scoring
+from app.errors import PostbayesError
+from app.services.application import now
+
+if TYPE_CHECKING:
+    from app.classifier.verdict import Action
+    from app.doors.milter.question import Question
+    from app.doors.serving.listener import Connection
+    from app.services.application import Application
+    from app.services.classify import Classified
+
+log = logging.getLogger(__name__)
+# Then the message passes unmarked. Postfix waits 300 s for the answer at the end
+# of a message (milter_content_timeout) and Sendmail 300 s (T=E:5m), while the
+# client waits for theirs. The largest message takes a second to score.
+PATIENCE: Final = 20.0
+# Between two events the client of the mail server may think: Postfix waits 300 s
+# for it (smtpd_timeout). A milter that hung up first would make the mail server
+# answer for it, by milter_default_action.
+IDLE: Final = 610.0
+# Postfix and Sendmail connect anew for each client.
+TOTAL: Final = 86_400.0
+
+
+class Milter:
+    """The door, over an application.
+
+    Parameters
+    ----------
+    application : Application
+        The use cases and settings.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        settings = application.settings
+        self._flag = parse_flag(settings.spam_header)
+        self._ours = ours(self._flag)
+        self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
+        self._skip_authenticated = settings.milter_skip_authenticated
+
+    async def serve(self, connection: Connection) -> None:
+        """Speak the protocol until either side is done."""
+        session, decoder = Session(self._ours, self._authserv_id), Decoder()
+        while not session.ended:
+            read = connection.read_between if session.between else connection.read
+            data = await read()
+            if not data:
+                return
+            try:
+                for event in decoder.feed(data):
+                    answer = session.receive(event)
+                    if not isinstance(answer, bytes):
+                        answer = await self._answer(answer)
+                    if answer:
+                        await connection.write(answer)
+            except ProtocolError as error:
+                log.warning("%s does not speak milter: %s", connection.peer, error)
+                return
+
+    async def _answer(self, question: Question) -> bytes:
+        """Return the answer about a message; when in doubt, let it pass."""
+        envelope = question.envelope
+        if envelope.user and self._skip_authenticated:
+            return question.accept(Marks())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                # Each of them may have a profile of their own to be asked.
+                size = len(question.content) * max(1, len(envelope.recipients))
+                return await scoring(partial(self._judge, question), size)
+        except TimeoutError:
+            reason = f"it was not scored within {PATIENCE:.0f} s"
+        except PostbayesError as error:
+            reason = str(error)
+        # The outermost point of a message: the next one has another chance.
+        except Exception:
+            log.exception("%s passes unmarked", envelope.queue_id)
+            return question.accept(Marks())
+        log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
+        return question.accept(Marks())
+
+    def _judge(self, question: Question) -> bytes:
+        app, envelope = self._application, question.envelope
+        raw = received(envelope, format_datetime(now())) + question.content
+        delivered = app.delivery.together(envelope.recipients, raw, strongest=EXPLAINED)
+        classified, action = delivered.classified, delivered.action
+        app.tally.acted("milter", action)
+        id_, log_odds = classified.observation.id, classified.verdict.log_odds
+        told = log.info if action in {"quarantine", "reject"} else log.debug
+        told("%s: %s, %+.2f, id %s", envelope.queue_id, action, log_odds, id_)
+        if action == "reject":
+            return question.reject(f"This message looks like spam (id {id_})")
+        headers = self._marks(classified, action)
+        if action == "quarantine":
+            reason = f"spam, log-odds {log_odds:+.2f}"
+            return question.quarantine(headers, reason=reason)
+        return question.accept(headers)
+
+    def _marks(self, classified: Classified, action: Action) -> Marks:
+        below = marks(classified, action, self._flag)
+        if self._authserv_id is None:
+            return Marks(below=below)
+        results = [(NAME, result(classified, self._authserv_id))]
+        return Marks(below=below, above=results)
+
+
+def milter(application: Application) -> Door:
+    """Return the door.
+
+    Raises
+    ------
+    InvalidSetting
+        If the header that marks spam is none, or the name for results.
+    """
+    serve = Milter(application).serve
+    return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL)

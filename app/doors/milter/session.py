@@ -1,0 +1,291 @@
+"""Session of the milter protocol: one connection of a mail server, without I/O.
+
+A table says which events may come in which state; anything else ends the
+connection, and the mail server does what it does without a filter.  Only the
+end of a message needs an answer with content: a `Question`
+(`app.doors.milter.question`), which whoever holds the session asks the
+classifier and turns into bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from app.doors.milter import codec
+from app.doors.milter.codec import Actions, Event, ProtocolError, Steps
+from app.doors.milter.question import Envelope, Question
+from app.doors.milter.results import NAME, claims
+from app.mail.limits import MAX_BYTES
+
+# Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
+# Sendmail 8.14.
+VERSION: Final = 6
+OLDEST: Final = 2
+WANTED_ACTIONS: Final = (
+    Actions.ADD_HEADERS | Actions.CHANGE_HEADERS | Actions.QUARANTINE
+)
+# Silent events cost no round trip. Bodies are not silent where the mail server
+# can be told to skip the rest of one: up to 64 KiB come with the end anyway, and
+# of a large message what is not scored is not even sent.
+WANTED_STEPS: Final = (
+    Steps.NO_UNKNOWN
+    | Steps.NO_DATA
+    | Steps.SKIP
+    | Steps.SILENT_CONNECT
+    | Steps.SILENT_HELO
+    | Steps.SILENT_MAIL
+    | Steps.SILENT_RECIPIENT
+    | Steps.SILENT_HEADER
+    | Steps.SILENT_END_OF_HEADERS
+    | Steps.SILENT_BODY
+    | Steps.LEADING_SPACE
+)
+# Postfix's smtpd_recipient_limit; who comes later does not choose the profile.
+MAX_RECIPIENTS: Final = 1_000
+# Headers that only we may write and that are removed. A mail server that takes
+# 100 kB of headers (Postfix's header_size_limit) takes fewer.
+MAX_FORGED: Final = 10_000
+_RESULTS: Final = NAME.lower().encode()
+# The macros that are read, by what Postfix and Sendmail call them.
+_QUEUE_ID: Final = "i"
+_HOST: Final = "j"
+_PROGRAM: Final = "v"
+_TLS: Final = "{tls_version}"
+_USER: Final = "{auth_authen}"
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message while it arrives."""
+
+    headers: bytearray = field(default_factory=bytearray)
+    body: bytearray = field(default_factory=bytearray)
+    counts: dict[bytes, int] = field(default_factory=dict)
+    forged: list[tuple[bytes, int]] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are still taken: those that are parsed, and one that tells."""
+        return max(0, MAX_BYTES + 1 - len(self.headers) - len(self.body))
+
+
+State = Literal["greeting", "open", "message"]
+
+
+class Session:
+    """The filter's side of one connection.
+
+    Parameters
+    ----------
+    ours : frozenset of str
+        Names of headers, in lower case, that nobody else may write.
+    authserv_id : str or None
+        The name under which nobody else may write Authentication-Results.
+    """
+
+    def __init__(self, ours: frozenset[str], authserv_id: str | None = None) -> None:
+        self._watched = {name.encode() for name in ours}
+        self._authserv_id = authserv_id or ""
+        if self._authserv_id:
+            self._watched.add(_RESULTS)
+        self._state: State = "greeting"
+        self._actions = Actions(0)
+        self._steps = Steps(0)
+        self._client = Envelope()
+        self._envelope = Envelope()
+        self._recipients: list[str] = []
+        self._macros: dict[str, str] = {}
+        self._message = _Message()
+        self.ended = False
+
+    @property
+    def between(self) -> bool:
+        """Whether no message is on its way."""
+        return self._state != "message"
+
+    def receive(self, event: Event) -> bytes | Question:
+        """Return what the mail server is told, or what has to be asked first.
+
+        Raises
+        ------
+        ProtocolError
+            If the event may not come now.
+        """
+        step = _TABLE.get((self._state, type(event)))
+        if step is None:
+            msg = f"a {type(event).__name__} may not come in the state {self._state!r}"
+            raise ProtocolError(msg)
+        return step(self, event)
+
+    def negotiate(self, event: codec.Negotiate) -> bytes:
+        """Choose from what the mail server offers."""
+        if event.version < OLDEST:
+            msg = f"version {event.version} of the protocol; {OLDEST} is the oldest"
+            raise ProtocolError(msg)
+        self._actions = WANTED_ACTIONS & Actions(event.actions & WANTED_ACTIONS)
+        self._steps = Steps(event.steps & WANTED_STEPS)
+        if Steps.SKIP in self._steps:
+            self._steps &= ~Steps.SILENT_BODY
+        self._state = "open"
+        version = min(event.version, VERSION)
+        return codec.negotiated(version, self._actions, self._steps)
+
+    def macros(self, event: codec.Macros) -> bytes:
+        """Remember those that are read."""
+        self._macros |= {k: v for k, v in event.values.items() if k in _READ}
+        return b""
+
+    def connect(self, event: codec.Connect) -> bytes:
+        """Note who the client is."""
+        self._client = Envelope(client=event.name, address=event.address)
+        return self._unless(Steps.SILENT_CONNECT)
+
+    def helo(self, event: codec.Helo) -> bytes:
+        """Note what the client calls itself."""
+        self._client = replace(self._client, helo=event.name)
+        return self._unless(Steps.SILENT_HELO)
+
+    def mail(self, event: codec.Mail) -> bytes:
+        """Begin a message."""
+        self._message = _Message()
+        self._recipients = []
+        self._envelope = replace(self._client, sender=event.sender)
+        self._state = "message"
+        return self._unless(Steps.SILENT_MAIL)
+
+    def recipient(self, event: codec.Recipient) -> bytes:
+        """Note one who receives it."""
+        if len(self._recipients) < MAX_RECIPIENTS:
+            self._recipients.append(event.address)
+        return self._unless(Steps.SILENT_RECIPIENT)
+
+    def header(self, event: codec.Header) -> bytes:
+        """Write the header as it stood in the message."""
+        message = self._message
+        if self._is_forged(event):
+            return self._unless(Steps.SILENT_HEADER)
+        blank = b"" if Steps.LEADING_SPACE in self._steps else b" "
+        # Folded values have bare line feeds (Postfix and Sendmail alike).
+        value = event.value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        line = b"%b:%b%b\r\n" % (event.name, blank, value)
+        message.headers += line[: message.missing]
+        return self._unless(Steps.SILENT_HEADER)
+
+    def end_of_headers(self, _: codec.EndOfHeaders) -> bytes:
+        """Go on to the body."""
+        return self._unless(Steps.SILENT_END_OF_HEADERS)
+
+    def body(self, event: codec.Body) -> bytes:
+        """Take a piece, or have the rest skipped."""
+        message = self._message
+        message.body += event.data[: message.missing]
+        if not message.missing and Steps.SKIP in self._steps:
+            return codec.SKIP
+        return self._unless(Steps.SILENT_BODY)
+
+    def end(self, event: codec.End) -> Question:
+        """Ask about the message that is whole."""
+        message = self._message
+        message.body += event.data[: message.missing]
+        named = {
+            attribute: self._macros[macro]
+            for macro, attribute in _READ.items()
+            if macro in self._macros
+        }
+        question = Question(
+            envelope=replace(
+                self._envelope, recipients=tuple(self._recipients), **named
+            ),
+            content=b"\r\n".join((message.headers, message.body)),
+            forged=tuple(message.forged),
+            actions=self._actions,
+            leading_space=Steps.LEADING_SPACE in self._steps,
+        )
+        self._reset()
+        return question
+
+    def abort(self, _: codec.Abort) -> bytes:
+        """Forget the message, not the client."""
+        self._reset()
+        return b""
+
+    def quit_client(self, _: codec.QuitClient) -> bytes:
+        """Forget the client, not what was negotiated."""
+        self._reset()
+        self._client = Envelope()
+        self._macros = {}
+        return b""
+
+    def quit(self, _: codec.Quit) -> bytes:
+        """End."""
+        self.ended = True
+        return b""
+
+    def other(self, _: codec.Other) -> bytes:
+        """Pass over what was not asked for; older servers send it all the same."""
+        return codec.CONTINUE
+
+    def _is_forged(self, event: codec.Header) -> bool:
+        """Tell whether only we may write a header, and note where it stands."""
+        message, name = self._message, event.name.lower()
+        if name not in self._watched:
+            return False
+        number = message.counts[name] = message.counts.get(name, 0) + 1
+        if name == _RESULTS and not claims(event.value, self._authserv_id):
+            return False
+        if len(message.forged) < MAX_FORGED:
+            message.forged.append((name, number))
+        return True
+
+    def _reset(self) -> None:
+        self._message = _Message()
+        self._recipients = []
+        # What belongs to a message must not stand for the next one, should the
+        # mail server not say it again.
+        for macro in (_QUEUE_ID, _USER):
+            self._macros.pop(macro, None)
+        self._state = "open"
+
+    def _unless(self, silent: Steps) -> bytes:
+        return b"" if silent in self._steps else codec.CONTINUE
+
+
+_READ: Final = {
+    _QUEUE_ID: "queue_id",
+    _HOST: "host",
+    _PROGRAM: "program",
+    _TLS: "tls",
+    _USER: "user",
+}
+_Step = Callable[[Session, Any], bytes | Question]
+_ANYWHERE: Final[dict[type[Event], _Step]] = {
+    codec.Macros: Session.macros,
+    codec.Abort: Session.abort,
+    codec.Quit: Session.quit,
+    codec.QuitClient: Session.quit_client,
+    codec.Other: Session.other,
+    # A client may begin anew, with EHLO or MAIL, wherever it stands.
+    codec.Connect: Session.connect,
+    codec.Helo: Session.helo,
+    codec.Mail: Session.mail,
+}
+_GREETING: Final[dict[type[Event], _Step]] = {
+    codec.Negotiate: Session.negotiate,
+    codec.Quit: Session.quit,
+}
+_IN_MESSAGE: Final[dict[type[Event], _Step]] = {
+    codec.Recipient: Session.recipient,
+    codec.Header: Session.header,
+    codec.EndOfHeaders: Session.end_of_headers,
+    codec.Body: Session.body,
+    codec.End: Session.end,
+}
+_TABLE: Final[dict[tuple[State, type[Event]], _Step]] = {
+    **{("greeting", event): step for event, step in _GREETING.items()},
+    **{("open", event): step for event, step in _ANYWHERE.items()},
+    **{
+        ("message", event): step for event, step in {**_ANYWHERE, **_IN_MESSAGE}.items()
+    },
+}

@@ -1,0 +1,1 @@
+"""Parts that the mail doors share."""

@@ -1,0 +1,175 @@
+"""Headers that a mail server writes into a message.
+
+Contract of this file: a value is printable ASCII in lines of a bounded length,
+whatever words the message is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from email.header import Header
+from typing import TYPE_CHECKING, Final
+
+from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from app.classifier.explain import Entry
+    from app.classifier.verdict import Action
+    from app.services.classify import Classified
+
+# A sender who writes such headers himself would decide what rules do with his
+# mail.
+FORGED: Final = ("x-postbayes", "x-spam")
+"""Beginnings, in lower case, of the header names that only filters write."""
+_MBOX_LINE: Final = re.compile(rb"\A>?From [^\r\n]*\r?\n")
+_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_EMPTY_LINE: Final = re.compile(rb"(?:\A|\n)\r?\n")
+
+
+def end_of_head(raw: bytes) -> int:
+    r"""Return where the body begins: behind the first empty line.
+
+    Examples
+    --------
+    >>> end_of_head(b"A: 1\r\n\r\nbody"), end_of_head(b"A: 1\nB: 2\n")
+    (8, 10)
+    """
+    end = _EMPTY_LINE.search(raw)
+    return len(raw) if end is None else end.end()
+
+
+def with_headers(
+    raw: bytes, headers: Iterable[tuple[str, str]], ours: Iterable[str] = ()
+) -> bytes:
+    r"""Return a message, or its head alone, with headers on top, forged ones gone.
+
+    Parameters
+    ----------
+    raw : bytes
+        The message as it came.
+    headers : iterable of (str, str)
+        Name and value; ASCII, folded with LF.
+    ours : iterable of str
+        Names in lower case that nobody else may write, beside those that begin
+        like one of `FORGED`.
+
+    Examples
+    --------
+    >>> with_headers(b"X-Spam: no\r\n folded\r\nA: 1\r\n\r\nX-Spam: b", [("X", "c")])
+    b'X: c\r\nA: 1\r\n\r\nX-Spam: b'
+    """
+    end = end_of_head(raw)
+    # An mbox line stays the first one.
+    mbox = _MBOX_LINE.match(raw[:end])
+    start = mbox.end() if mbox else 0
+    first = raw.find(b"\n")
+    newline = "\r\n" if raw[max(0, first - 1) : first] == b"\r" else "\n"
+    names = frozenset(ours)
+    kept = [raw[:start]]
+    for name, value in headers:
+        lines = f"{name}: {value}\n".replace("\n", newline)
+        kept.append(lines.encode("ascii", "replace"))
+    drops = False
+    for line in _LINE.findall(raw[start:end]):
+        if not line.startswith((b" ", b"\t")):
+            name = line.partition(b":")[0].strip().decode("latin-1").lower()
+            drops = name in names or name.startswith(FORGED)
+        if not drops:
+            kept.append(line)
+    return b"".join([*kept, raw[end:]])
+
+
+# Of each side: what fits into three lines; the whole list is at /classify.
+EXPLAINED: Final = 3
+MAX_FEATURE_CHARS: Final = 40
+# RFC 5322 section 2.1.1: lines should have no more than 78 characters.
+_LINE_CHARS: Final = 76
+_NAMES: Final = (
+    "X-Postbayes",
+    "X-Postbayes-Probability",
+    "X-Postbayes-Log-Odds",
+    "X-Postbayes-Id",
+    "X-Postbayes-Profile",
+    "X-Postbayes-Explanation",
+)
+_FLAG: Final = re.compile(
+    r"(?P<name>[!-9;-~]{1,60}):[ \t]*(?P<value>[!-~][ -~]{0,200})"
+)
+
+
+def ours(flag: tuple[str, str] | None) -> frozenset[str]:
+    """Return the names, in lower case, that nobody else may write."""
+    names = {name.lower() for name in _NAMES}
+    return frozenset(names if flag is None else names | {flag[0].lower()})
+
+
+def parse_flag(text: str) -> tuple[str, str] | None:
+    """Return name and value of the header that marks spam; None for no text.
+
+    Raises
+    ------
+    InvalidSetting
+        If it is not a header field.
+
+    Examples
+    --------
+    >>> parse_flag("X-Spam-Flag: YES")
+    ('X-Spam-Flag', 'YES')
+    """
+    if not text.strip():
+        return None
+    found = _FLAG.fullmatch(text.strip())
+    if found is None:
+        msg = (
+            f"POSTBAYES_SPAM_HEADER is {text!r}; it is one header field, name and "
+            "value in ASCII, such as X-Spam-Flag: YES"
+        )
+        raise InvalidSetting(msg)
+    return found["name"], found["value"]
+
+
+def marks(
+    classified: Classified, action: Action, flag: tuple[str, str] | None
+) -> list[tuple[str, str]]:
+    """Return the headers that tell of a verdict, names and folded values.
+
+    Parameters
+    ----------
+    classified : Classified
+        The answer about the message.
+    action : Action
+        What is done with it.
+    flag : tuple of (str, str) or None
+        The header that marks what is not let through as it is.
+    """
+    verdict = classified.verdict
+    values = (
+        verdict.decision,
+        f"{verdict.probability:.4f}",
+        f"{verdict.log_odds:+.2f}",
+        classified.observation.id,
+        classified.profile,
+        "; ".join(_entries(classified.explanation)),
+    )
+    found = [
+        (name, _folded(name, value)) for name, value in zip(_NAMES, values, strict=True)
+    ]
+    return found if flag is None or action == "none" else [*found, flag]
+
+
+def _entries(explanation: tuple[Entry, ...]) -> Iterator[str]:
+    for entry in explanation:
+        name = entry.feature[:MAX_FEATURE_CHARS]
+        if entry.kind == "rest":
+            name = f"({entry.features} others)"
+        yield f"{name} {entry.log_odds:+.2f}"
+
+
+def _folded(name: str, value: str) -> str:
+    """Return a value in lines, and in encoded words (RFC 2047) where it must be."""
+    printable = "".join(c if c.isprintable() else "?" for c in value)
+    charset = "us-ascii" if printable.isascii() else "utf-8"
+    header = Header(printable, charset, header_name=name, maxlinelen=_LINE_CHARS)
+    return header.encode(linesep="\n", splitchars="; ")

@@ -1,0 +1,89 @@
+"""Teachers: clients that may teach through a door without users.
+
+HTTP has its own rules; this is for the rspamd and spamd doors.
+"""
+
+from __future__ import annotations
+
+import hmac
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from app.doors.documents.message import MAX_SOURCE
+from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Teachers:
+    """Tells whether a client may teach, and see what was learned.
+
+    Parameters
+    ----------
+    networks : iterable of str
+        Addresses and networks that may without more.
+    password : str or None
+        What others have to say; None lets nobody else.
+
+    Raises
+    ------
+    InvalidSetting
+        If a network is none.
+
+    Examples
+    --------
+    >>> teachers = Teachers(["127.0.0.0/8"], password=None)
+    >>> teachers.may("127.0.0.1"), teachers.may("192.0.2.1"), teachers.may(None)
+    (True, False, True)
+    """
+
+    def __init__(self, networks: Iterable[str], *, password: str | None) -> None:
+        self._networks = tuple(_network(text) for text in networks)
+        # An empty variable is not a password that is empty.
+        self._password = password or None
+
+    def may(self, host: str | None) -> bool:
+        """Tell whether a client at an address may; None is a local socket.
+
+        Whoever may write to a Unix socket may do all that the door can.
+        """
+        if host is None:
+            return True
+        try:
+            address = ip_address(host.partition("%")[0])
+        except ValueError:
+            return False
+        # How a socket for both families shows IPv4.
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)
+
+    def knows(self, password: str | None) -> bool:
+        """Tell whether a password is the right one, in constant time."""
+        if self._password is None or password is None:
+            return False
+        return hmac.compare_digest(self._password.encode(), password.encode())
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError as error:
+        msg = (
+            f"POSTBAYES_TEACH_FROM: {text!r} is no address or network; write it as "
+            "192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+        )
+        raise InvalidSetting(msg) from error
+
+
+def source(door: str, user: str) -> str:
+    r"""Return what the ledger keeps of who taught through a door.
+
+    Examples
+    --------
+    >>> source("spamd", "ann@example.org"), source("spamd", "\0" + "x" * 100)[:10]
+    ('spamd:ann@example.org', 'spamd:xxxx')
+    """
+    who = "".join(c for c in user if c.isprintable())
+    return f"{door}:{who}"[:MAX_SOURCE] if who else door

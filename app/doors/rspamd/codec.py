@@ -1,0 +1,313 @@
+"""Codec of rspamd's protocol: requests read, answers written, and zstd.
+
+The protocol is HTTP: what is asked stands in the path and in headers, and the
+body is the message (docs/protocols/rspamd.md).
+
+Contract of this file: any request becomes an `Ask` or a `Refusal`, and an answer
+is JSON that rspamc, Haraka and others read as rspamd's.
+
+Contract of this file: whatever somebody sends, no more is made of it than is
+looked at, and with no more memory than `WINDOW_LOG` allows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Literal
+
+from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, compress
+
+from app.mail.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Kind = Literal["scan", "learn", "ping", "stat", "metrics", "healthy", "ready"]
+"""What can be asked for."""
+ZSTD: Final = "zstd"
+# Postfix takes 1,000 recipients of a message at once (smtpd_recipient_limit).
+MAX_RECIPIENTS: Final = 1_000
+_MESSAGE_ID: Final = re.compile(
+    rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,500})", re.IGNORECASE | re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a request asks for.
+
+    Parameters
+    ----------
+    kind : str
+        See `Kind`.
+    label : str
+        For *learn*: what the message is.
+    recipients : tuple of str
+        Whose mail it is.
+    user : str
+        Who teaches, for the ledger.
+    password : str or None
+        What the client says to be let in.
+    forwarded : bool
+        Whether a proxy stands between the client and us.
+    packed : bool
+        Whether the client says that the message is compressed.
+    packs : bool
+        Whether the client wants a verdict compressed.
+    """
+
+    kind: Kind
+    label: str = ""
+    recipients: tuple[str, ...] = ()
+    user: str = ""
+    password: str | None = None
+    forwarded: bool = False
+    packed: bool = False
+    packs: bool = False
+
+    @property
+    def has_message(self) -> bool:
+        """Whether the body is a message."""
+        return self.kind in {"scan", "learn"}
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether it is for those alone who may teach."""
+        return self.kind in {"learn", "stat", "metrics"}
+
+
+class Refusal(Exception):
+    """A request that cannot be answered otherwise than by a status.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+        What HTTP calls it.
+    sentence : str
+        What is wrong, and what to do.
+    """
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A status and a body."""
+
+    status: HTTPStatus
+    body: bytes
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+# rspamd has scanning on its own port and on the controller's; the names before
+# /checkv2 are those of older clients.
+_PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
+    "/checkv2": ("POST", "scan", ""),
+    "/check": ("POST", "scan", ""),
+    "/scan": ("POST", "scan", ""),
+    "/symbols": ("POST", "scan", ""),
+    "/learnspam": ("POST", "learn", "spam"),
+    "/learnham": ("POST", "learn", "ham"),
+    "/learnclass": ("POST", "learn", ""),
+    "/ping": ("GET", "ping", ""),
+    "/stat": ("GET", "stat", ""),
+    "/metrics": ("GET", "metrics", ""),
+    "/healthy": ("GET", "healthy", ""),
+    "/ready": ("GET", "ready", ""),
+}
+
+
+def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
+    """Return what a request asks for.
+
+    Parameters
+    ----------
+    method, path : str
+        Of the request line; the path without its query.
+    headers : sequence of (str, str)
+        Names in lower case, and values.
+
+    Raises
+    ------
+    Refusal
+        If there is no such path or method, or a header asks for what cannot be
+        done.
+
+    Examples
+    --------
+    >>> read("POST", "/checkv2", [("rcpt", "<ann@example.org>")]).recipients
+    ('<ann@example.org>',)
+    """
+    kind, label = _asked(method, path)
+    values: dict[str, list[str]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value.strip())
+    _check(values)
+
+    def last(name: str) -> str:
+        return values.get(name, [""])[-1]
+
+    if path == "/learnclass":
+        label = last("class").lower()
+        if not label:
+            sentence = "say what the message is in the header Class"
+            raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+    deliver, user = last("deliver-to"), last("user")
+    # The final recipient says whose mail it is, where he is known; the user that
+    # logged in does so for commands at a keyboard.
+    recipients = [deliver] if deliver else [n for n in values.get("rcpt", ()) if n]
+    if not recipients and user:
+        recipients = [user]
+    return Ask(
+        kind=kind,
+        label=label,
+        recipients=tuple(recipients),
+        user=user or deliver,
+        password=last("password") if "password" in values else None,
+        forwarded=not values.keys().isdisjoint(_PROXIES),
+        packed=any(each.lower() == ZSTD for each in _packings(values)),
+        packs=any(
+            _wants_zstd(each) for name in _WISHES for each in values.get(name, ())
+        ),
+    )
+
+
+def _asked(method: str, path: str) -> tuple[Kind, str]:
+    """Return what a path stands for, and the label that goes with it."""
+    if path not in _PATHS:
+        raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
+    wanted, kind, label = _PATHS[path]
+    if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
+        sentence = f"{path} is asked for with {wanted}"
+        raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, sentence)
+    return kind, label
+
+
+def _check(values: Mapping[str, Sequence[str]]) -> None:
+    """Refuse what headers ask for and nobody does here."""
+    if any(each.lower() not in {"", "identity", ZSTD} for each in _packings(values)):
+        sentence = "zstd is the only compression that is taken"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
+    if any(values.get("dictionary", ())):
+        sentence = "a dictionary of the client is not known here; compress without one"
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
+    # A file of this machine that the client names is not ours to read for it.
+    if "file" in values or "shm" in values:
+        sentence = "a message is sent in the body; File and Shm are not taken"
+        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+    if len(values.get("rcpt", ())) > MAX_RECIPIENTS:
+        sentence = f"more than {MAX_RECIPIENTS} recipients"
+        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+
+
+_PROXIES: Final = ("x-forwarded-for", "x-real-ip", "forwarded")
+_PACKINGS: Final = ("compression", "content-encoding")
+_WISHES: Final = ("flags", "accept-encoding")
+_NEVER: Final = re.compile(r"q=0(?:\.0*)?")
+
+
+def _packings(values: Mapping[str, Sequence[str]]) -> list[str]:
+    return [each for name in _PACKINGS for each in values.get(name, ())]
+
+
+def _wants_zstd(listed: str) -> bool:
+    """Tell whether a list of flags or encodings has zstd in it."""
+    for item in listed.lower().split(","):
+        name, _, weight = item.partition(";")
+        if name.strip() == ZSTD:
+            return _NEVER.fullmatch(weight.strip()) is None
+    return False
+
+
+def message_id(raw: bytes) -> str:
+    r"""Return the Message-ID of a message, as rspamd names it in its answers.
+
+    Examples
+    --------
+    >>> message_id(b"Message-Id: <1@example.org>\n\n"), message_id(b"\nMessage-ID: 2")
+    ('1@example.org', 'undef')
+    """
+    head = raw[:65_536].replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+    if raw.startswith((b"\n", b"\r\n")):
+        return "undef"
+    found = _MESSAGE_ID.search(head)
+    return "undef" if found is None else found[1].decode("ascii")
+
+
+def document(
+    content: Mapping[str, object], status: HTTPStatus = HTTPStatus.OK
+) -> Reply:
+    """Return a JSON document as an answer."""
+    text = json.dumps(
+        content, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+    )
+    return Reply(status, text.encode("ascii"))
+
+
+def failure(status: HTTPStatus, sentence: str) -> Reply:
+    """Return what rspamd's clients read as an error: a document with `error` alone."""
+    return document({"error": sentence}, status)
+
+
+SUCCESS: Final = document({"success": True})
+PONG: Final = Reply(HTTPStatus.OK, b"pong\r\n", "text/plain")
+# The first bytes of a zstd frame, RFC 8878 section 3.1.1: rspamd looks at them
+# too, whatever the headers say.
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# Memory that a frame may ask for: 8 MiB, which every decoder should have (RFC
+# 8878 section 3.1.1.1.2). The library's own limit is 128 MiB. Unit: log2 of bytes.
+WINDOW_LOG: Final = 23
+# An answer has some 3 kB: the fastest level, as rspamc takes for a message.
+_LEVEL: Final = 1
+
+
+def unpacked(packed: bytes, *, cut: bool) -> bytes:
+    r"""Return a message, or as much of its beginning as is looked at.
+
+    Parameters
+    ----------
+    packed : bytes
+        One zstd frame.
+    cut : bool
+        Whether its end was left out because it is so large.
+
+    Raises
+    ------
+    Refusal
+        If it is no frame, ends early, is followed by something else, or asks
+        for more memory than `WINDOW_LOG` allows.
+
+    Examples
+    --------
+    >>> unpacked(compress(b"Subject: Lunch\n\n"), cut=False)
+    b'Subject: Lunch\n\n'
+    """
+    options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
+    inflater = ZstdDecompressor(options=options)
+    try:
+        message = inflater.decompress(packed, max_length=MAX_BYTES + 1)
+    except ZstdError as error:
+        sentence = f"the message is not what it should be: {error}"
+        raise Refusal(HTTPStatus.BAD_REQUEST, sentence) from error
+    if inflater.unused_data:
+        sentence = "something follows the compressed message; send one zstd frame"
+        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+    if not (inflater.eof or cut or len(message) > MAX_BYTES):
+        sentence = "the message ends before its compression does"
+        raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
+    return message
+
+
+def packed(reply: Reply) -> Reply:
+    """Return an answer as one frame, and the headers that say so.
+
+    rspamc reads the first of them, and any other client the second.
+    """
+    headers = {"Compression": ZSTD, "Content-Encoding": ZSTD}
+    return replace(reply, body=compress(reply.body, level=_LEVEL), headers=headers)

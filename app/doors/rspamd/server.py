@@ -1,0 +1,223 @@
+"""Server of the rspamd door, an ASGI application.
+
+The failure policy: an error is a status and a document with `error` alone, upon
+which rspamc ends with an error and Haraka lets mail pass, unless it is told
+otherwise (docs/protocols/rspamd.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import errors
+from app.doors.mta.headers import parse_flag
+from app.doors.mta.points import STRONGEST
+from app.doors.mta.teachers import Teachers, source
+from app.doors.rspamd import answer, codec
+from app.doors.rspamd import codec as compression
+from app.doors.rspamd.answer import Scanned
+from app.doors.rspamd.codec import Ask, Refusal, Reply
+from app.doors.rspamd.report import TIMES, Report
+from app.doors.serving.http1 import WebDoor, take
+from app.doors.serving.process import learning, scoring
+from app.mail.limits import MAX_BYTES
+from app.services.profiles import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from app.services.application import Application
+
+log = logging.getLogger(__name__)
+STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
+    errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
+    errors.InvalidInput: HTTPStatus.BAD_REQUEST,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""The nearest class in the line of ancestors decides."""
+ALREADY_REPORTED: Final = HTTPStatus.ALREADY_REPORTED
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Rspamd:
+    """The door, over an application.
+
+    Parameters
+    ----------
+    application : Application
+        The use cases and settings.
+    local : bool
+        Whether it stands on a Unix socket, whose clients have no address.
+
+    Raises
+    ------
+    InvalidSetting
+        If a setting of the door cannot be used.
+    """
+
+    def __init__(self, application: Application, *, local: bool) -> None:
+        self._application = application
+        self._local = local
+        settings = application.settings
+        self._flag = parse_flag(settings.spam_header)
+        self._teachers = Teachers(
+            settings.teach_from, password=settings.rspamd_password
+        )
+        self._seconds: deque[float] = deque(maxlen=TIMES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        self._application.tally.asked("rspamd")
+        try:
+            reply = await self._answer(request)
+        except Refusal as refusal:
+            reply = codec.failure(refusal.status, str(refusal))
+        except errors.PostbayesError as error:
+            status = next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+            log.warning("rspamd: %s: %s", request.url.path, error)
+            reply = codec.failure(status, str(error))
+        response = Response(
+            reply.body,
+            reply.status.value,
+            headers=reply.headers,
+            media_type=reply.media_type,
+        )
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Reply:
+        ask = codec.read(request.method, request.url.path, request.headers.items())
+        if ask.is_guarded and not self._may(ask, request):
+            host = "a local process" if request.client is None else request.client.host
+            log.warning("rspamd: %s may not %s", host, ask.kind)
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+        if ask.has_message:
+            limit = self._application.settings.max_request_bytes
+            raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
+            if ask.packed or raw.startswith(compression.MAGIC):
+                raw = compression.unpacked(raw, cut=len(raw) > MAX_BYTES)
+            if ask.kind == "scan":
+                reply = await self._scan(ask, raw)
+                return compression.packed(reply) if ask.packs else reply
+            return await self._learn(ask, raw)
+        return await self._tell(ask)
+
+    def _may(self, ask: Ask, request: Request) -> bool:
+        """Tell whether a client may teach, and see what was learned."""
+        if self._teachers.knows(ask.password):
+            return True
+        # Behind a proxy everybody comes from the proxy's address.
+        if ask.forwarded:
+            return False
+        if self._local:
+            return self._teachers.may(None)
+        # Unknown where the client is gone already; only of a Unix socket may that
+        # be taken for a client of this machine.
+        return self._teachers.may("" if request.client is None else request.client.host)
+
+    async def _scan(self, ask: Ask, raw: bytes) -> Reply:
+        app = self._application
+        if not raw.strip():
+            name = app.recipients.shared(ask.recipients)
+            made_of = app.live.get(name).specification
+            return codec.document(answer.skipped(answer.scale(made_of)))
+        began = time.perf_counter()
+        people = list(dict.fromkeys(ask.recipients))
+        classify = partial(app.delivery.apart, people, raw, strongest=STRONGEST)
+        delivered = await scoring(classify, len(raw) * max(1, len(people)))
+        seconds = time.perf_counter() - began
+        several = delivered.recipients if len(people) > 1 else {}
+        document = answer.scanned(
+            Scanned.of(delivered.classified, delivered.action),
+            message_id=codec.message_id(raw),
+            seconds=seconds,
+            flag=self._flag,
+            recipients={
+                each: Scanned.of(theirs, theirs.action)
+                for each, theirs in several.items()
+            },
+        )
+        self._seconds.append(seconds)
+        app.tally.acted("rspamd", delivered.action)
+        return codec.document(document)
+
+    async def _learn(self, ask: Ask, raw: bytes) -> Reply:
+        if not raw.strip():
+            raise Refusal(HTTPStatus.BAD_REQUEST, "Empty body is not permitted")
+        app = self._application
+        profile = app.recipients.shared(ask.recipients)
+        teach = partial(
+            app.feedback.teach,
+            profile,
+            raw,
+            label=label_of(app.live.get(profile).row, ask.label),
+            source=source("rspamd", ask.user),
+        )
+        taught = await learning(teach)
+        if taught.outcome.kind == "unchanged":
+            sentence = (
+                f"<{codec.message_id(raw)}> has been already learned as "
+                f"{taught.outcome.label}, ignore it"
+            )
+            return codec.failure(ALREADY_REPORTED, sentence)
+        app.tally.learned("rspamd")
+        return codec.SUCCESS
+
+    async def _tell(self, ask: Ask) -> Reply:
+        app = self._application
+        if ask.kind == "ping":
+            return codec.PONG
+        if ask.kind == "ready":
+            await learning(app.ping)
+        if ask.kind in {"ready", "healthy"}:
+            return codec.SUCCESS
+        report = self._report()
+        if ask.kind == "metrics":
+            return Reply(HTTPStatus.OK, report.metrics().encode("ascii"), OPENMETRICS)
+        return codec.document(report.stat())
+
+    def _report(self) -> Report:
+        app = self._application
+        asked = app.tally.counts("postbayes_actions", "action")
+        return Report(
+            actions={name: asked.get(ours, 0) for ours, name in answer.ACTIONS.items()},
+            learned=app.tally.counts("postbayes_door_learned", "door").get("rspamd", 0),
+            requests=app.tally.counts("postbayes_door_requests", "door").get(
+                "rspamd", 0
+            ),
+            seconds=tuple(self._seconds),
+            uptime=app.tally.uptime(),
+            state=app.profile(app.settings.profile),
+            profiles=sum(1 for _ in app.live),
+        )
+
+
+def rspamd(application: Application) -> WebDoor:
+    """Return the door.
+
+    Raises
+    ------
+    InvalidSetting
+        If a setting of the door cannot be used.
+    """
+
+    def create(*, local: bool) -> ASGIApp:
+        return Rspamd(application, local=local)
+
+    # What is wrong with a setting is told before anything listens.
+    create(local=False)
+    return WebDoor(name="rspamd", create=create)

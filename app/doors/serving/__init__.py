@@ -1,0 +1,1 @@
+"""Sockets, connections and processes of the doors."""

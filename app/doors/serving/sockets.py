@@ -1,0 +1,222 @@
+"""Listening sockets: TCP ports and Unix sockets, of one process or of all workers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from app.errors import InvalidSetting
+
+MAX_PORT: Final = 65_535
+# sun_path holds 108 bytes on Linux, 104 on the BSDs, the NUL at its end included.
+MAX_PATH_BYTES: Final = 103
+_INET: Final = re.compile(
+    r"(?:inet:)?(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:\[\]/]+)):(?P<port>\d{1,5})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inet:
+    """A TCP port of a host name or address.
+
+    Examples
+    --------
+    >>> str(Inet("::1", 11332))
+    '[::1]:11332'
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as it stands in a setting."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unix:
+    """The path of a Unix socket."""
+
+    path: str
+
+    def __str__(self) -> str:
+        """Return it as it stands in a setting."""
+        return f"unix:{self.path}"
+
+
+Address = Inet | Unix
+
+
+def parse_address(text: str, *, setting: str) -> Address:
+    """Return the address that a setting names.
+
+    Parameters
+    ----------
+    text : str
+        ``host:port``, ``inet:host:port`` as Postfix writes it, ``[::1]:port``,
+        or ``unix:/path``.
+    setting : str
+        The variable, for the sentence.
+
+    Raises
+    ------
+    InvalidSetting
+        If it is none of these.
+
+    Examples
+    --------
+    >>> parse_address("inet:127.0.0.1:11332", setting="X")
+    Inet(host='127.0.0.1', port=11332)
+    >>> parse_address("unix:/run/postbayes/milter", setting="X")
+    Unix(path='/run/postbayes/milter')
+    """
+    kind, _, path = text.partition(":")
+    if kind == "unix":
+        if path.startswith("/") and len(path.encode()) <= MAX_PATH_BYTES:
+            return Unix(path)
+        msg = (
+            f"{setting} names the socket {path!r}; a socket is an absolute path of at "
+            f"most {MAX_PATH_BYTES} bytes, such as unix:/run/postbayes/milter"
+        )
+        raise InvalidSetting(msg)
+    found = _INET.fullmatch(text)
+    if found is None or int(found["port"]) > MAX_PORT:
+        msg = (
+            f"{setting} is {text!r}; an address is host:port, such as "
+            "127.0.0.1:11332, or unix:/path"
+        )
+        raise InvalidSetting(msg)
+    return Inet(found["six"] or found["host"], int(found["port"]))
+
+
+# What the kernel holds while all places of a door are taken. Precedent: nginx's
+# listen backlog of 511.
+BACKLOG: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A listening socket, and what goes with it when it is closed.
+
+    Parameters
+    ----------
+    socket : socket
+        Bound, listening and non-blocking.
+    path : Path or None
+        The file of a Unix socket.
+    lock : int or None
+        Descriptor of the lock on the path.
+    """
+
+    socket: socket.socket
+    path: Path | None = None
+    lock: int | None = None
+
+    def close(self) -> None:
+        """Let the address go."""
+        self.socket.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+def listen(
+    address: Address, *, setting: str, mode: int = 0o660, shared: bool
+) -> Listening | None:
+    """Return a listening socket.
+
+    Parameters
+    ----------
+    address : Address
+        Where.
+    setting : str
+        The variable that names it, for the sentence.
+    mode : int
+        Permissions of a Unix socket; who may write to it may connect.
+    shared : bool
+        Whether other workers of this service listen there too.
+
+    Returns
+    -------
+    Listening or None
+        None where another worker holds the Unix socket.
+
+    Raises
+    ------
+    InvalidSetting
+        If it cannot be had; the sentence says why.
+    """
+    try:
+        if isinstance(address, Inet):
+            return _inet(address, shared=shared)
+        return _unix(address, mode=mode)
+    except BlockingIOError as error:
+        if shared:
+            return None
+        msg = f"{setting}: another service listens on {address}"
+        raise InvalidSetting(msg) from error
+    except OSError as error:
+        msg = f"{setting}: cannot listen on {address}: {error.strerror or error}"
+        raise InvalidSetting(msg) from error
+
+
+def _inet(address: Inet, *, shared: bool) -> Listening:
+    family, _, _, _, where = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # After a restart the port may be taken at once, whatever connections of
+        # the old process still linger.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            # The kernel spreads the connections. Not otherwise: two services
+            # that are started on one port by accident would share the mail.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return Listening(listener)
+
+
+def _unix(address: Unix, *, mode: int) -> Listening:
+    path = Path(address.path)
+    # Two processes cannot listen on one path, and the file of a process that was
+    # killed stays behind. The lock tells both apart, and the kernel lets go of
+    # it however its holder ends.
+    lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_stale(path)
+        listener.bind(address.path)
+        # Before it listens, so that nobody connects under the wrong mode.
+        path.chmod(mode)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        os.close(lock)
+        raise
+    listener.setblocking(False)
+    return Listening(listener, path, lock)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a process that is gone, and nothing else."""
+    try:
+        found = path.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISSOCK(found.st_mode):
+        path.unlink()

@@ -1,0 +1,1 @@
+"""The door for clients of SpamAssassin's daemon."""

@@ -1,0 +1,155 @@
+"""Server of the spamd door.
+
+The failure policy: an error is one line with a code of sysexits.h, upon which
+spamc and Exim let mail pass as it came (docs/protocols/spamd.md).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from app import errors
+from app.doors.mta.headers import parse_flag
+from app.doors.mta.points import STRONGEST
+from app.doors.mta.teachers import Teachers, source
+from app.doors.serving.listener import Door
+from app.doors.serving.process import learning, scoring
+from app.doors.spamd import answer, codec
+from app.doors.spamd.answer import Scanned
+from app.doors.spamd.session import Request, Session
+from app.services.profiles import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.doors.serving.listener import Connection
+    from app.services.application import Application
+
+log = logging.getLogger(__name__)
+# spamd waits 30 s for the head of a request and 300 s for all of it
+# (--timeout-tcp, --timeout-child); spamc itself gives up after 600 s. Unit: seconds.
+IDLE: Final = 30.0
+TOTAL: Final = 300.0
+EX_DATAERR: Final = 65
+EX_UNAVAILABLE: Final = 69
+EX_TIMEOUT: Final = 79
+CODES: Final[Mapping[type[errors.PostbayesError], int]] = {
+    errors.EmptyMessage: 66,  # EX_NOINPUT
+    errors.InvalidInput: EX_DATAERR,
+    errors.NotFound: EX_DATAERR,
+    errors.Conflict: EX_DATAERR,
+    errors.Unavailable: 75,  # EX_TEMPFAIL
+    errors.PostbayesError: 70,  # EX_SOFTWARE
+}
+"""The nearest class in the line of ancestors decides."""
+
+
+class Spamd:
+    """The door, over an application.
+
+    Parameters
+    ----------
+    application : Application
+        The use cases and settings.
+
+    Raises
+    ------
+    InvalidSetting
+        If a setting of the door cannot be used.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        settings = application.settings
+        self._flag = parse_flag(settings.spam_header)
+        self._teachers = Teachers(settings.teach_from, password=None)
+
+    async def serve(self, connection: Connection) -> None:
+        """Answer one request."""
+        session = Session(self._application.settings.max_request_bytes)
+        result: Request | bytes | None = None
+        while result is None:
+            read = connection.read if session.begun else connection.read_between
+            try:
+                result = session.receive(await read())
+            except TimeoutError:
+                sentence = f"Timeout: nothing came for {IDLE:.0f} seconds"
+                result = codec.failure(EX_TIMEOUT, sentence)
+        if isinstance(result, Request):
+            result = await self._answer(result, connection.host)
+        if result:
+            await connection.write(result)
+
+    async def _answer(self, request: Request, host: str | None) -> bytes:
+        try:
+            if request.kind != "TELL":
+                size = len(request.message) * max(1, len(_users(request)))
+                return await scoring(partial(self._scan, request), size)
+            if not self._teachers.may(host):
+                log.warning("spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host)
+                sentence = (
+                    f"Service Unavailable: {host} may not teach; "
+                    "POSTBAYES_TEACH_FROM says who may"
+                )
+                return codec.failure(EX_UNAVAILABLE, sentence)
+            return await learning(partial(self._tell, request))
+        except errors.PostbayesError as error:
+            code = next(CODES[cls] for cls in type(error).__mro__ if cls in CODES)
+            log.warning("spamd: %s of %r: %s", request.kind, request.user, error)
+            return codec.failure(code, str(error))
+
+    def _scan(self, request: Request) -> bytes:
+        app = self._application
+        if request.kind == "PROCESS" and not request.whole:
+            sentence = (
+                f"a message of more than {len(request.message) - 1} bytes is not "
+                "given back; ask for its headers alone (spamc --headers)"
+            )
+            return codec.failure(EX_DATAERR, sentence)
+        delivered = app.delivery.together(
+            _users(request), request.message, strongest=STRONGEST
+        )
+        app.tally.acted("spamd", delivered.action)
+        return answer.scanned(request, Scanned.of(delivered, self._flag))
+
+    def _tell(self, request: Request) -> bytes:
+        app = self._application
+        profile = app.recipients.shared(_users(request))
+        said = source("spamd", request.user)
+        if request.removes:
+            digest = app.feedback.identify(profile, request.message)
+            try:
+                app.feedback.forget(profile, digest, source=said)
+            except errors.UnknownMessage:
+                return answer.told(learned=False, forgotten=False)
+            return answer.told(learned=False, forgotten=True)
+        # SpamAssassin, too, does nothing where it is not told as what.
+        if not (request.sets and request.label):
+            return answer.told(learned=False, forgotten=False)
+        taught = app.feedback.teach(
+            profile,
+            request.message,
+            label=label_of(app.live.get(profile).row, request.label),
+            source=said,
+        )
+        changed = taught.outcome.kind != "unchanged"
+        return answer.told(learned=changed, forgotten=False)
+
+
+def _users(request: Request) -> list[str]:
+    # Exim gives all recipients as one user: spam = $recipients.
+    return [user for user in request.user.split(",") if user.strip()]
+
+
+def spamd(application: Application) -> Door:
+    """Return the door.
+
+    Raises
+    ------
+    InvalidSetting
+        If a setting of the door cannot be used.
+    """
+    serve = Spamd(application).serve
+    return Door(name="spamd", serve=serve, idle=IDLE, total=TOTAL)

@@ -1,0 +1,298 @@
+"""Session of the spamd protocol: one request and its answer, without I/O.
+
+    awaiting     event            then
+    command      Command          fields, or the answer to an older PING or SKIP
+    fields       Field            fields
+    fields       EndOfFields      message, or the answer to PING or SKIP
+    message      Data             message, or the request where it is whole
+    message      end of input     the request, or a mismatch of its length
+
+Contract of this file: no I/O, and no more of a message is held than is read of
+it by the parser, whatever its length and however it is compressed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from app.doors.spamd import codec
+from app.doors.spamd.codec import Command, Data, Decoder, Field, ProtocolError
+from app.mail.limits import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The codes of sysexits.h that spamd answers with.
+EX_DATAERR: Final = 65
+EX_PROTOCOL: Final = 76
+MAX_DIGITS: Final = 18
+Kind = Literal[
+    "CHECK",
+    "SYMBOLS",
+    "REPORT",
+    "REPORT_IFSPAM",
+    "PROCESS",
+    "HEADERS",
+    "TELL",
+    "CHECK RSPAMC",
+]
+"""The commands that come with a message."""
+_KINDS: Final[Mapping[str, Kind]] = {
+    "CHECK": "CHECK",
+    "SYMBOLS": "SYMBOLS",
+    "REPORT": "REPORT",
+    "REPORT_IFSPAM": "REPORT_IFSPAM",
+    "PROCESS": "PROCESS",
+    "HEADERS": "HEADERS",
+    "TELL": "TELL",
+    codec.RSPAMD_CHECK: "CHECK RSPAMC",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A whole request about a message.
+
+    Parameters
+    ----------
+    kind : str
+        The command.
+    version : tuple of int
+        Of the client's protocol.
+    user : str
+        Whose mail it is; empty if the client does not say.
+    message : bytes
+        The first bytes of the message, one more than are looked at.
+    whole : bool
+        Whether that is all of it.
+    label : str
+        For TELL: what the message is; empty if the client does not say.
+    sets, removes : bool
+        For TELL: whether it is to be learned, or forgotten.
+    """
+
+    kind: Kind
+    version: tuple[int, int]
+    user: str
+    message: bytes
+    whole: bool
+    label: str
+    sets: bool
+    removes: bool
+
+
+class Session:
+    r"""The state of one connection.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes that a message may have on the wire.
+
+    Examples
+    --------
+    >>> session = Session(limit=100)
+    >>> session.receive(b"PING SPAMC/1.5\r\n"), session.receive(b"\r\n")
+    (None, b'SPAMD/1.5 0 PONG\r\n')
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._decoder = Decoder()
+        self._command: Command | None = None
+        self._fields: dict[str, str] = {}
+        self._recipients: list[str] = []
+        self._body: _Body | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of a request has come."""
+        return self._command is not None
+
+    def receive(self, data: bytes) -> Request | bytes | None:
+        """Take what the client sends next; nothing at the end of its input.
+
+        Returns
+        -------
+        Request, bytes or None
+            A whole request, to be answered; an answer, to be sent; or None
+            while there is more to come.  After the first two the connection is
+            done.
+        """
+        try:
+            if not data:
+                return self._end()
+            for event in self._decoder.feed(data):
+                result = self._take(event)
+                if result is not None:
+                    return result
+        except ProtocolError as error:
+            return codec.failure(EX_PROTOCOL, f"Bad header line: {error}")
+        return None
+
+    def _take(self, event: codec.Event) -> Request | bytes | None:
+        if isinstance(event, Command):
+            if event.name not in {*_KINDS, "PING", "SKIP"}:
+                raise ProtocolError(codec.shown(event.name))
+            self._command = event
+            # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line
+            # does, and to hang up before it is read would take the answer back.
+            return self._alone() if event.version < (1, 5) else None
+        if isinstance(event, Field):
+            # The first one counts: what is put behind it by a confused or
+            # malicious client changes nothing.
+            self._fields.setdefault(event.name, event.value)
+            if event.name == "rcpt":
+                self._recipients.append(event.value)
+            return None
+        if isinstance(event, Data):
+            return self._add(event.data)
+        return self._begin()
+
+    def _begin(self) -> Request | bytes | None:
+        """Read the fields, now that all are there."""
+        alone = self._alone()
+        if alone is not None:
+            return alone
+        if self._removes("local") and self._sets("local"):
+            msg = "(a message cannot be set and removed at once)"
+            raise ProtocolError(msg)
+        self._body = _Body(length=self._length(), packed=self._packed())
+        return self._add(b"")
+
+    def _alone(self) -> bytes | None:
+        """Return the answer to a command that comes without a message."""
+        name = "" if self._command is None else self._command.name
+        return {"PING": codec.PONG, "SKIP": b""}.get(name)
+
+    def _add(self, data: bytes) -> Request | bytes | None:
+        body = self._body
+        if body is None:  # pragma: no cover  (data come after the fields)
+            return None
+        body.add(data)
+        if max(body.sent, body.length or 0) > self._limit:
+            sentence = (
+                f"the message has more than {self._limit} bytes; raise "
+                "POSTBAYES_MAX_REQUEST_BYTES, or lower the limit of the client "
+                "(spamc -s)"
+            )
+            return codec.failure(EX_DATAERR, sentence)
+        # Not every client shuts its side down: what is announced is enough.
+        if body.length is not None and body.sent >= body.length:
+            return self._whole(body)
+        return None
+
+    def _end(self) -> Request | bytes:
+        # What hangs up before it asks gets no answer.
+        if self._command is None:
+            return b""
+        if self._body is None:
+            return self._begin() or (self._whole(self._body) if self._body else b"")
+        return self._whole(self._body)
+
+    def _whole(self, body: _Body) -> Request:
+        if body.length is not None and body.sent != body.length:
+            msg = (
+                f"(Content-length mismatch: expected {body.length} bytes, "
+                f"got {body.sent})"
+            )
+            raise ProtocolError(msg)
+        command = self._command
+        if command is None:  # pragma: no cover  (a body comes after a command)
+            raise ProtocolError(codec.shown(""))
+        body.close()
+        user = self._fields.get("user", "")
+        # rspamd's User is who logged in to send; the mail is the recipients'.
+        if command.name == codec.RSPAMD_CHECK:
+            user = ",".join(self._recipients)
+        return Request(
+            kind=_KINDS[command.name],
+            version=command.version,
+            user=user,
+            message=bytes(body.kept),
+            whole=len(body.kept) <= MAX_BYTES,
+            label=self._fields.get("message-class", "").lower(),
+            sets=self._sets("local"),
+            removes=self._removes("local"),
+        )
+
+    def _sets(self, place: str) -> bool:
+        return place in self._fields.get("set", "").lower()
+
+    def _removes(self, place: str) -> bool:
+        return place in self._fields.get("remove", "").lower()
+
+    def _length(self) -> int | None:
+        text = self._fields.get("content-length")
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+            msg = f"(Content-length is not a number: {codec.shown(text)})"
+            raise ProtocolError(msg)
+        return int(text)
+
+    def _packed(self) -> bool:
+        text = self._fields.get("compress")
+        if text is None:
+            return False
+        if text.lower() != "zlib":
+            msg = f"(the compression is not known: {codec.shown(text)}; zlib is)"
+            raise ProtocolError(msg)
+        return True
+
+
+class _Body:
+    """The message as far as it is kept, whatever it is sent as.
+
+    Parameters
+    ----------
+    length : int or None
+        Bytes that the client announced.
+    packed : bool
+        Whether it is compressed.
+    """
+
+    def __init__(self, *, length: int | None, packed: bool) -> None:
+        self.length = length
+        self.sent = 0
+        self.kept = bytearray()
+        self._inflater = zlib.decompressobj() if packed else None
+
+    def add(self, data: bytes) -> None:
+        """Keep what comes next, up to one byte more than is looked at.
+
+        Raises
+        ------
+        ProtocolError
+            If it is to be decompressed and cannot.
+        """
+        self.sent += len(data)
+        # A thousandth of the bytes may inflate to all that is kept: asked for no
+        # more than there is room for, zlib makes no more.
+        room = MAX_BYTES + 1 - len(self.kept)
+        if not room or not data:
+            return
+        if self._inflater is None:
+            self.kept += data[:room]
+            return
+        try:
+            self.kept += self._inflater.decompress(data, room)
+        except zlib.error as error:
+            msg = f"(the message cannot be decompressed: {codec.shown(str(error))})"
+            raise ProtocolError(msg) from error
+
+    def close(self) -> None:
+        """Raise if a compressed message was cut off.
+
+        Raises
+        ------
+        ProtocolError
+            If its end did not come.
+        """
+        if self._inflater is None or len(self.kept) > MAX_BYTES:
+            return
+        if not self._inflater.eof:
+            msg = "(the message ends before its compression does)"
+            raise ProtocolError(msg)

@@ -1,0 +1,387 @@
+"""Figures of the page: thresholds, time, and distributions."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.evaluation.page.svg import (
+    Axis,
+    Linear,
+    Logarithmic,
+    Logit,
+    Plot,
+    legend,
+    written,
+)
+from app.evaluation.page.tables import number, numbers, table
+from app.figures.calibration import reliability
+from app.figures.curves import error_over_time, learning_curve, roc
+from app.figures.metrics import spam_missed_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from app.evaluation.run import Run
+
+SERIES: Final = 6
+"""Lines that can be told apart; the classes repeat after them."""
+
+
+def series(at: int) -> str:
+    """Return the class of a line by its number."""
+    return f"s{at % SERIES}"
+
+
+def figure(
+    heading: str,
+    says: str,
+    drawing: str,
+    names: Sequence[tuple[str, str]],
+    numbers_table: str,
+) -> str:
+    """Return a figure.
+
+    Parameters
+    ----------
+    heading, says : str
+        What it shows, and how it is read.
+    drawing : str
+        Markup.
+    names : sequence of (str, str)
+        What its lines are, with their classes.
+    numbers_table : str
+        The same in numbers; markup.
+    """
+    return (
+        f"<figure><h3>{escape(heading)}</h3><p>{escape(says)}</p>"
+        f"{legend(names)}{drawing}{numbers(numbers_table)}</figure>"
+    )
+
+
+_AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Ham lost for which the spam missed is listed.  Unit: per cent."""
+_WINDOW: Final = 500
+"""Messages of a side that errors are averaged over, where there are enough."""
+
+
+def roc_figure(runs: Sequence[Run]) -> str:
+    """Return what each threshold costs, on logarithmic scales."""
+    curves = [(run, roc(run.log_odds, run.is_spam)) for run in runs]
+    ham = max(1, min(int((~run.is_spam).sum()) for run in runs))
+    spam = max(1, min(int(run.is_spam.sum()) for run in runs))
+    plot = Plot(
+        x=Axis(
+            scale=Logarithmic(50.0 / ham, 100.0, zero=True), title="ham lost, per cent"
+        ),
+        y=Axis(
+            scale=Logarithmic(50.0 / spam, 100.0, zero=True),
+            title="spam missed, per cent",
+        ),
+    )
+    lines = []
+    for at, (run, curve) in enumerate(curves):
+        if curve is None:
+            continue
+        points = list(
+            zip(
+                curve.ham_lost_pct.tolist(), curve.spam_missed_pct.tolist(), strict=True
+            )
+        )
+        report = run.report()
+        lines += [
+            plot.steps(points, class_=series(at)),
+            plot.dot(
+                report.ham_lost_pct or 0.0,
+                report.spam_missed_pct or 0.0,
+                class_=series(at),
+                says=f"{run.configuration}: as it decides",
+            ),
+        ]
+    rows = [
+        (
+            run.configuration,
+            *(
+                number(spam_missed_at(run.log_odds, run.is_spam, ham_lost_pct=pct), 2)
+                for pct in _AT
+            ),
+        )
+        for run in runs
+    ]
+    return figure(
+        "What each threshold costs",
+        "Down and to the left is better; the dot is where the filter decides.",
+        plot.drawn(
+            *lines,
+            title="ROC curve",
+            description="Spam missed against ham lost at every threshold, both on "
+            "logarithmic scales.",
+        ),
+        _names(runs),
+        table(
+            "Spam missed, in per cent, where so much ham is lost",
+            ("configuration", *(f"{written(pct)} %" for pct in _AT)),
+            rows,
+            text=1,
+        ),
+    )
+
+
+def time_figure(runs: Sequence[Run]) -> str:
+    """Return the errors over time of the first run."""
+    run = runs[0]
+    gold, decided = run.is_spam, run.decided_spam
+    wrong = gold != decided
+    least = min(int(gold.sum()), int((~gold).sum()))
+    window = max(1, min(_WINDOW, least // 4))
+    sides = (
+        ("ham lost", "ham", error_over_time(wrong, ~gold, window=window)),
+        ("spam missed", "spam", error_over_time(wrong, gold, window=window)),
+    )
+    top = max((v for *_, course in sides for v in course.values if v), default=1.0)
+    plot = Plot(
+        x=Axis(scale=Linear(0, gold.size), title="messages"),
+        y=Axis(scale=Linear(0, top), title="errors, per cent"),
+    )
+    lines = [
+        plot.line(
+            (
+                None if value is None else (moment, value)
+                for moment, value in zip(course.messages, course.values, strict=True)
+            ),
+            class_=class_,
+        )
+        for _, class_, course in sides
+    ]
+    shown = sides[0][2].messages
+    rows = [
+        (
+            f"{shown[at]:,}",
+            *(number(course.values[at], 2) for *_, course in sides),
+        )
+        for at in _some(len(shown))
+    ]
+    return figure(
+        "Errors over time",
+        f"Among the last {window:,} messages of each kind"
+        + (f" ({run.configuration})." if len(runs) > 1 else "."),
+        plot.drawn(
+            *lines,
+            title="Errors over time",
+            description="The share of ham lost and of spam missed among the last "
+            f"{window} ham and the last {window} spam.",
+        ),
+        [(name, class_) for name, class_, _ in sides],
+        table(
+            "Errors, in per cent", ("after", "ham lost", "spam missed"), rows, text=1
+        ),
+    )
+
+
+def learning_figure(runs: Sequence[Run]) -> str:
+    """Return 1-ROCA % of all messages so far, on logarithmic scales."""
+    courses = [learning_curve(run.log_odds, run.is_spam) for run in runs]
+    values = [v for course in courses for v in course.values if v]
+    low = 10.0 ** math.floor(math.log10(min(values, default=1.0)))
+    high = max(low * 10, 10.0 ** math.ceil(math.log10(max(values, default=1.0))))
+    moments = courses[0].messages
+    plot = Plot(
+        x=Axis(
+            scale=Logarithmic(moments[0], max(moments[-1], moments[0] + 1)),
+            title="messages",
+        ),
+        y=Axis(scale=Logarithmic(low, high), title="1-ROCA so far, per cent"),
+    )
+    lines = [
+        plot.line(
+            (
+                None if value is None else (moment, value)
+                for moment, value in zip(course.messages, course.values, strict=True)
+            ),
+            class_=series(at),
+        )
+        for at, course in enumerate(courses)
+    ]
+    rows = [
+        (f"{moments[at]:,}", *(number(course.values[at]) for course in courses))
+        for at in _some(len(moments))
+    ]
+    return figure(
+        "Learning curve",
+        "How well all mail so far is told apart; lower is better.",
+        plot.drawn(
+            *lines,
+            title="Learning curve",
+            description="1-ROCA of all messages so far against their number, both on "
+            "logarithmic scales.",
+        ),
+        _names(runs),
+        table(
+            "1-ROCA of all messages so far, in per cent",
+            ("after", *(run.configuration for run in runs)),
+            rows,
+            text=1,
+        ),
+    )
+
+
+def _names(runs: Iterable[Run]) -> list[tuple[str, str]]:
+    return [(run.configuration, series(at)) for at, run in enumerate(runs)]
+
+
+def _some(length: int) -> list[int]:
+    """Return about a dozen positions of a list, the last among them."""
+    return sorted({round(at) for at in np.linspace(0, length - 1, min(length, 12))})
+
+
+_BARS: Final = 40
+_NARROWEST: Final = 1e-9
+
+
+def reliability_figure(run: Run, whose: str) -> str:
+    """Return the share of spam against the probability that was promised."""
+    bins = reliability(run.is_spam, run.probability)
+    scale = Logit()
+    plot = Plot(
+        x=Axis(scale=scale, title="probability of spam that was said, per cent"),
+        y=Axis(scale=scale, title="spam that there was, per cent"),
+    )
+    marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
+    rows = []
+    for each in bins:
+        low, high = wilson(each.spam, each.messages)
+        share, mean = 100 * each.share, 100 * each.mean
+        says = f"{mean:.2f} % said, {share:.2f} % spam of {each.messages:,}"
+        marks += [
+            plot.upright(mean, 100 * low, 100 * high, class_="interval"),
+            plot.dot(mean, share, class_=series(0), says=says),
+        ]
+        rows.append(
+            (
+                f"{100 * each.low:.2f} to {100 * each.high:.2f}",
+                number(mean, 2),
+                number(share, 2),
+                f"{100 * low:.2f} to {100 * high:.2f}",
+                number(each.messages),
+            )
+        )
+    return figure(
+        f"Does the probability mean what it says?{whose}",
+        "On the dashed line it does; the bars are 95 % intervals.",
+        plot.drawn(
+            *marks,
+            title="Reliability diagram",
+            description="The share of spam in groups of messages of like probability, "
+            "against that probability, both on log-odds scales.",
+        ),
+        [],
+        table(
+            "Groups of equally many messages, in per cent",
+            ("probability", "mean", "spam", "95 % interval", "messages"),
+            rows,
+            text=1,
+        ),
+    )
+
+
+def histogram_figure(run: Run, whose: str) -> str:
+    """Return how many ham and how many spam have which score."""
+    scores, gold = run.log_odds, run.is_spam
+    finite = scores[np.isfinite(scores)]
+    edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0
+    edges = np.linspace(-max(edge, 1.0), max(edge, 1.0), _BARS + 1)
+    ham, spam = (_counts(scores[side], edges) for side in (~gold, gold))
+    top = max(10.0, float(max(ham.max(), spam.max())))
+    rule = run.specification.verdict
+    panels = []
+    for name, class_, counts in (("ham", "ham", ham), ("spam", "spam", spam)):
+        plot = Plot(
+            x=Axis(
+                scale=Linear(edges[0], edges[-1]),
+                title="log-odds of spam, nats" if class_ == "spam" else "",
+            ),
+            y=Axis(scale=Logarithmic(0.5, top, zero=True), title=name),
+            height=200,
+        )
+        panels.append(
+            plot.drawn(
+                *(
+                    plot.bar(low, high, count, class_=class_)
+                    for low, high, count in zip(
+                        edges.tolist(),
+                        edges[1:].tolist(),
+                        counts.tolist(),
+                        strict=False,
+                    )
+                    if count
+                ),
+                *(
+                    plot.upright(at, 0, top, class_="threshold")
+                    for at in (rule.ham_threshold, rule.spam_threshold)
+                ),
+                *(
+                    (
+                        plot.note(rule.ham_threshold, "ham", side="left"),
+                        plot.note(rule.spam_threshold, "spam", side="right"),
+                    )
+                    if class_ == "ham"
+                    else ()
+                ),
+                title=f"Scores of the {name}",
+                description=f"How many {name} have which log-odds, on a logarithmic "
+                "scale.",
+            )
+        )
+    rows = [
+        (f"{low:+.1f} to {high:+.1f}", f"{h:,}", f"{s:,}")
+        for low, high, h, s in zip(
+            edges.tolist(),
+            edges[1:].tolist(),
+            ham.tolist(),
+            spam.tolist(),
+            strict=False,
+        )
+        if h or s
+    ]
+    return figure(
+        f"Scores{whose}",
+        "Where it decides ham and spam is marked; between the two it is unsure.",
+        "".join(panels),
+        [],
+        table("Messages by score", ("log-odds", "ham", "spam"), rows, text=1),
+    )
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share.
+
+    References
+    ----------
+    .. [1] E. B. Wilson, "Probable inference, the law of succession, and
+       statistical inference", *Journal of the American Statistical
+       Association* 22, 1927, 209-212.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(0, 100)]
+    [0.0, 0.037]
+    """
+    z = 1.959964
+    share = successes / trials
+    middle = share + z * z / (2 * trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
+    whole = 1 + z * z / trials
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
+
+
+def _counts(
+    scores: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the messages in each bar; those beyond the ends are in the last ones."""
+    inside = np.clip(scores, edges[0], edges[-1] - _NARROWEST)
+    return np.histogram(inside, edges)[0].astype(np.int64)

@@ -1,0 +1,267 @@
+"""Evaluation page: its parts and their order."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from app import __version__
+from app.evaluation.page.figures import (
+    histogram_figure,
+    learning_figure,
+    reliability_figure,
+    roc_figure,
+    time_figure,
+)
+from app.evaluation.page.tables import mistakes, number, table
+from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.evaluation.comparison import Comparison, Difference
+    from app.evaluation.page.tables import Names
+    from app.evaluation.run import Run
+
+MEANINGS: Final = (
+    ("ham lost", "Wanted mail that was decided to be spam. The error that hurts."),
+    (
+        "spam missed",
+        "Spam that was not decided to be spam; what it was unsure of is among it.",
+    ),
+    (
+        "1-ROCA",
+        "Take one ham and one spam by chance: how often does the ham look more like "
+        "spam? No threshold moves this figure.",
+    ),
+    (
+        "lam",
+        "The logistic average of ham lost and spam missed: both count alike, "
+        "whatever the threshold trades of one for the other.",
+    ),
+    ("missed at 0.1 %", "Spam missed where 1 ham in 1,000 is lost."),
+    (
+        "calibration error",
+        "How far the probability of spam lies from the share of spam, on average over "
+        "15 groups of equally many messages.",
+    ),
+    ("Brier", "The mean square of probability minus truth; 0.25 for a coin."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What the page is made of.
+
+    Parameters
+    ----------
+    command : str
+        The command that made it.
+    protocol : tuple of str
+        What was done, in sentences.
+    runs : tuple of Run
+        What came of it, stream by stream.
+    comparisons : tuple of Comparison
+        Each configuration but the first against the first.
+    reasons : mapping of str to Names
+        What the features of the worst mistakes are called, by stream.
+    seed : int
+        Of the intervals.
+    """
+
+    command: str
+    protocol: tuple[str, ...]
+    runs: tuple[Run, ...]
+    comparisons: tuple[Comparison, ...]
+    reasons: Mapping[str, Names]
+    seed: int
+
+
+def page(document: Document) -> str:
+    """Return the page: HTML that asks for nothing from anywhere."""
+    style = files("app.evaluation.page").joinpath("style.css").read_text("utf-8")
+    streams = list(dict.fromkeys(run.stream for run in document.runs))
+    title = f"Postbayes on {_and(streams)}"
+    several = len(document.runs) > 1
+    summary = _summary(document)
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(" ".join(document.protocol))}</p>',
+        _tiles(document.runs[0], several=several),
+        summary if several else "",
+        _comparisons(document),
+        *(_stream(document, stream) for stream in streams),
+        # The figures of one run are in the tiles above; the rest can wait.
+        "" if several else summary,
+        _meanings(),
+        _origin(document, streams),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        # Nothing is loaded, and the page says so to the browser.
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{escape(title)}</title><style>{style}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def _tiles(run: Run, *, several: bool) -> str:
+    report = run.report()
+    errors = ((report.ham, report.ham_lost_pct), (report.spam, report.spam_missed_pct))
+    lost, missed = (
+        "none there" if pct is None else f"{round(pct * of / 100):,} of {of:,}"
+        for of, pct in errors
+    )
+    tiles = (
+        ("Ham lost", _pct(report.ham_lost_pct, 2), lost),
+        ("Spam missed", _pct(report.spam_missed_pct, 2), missed),
+        ("1-ROCA", _pct(report.roca_pct, 3), "pairs ranked wrongly"),
+        ("lam", _pct(report.lam_pct, 2), "both errors, averaged"),
+        ("Unsure", f"{report.unsure:,}", f"of {report.messages:,} messages"),
+        ("Calibration error", _pct(report.ece_pct, 2), "of the probability"),
+    )
+    whose = f"<p><strong>{escape(_name(run))}</strong></p>" if several else ""
+    items = "".join(
+        f'<li class="tile"><span>{name}</span><b>{value}</b><span>{more}</span></li>'
+        for name, value, more in tiles
+    )
+    return f'{whose}<ul class="tiles">{items}</ul>'
+
+
+def _summary(document: Document) -> str:
+    rows = []
+    for run in document.runs:
+        report = run.report()
+        gold = run.is_spam
+        roca = roca_interval_pct(run.log_odds, gold, seed=document.seed)
+        lam = interval(lam_replicates(run.decided_spam, gold, seed=document.seed))
+        rows.append(
+            (
+                run.stream,
+                run.configuration,
+                number(report.messages),
+                number(report.spam),
+                f"{number(report.roca_pct)}{_interval(roca)}",
+                number(report.ham_lost_pct, 2),
+                number(report.spam_missed_pct, 2),
+                f"{number(report.lam_pct, 2)}{_interval(lam, 2)}",
+                number(report.spam_missed_at_0_1_pct, 1),
+                number(report.ece_pct, 2),
+                number(report.brier, 4),
+                number(report.messages_per_second, 0),
+            )
+        )
+    headings = (
+        *("stream", "configuration", "messages", "spam", "1-ROCA %"),
+        *("ham lost %", "spam missed %", "lam %", "missed at 0.1 %"),
+        *("calibration error %", "Brier", "messages a second"),
+    )
+    caption = "All figures; 95 % bootstrap intervals in brackets. Lower is better."
+    if len(rows) == 1:
+        # One run reads better down than across.
+        caption = "95 % bootstrap intervals in brackets; of errors, lower is better."
+        down = list(zip(headings, rows[0], strict=True))
+        return f"<h2>Figures</h2>{table(caption, ('figure', 'value'), down, text=2)}"
+    return f"<h2>Figures</h2>{table(caption, headings, rows, text=2)}"
+
+
+def _comparisons(document: Document) -> str:
+    if not document.comparisons:
+        return ""
+    rows = [
+        (
+            each.configuration,
+            _change(each.roca),
+            _change(each.lam),
+            number(each.won),
+            number(each.tied),
+            number(each.lost),
+        )
+        for each in document.comparisons
+    ]
+    old = document.comparisons[0].against
+    caption = (
+        f"Difference to “{old}” in per cent points, with 95 % intervals of the paired "
+        "bootstrap: below 0 is better, and sure where the whole interval is. Won, "
+        "tied, lost: folds or streams by 1-ROCA."
+    )
+    headings = ("configuration", "1-ROCA", "lam", "won", "tied", "lost")
+    return f"<h2>Side by side</h2>{table(caption, headings, rows, text=1)}"
+
+
+def _stream(document: Document, stream: str) -> str:
+    runs = [run for run in document.runs if run.stream == stream]
+    figures = [roc_figure(runs)]
+    if runs[0].in_time:
+        figures += [learning_figure(runs), time_figure(runs)]
+    for run in runs:
+        whose = f" ({run.configuration})" if len(runs) > 1 else ""
+        figures += [reliability_figure(run, whose), histogram_figure(run, whose)]
+    return (
+        f"<h2>{escape(stream)}</h2>"
+        f'<div class="figures">{"".join(figures)}</div>'
+        f"{mistakes(runs[0], document.reasons[stream], several=len(runs) > 1)}"
+    )
+
+
+def _meanings() -> str:
+    entries = "".join(f"<dt>{name}</dt><dd>{said}</dd>" for name, said in MEANINGS)
+    return f"<h2>What the figures mean</h2><dl>{entries}</dl>"
+
+
+def _origin(document: Document, streams: Sequence[str]) -> str:
+    digests = {run.stream: run.survey for run in document.runs}
+    rows = [
+        (stream, number(len(digests[stream].labels)), digests[stream].digest)
+        for stream in streams
+    ]
+    versions = ", ".join(
+        (
+            f"Postbayes {__version__}",
+            f"Python {platform.python_version()}",
+            *(f"{name} {version(name)}" for name in ("numpy", "scipy")),
+        )
+    )
+    caption = "SHA-256 of all bytes of the mail, in the order of reading"
+    return (
+        "<h2>How this page was made</h2>"
+        f"<pre><code>{escape(document.command)}</code></pre>"
+        f"<p>{escape(versions)}.</p>"
+        f"{table(caption, ('stream', 'messages', 'digest'), rows, text=3)}"
+    )
+
+
+def _name(run: Run) -> str:
+    return f"{run.stream}, {run.configuration}"
+
+
+def _pct(value: float | None, digits: int) -> str:
+    return number(value, digits) + ("" if value is None else " %")
+
+
+def _interval(ends: tuple[float, float] | None, digits: int = 3) -> str:
+    if ends is None:
+        return ""
+    low, high = ends
+    return f" ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _change(difference: Difference) -> str:
+    if difference.value is None:
+        return number(None)
+    said = f"{difference.value:+.3f}"
+    if difference.interval is not None:
+        said += " ({:+.3f} to {:+.3f})".format(*difference.interval)
+    return said
+
+
+def _and(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,377 @@
+"""SVG diagrams: axes, scales, lines, bars and marks.
+
+Colours are classes (`style.css` has them for light, dark and paper), and each
+series has a dash of its own, so that no line is known by its colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_STEPS: Final = (1, 2, 5, 10)
+_ABOUT: Final = 5
+"""Ticks that an axis has, more or less."""
+
+
+class Scale(Protocol):
+    """An axis."""
+
+    def place(self, value: float, /) -> float:
+        """Return where a value lies: 0 at the low end, 1 at the high end."""
+        ...
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return the values that are marked, and how they are written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Equal differences are equally long.
+
+    Examples
+    --------
+    >>> Linear(0, 6000).ticks()
+    ((0.0, '0'), (1000.0, '1,000'), (2000.0, '2,000'), (3000.0, '3,000'),
+    (4000.0, '4,000'), (5000.0, '5,000'), (6000.0, '6,000'))
+    >>> Linear(-10, 30).place(0)
+    0.25
+    """
+
+    low: float
+    high: float
+
+    def place(self, value: float, /) -> float:
+        """Return the share of the axis below a value, 0 or 1 for what is beyond."""
+        if self.high <= self.low:
+            return 0.5
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return multiples of 1, 2 or 5 times a power of ten."""
+        span = self.high - self.low
+        if span <= 0:
+            return ((self.low, written(self.low)),)
+        decade = 10.0 ** math.floor(math.log10(span / _ABOUT))
+        step = next(
+            (decade * n for n in _STEPS if span / (decade * n) <= _ABOUT * 1.5),
+            decade * _STEPS[-1],
+        )
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        # Multiples, not sums: 0.1 added ten times is not 1.
+        values = [round(n * step, 12) for n in range(first, last + 1)]
+        return tuple((value, written(value)) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Logarithmic:
+    """Equal ratios are equally long; 0 lies at the low end.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the axis, above 0.
+    zero : bool, default False
+        Whether the low end stands for 0 and is marked so.
+
+    Examples
+    --------
+    >>> Logarithmic(0.01, 100).place(1)
+    0.5
+    >>> Logarithmic(0.01, 100, zero=True).ticks()
+    ((0.01, '0'), (0.1, '0.1'), (1.0, '1'), (10.0, '10'), (100.0, '100'))
+    """
+
+    low: float
+    high: float
+    zero: bool = False
+
+    def place(self, value: float, /) -> float:
+        """Return the share of the axis below a value, 0 or 1 for what is beyond."""
+        if value <= self.low or self.high <= self.low:
+            return 0.0
+        return min(1.0, math.log(value / self.low) / math.log(self.high / self.low))
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return powers of ten; where there are few, 2 and 5 times them as well."""
+        first = math.floor(math.log10(self.low))
+        last = math.ceil(math.log10(self.high))
+        factors = (1.0,) if last - first > 2 else (1.0, 2.0, 5.0)  # noqa: PLR2004
+        values = [
+            round(factor * 10.0**n, 12)
+            for n in range(first, last + 1)
+            for factor in factors
+        ]
+        inside = [v for v in values if self.low * 1.0001 < v <= self.high * 1.0001]
+        if not self.zero:
+            return tuple(
+                (v, written(v)) for v in values if self.low <= v <= self.high * 1.0001
+            )
+        # A mark too close to the zero would be written over it.
+        clear = [v for v in inside if self.place(v) > 0.12]  # noqa: PLR2004
+        return ((self.low, "0"), *((value, written(value)) for value in clear))
+
+
+@dataclass(frozen=True, slots=True)
+class Logit:
+    """Equal differences of log-odds are equally long, for shares in per cent.
+
+    Parameters
+    ----------
+    edge : float, default 0.05
+        The axis goes from here to 100 less it; what is beyond lies at its end.
+        Unit: per cent.
+
+    Examples
+    --------
+    >>> Logit().place(50)
+    0.5
+    >>> Logit().place(0), Logit().place(100)
+    (0.0, 1.0)
+    """
+
+    edge: float = 0.05
+
+    def place(self, value: float, /) -> float:
+        """Return the share of the axis below a value."""
+        kept = min(100 - self.edge, max(self.edge, value))
+        span = math.log((100 - self.edge) / self.edge)
+        # The ends exactly: the rounding of the logarithms leaves a trace.
+        if kept in {self.edge, 100 - self.edge}:
+            return float(kept > 50)  # noqa: PLR2004
+        return 0.5 + math.log(kept / (100 - kept)) / (2 * span)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return the shares that people speak of."""
+        marks = (0.1, 1.0, 10.0, 50.0, 90.0, 99.0, 99.9)
+        return tuple(
+            (mark, written(mark))
+            for mark in marks
+            if self.edge <= mark <= 100 - self.edge
+        )
+
+
+def written(value: float) -> str:
+    """Return a number as short as it can be written.
+
+    Examples
+    --------
+    >>> written(6047.0), written(0.05), written(-0.0)
+    ('6,047', '0.05', '0')
+    """
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.10g}"
+
+
+WIDTH: Final = 560
+HEIGHT: Final = 340
+_LEFT: Final = 58
+_RIGHT: Final = 24
+_TOP: Final = 14
+_BOTTOM: Final = 46
+Point = tuple[float, float]
+
+
+def tag(name: str, *content: str, **attributes: float | str) -> str:
+    """Return an element; content is markup, attributes are escaped.
+
+    Examples
+    --------
+    >>> tag("text", "a", x=1.0, class_="tick")
+    '<text x="1" class="tick">a</text>'
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
+        for key, value in attributes.items()
+    )
+    inside = "".join(content)
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+
+
+def _attribute(value: float | str) -> str:
+    if isinstance(value, str):
+        return escape(value)
+    # A tenth of a pixel is not seen, and halves the page.
+    return f"{value:.1f}".removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One axis: its scale and what it says."""
+
+    scale: Scale
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A rectangle between two axes.
+
+    Parameters
+    ----------
+    x, y : Axis
+        What it goes over.
+    height : int, default 340
+        Unit: pixels, at the width of 560.
+    """
+
+    x: Axis
+    y: Axis
+    height: int = HEIGHT
+
+    def across(self, value: float) -> float:
+        """Return the horizontal place of a value.  Unit: pixels."""
+        return _LEFT + self.x.scale.place(value) * (WIDTH - _LEFT - _RIGHT)
+
+    def down(self, value: float) -> float:
+        """Return the vertical place of a value.  Unit: pixels."""
+        return self.height - _BOTTOM - self.y.scale.place(value) * self._tall
+
+    @property
+    def _tall(self) -> int:
+        return self.height - _TOP - _BOTTOM
+
+    def axes(self) -> str:
+        """Return the grid, the ticks and the titles."""
+        floor, right = self.height - _BOTTOM, WIDTH - _RIGHT
+        parts = []
+        for value, text in self.x.scale.ticks():
+            x = self.across(value)
+            parts += [
+                tag("line", x1=x, x2=x, y1=_TOP, y2=floor, class_="grid"),
+                tag("text", escape(text), x=x, y=floor + 17, class_="tick middle"),
+            ]
+        for value, text in self.y.scale.ticks():
+            y = self.down(value)
+            parts += [
+                tag("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="grid"),
+                tag("text", escape(text), x=_LEFT - 7, y=y + 4, class_="tick end"),
+            ]
+        middle = (_LEFT + right) / 2
+        parts += [
+            tag("line", x1=_LEFT, x2=right, y1=floor, y2=floor, class_="axis"),
+            tag("line", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=floor, class_="axis"),
+            tag(
+                "text",
+                escape(self.x.title),
+                x=middle,
+                y=self.height - 8,
+                class_="title middle",
+            ),
+            tag(
+                "text",
+                escape(self.y.title),
+                x=0,
+                y=0,
+                class_="title middle",
+                transform=f"translate(13 {(_TOP + floor) / 2:.0f}) rotate(-90)",
+            ),
+        ]
+        return "".join(parts)
+
+    def line(self, points: Iterable[Point | None], *, class_: str) -> str:
+        """Return a line through points; None lifts the pen."""
+        path: list[str] = []
+        last = ""
+        down = False
+        for point in points:
+            if point is None:
+                down = False
+                continue
+            place = f"{self.across(point[0]):.1f} {self.down(point[1]):.1f}"
+            if not down or place != last:
+                path.append(f"{'L' if down else 'M'}{place}")
+            down, last = True, place
+        return tag("path", d="".join(path), class_=f"line {class_}")
+
+    def steps(self, points: Sequence[Point], *, class_: str) -> str:
+        """Return a line that goes across, then up or down, from point to point."""
+        corners: list[Point] = []
+        for at, point in enumerate(points):
+            if at:
+                corners.append((point[0], points[at - 1][1]))
+            corners.append(point)
+        return self.line(corners, class_=class_)
+
+    def bar(self, low: float, high: float, value: float, *, class_: str) -> str:
+        """Return a bar from the floor of the plot up to a value."""
+        left, right = self.across(low), self.across(high)
+        top, floor = self.down(value), self.height - _BOTTOM
+        return tag(
+            "rect",
+            x=left + 0.5,
+            y=top,
+            width=max(0.5, right - left - 1),
+            height=max(0.0, floor - top),
+            class_=f"bar {class_}",
+        )
+
+    def dot(self, x: float, y: float, *, class_: str, says: str) -> str:
+        """Return a mark, with what it says when it is pointed at."""
+        return tag(
+            "circle",
+            tag("title", escape(says)),
+            cx=self.across(x),
+            cy=self.down(y),
+            r=4.0,
+            class_=f"dot {class_}",
+        )
+
+    def upright(self, x: float, low: float, high: float, *, class_: str) -> str:
+        """Return an upright line, such as an interval or a threshold."""
+        at = self.across(x)
+        return tag(
+            "line",
+            x1=at,
+            x2=at,
+            y1=self.down(low),
+            y2=self.down(high),
+            class_=f"upright {class_}",
+        )
+
+    def note(self, x: float, text: str, *, side: Literal["left", "right"]) -> str:
+        """Return a word at the top of the plot, beside a place on the x axis."""
+        beside = self.across(x) + (4 if side == "right" else -4)
+        class_ = "note" if side == "right" else "note end"
+        return tag("text", escape(text), x=beside, y=_TOP + 11, class_=class_)
+
+    def drawn(self, *content: str, title: str, description: str) -> str:
+        """Return the whole picture, with its name and what it shows in words."""
+        return tag(
+            "svg",
+            tag("title", escape(title)),
+            tag("desc", escape(description)),
+            self.axes(),
+            *content,
+            viewBox=f"0 0 {WIDTH} {self.height}",
+            role="img",
+            aria_label=f"{title}. {description}",
+        )
+
+
+def legend(names: Sequence[tuple[str, str]]) -> str:
+    """Return what each line is, as (name, class) pairs; nothing for a single one."""
+    if len(names) < 2:  # noqa: PLR2004
+        return ""
+    entries = "".join(
+        tag(
+            "li",
+            tag(
+                "svg",
+                tag("path", d="M1 6H27", class_=f"line {class_}"),
+                viewBox="0 0 28 12",
+                aria_hidden="true",
+            ),
+            escape(name),
+        )
+        for name, class_ in names
+    )
+    return tag("ul", entries, class_="legend")

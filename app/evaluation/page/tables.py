@@ -1,0 +1,164 @@
+"""Tables of the page, and the worst mistakes with their reasons."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from app.bayes.posterior import probability_of
+from app.features.extract import extract
+from app.mail.parse import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from app.corpora.source import Source
+    from app.evaluation.outcome import Mistake, Reason
+    from app.evaluation.run import Run
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a figure as text; a dash where it is not defined.
+
+    Examples
+    --------
+    >>> number(0.09321), number(5172), number(None)
+    ('0.093', '5,172', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+
+
+def table(
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: int
+) -> str:
+    """Return a table that scrolls by itself where the page is narrow.
+
+    Parameters
+    ----------
+    caption : str
+        What it holds.
+    headings : sequence of str
+        Of the columns.
+    rows : iterable of sequence of str
+        Plain text, escaped here.
+    text : int
+        How many of the first columns hold words; the rest are numbers.
+    """
+
+    def cell(at: int, content: str, *, heading: str) -> str:
+        kind = "" if at < text else ' class="n"'
+        if heading:
+            return f'<th scope="{heading}"{kind}>{escape(content)}</th>'
+        return f"<td{kind}>{escape(content)}</td>"
+
+    def cells(row: Sequence[str]) -> str:
+        return "".join(
+            cell(at, content, heading="" if at else "row")
+            for at, content in enumerate(row)
+        )
+
+    head = "".join(
+        cell(at, heading, heading="col") for at, heading in enumerate(headings)
+    )
+    body = "".join(f"<tr>{cells(row)}</tr>" for row in rows)
+    return (
+        f'<div class="wide" tabindex="0" role="group" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def numbers(inside: str) -> str:
+    """Return a table that is folded away until somebody asks for it."""
+    return f"<details><summary>The numbers</summary>{inside}</details>"
+
+
+Names = dict[tuple[str, str], str]
+"""The text of a feature by its view and its id as `explain` writes it."""
+
+
+def named(sources: Sequence[Source], runs: Sequence[Run]) -> Mapping[str, Names]:
+    """Return the names of the features of the messages that were mistaken, by stream.
+
+    An evaluation keeps ids only; for these few messages the stream is read
+    once more.
+    """
+    found: dict[str, Names] = {}
+    for at, source in enumerate(sources):
+        each = len(runs) // len(sources)
+        of_source = runs[at * each : (at + 1) * each]
+        wanted = {m.message for run in of_source for m in run.mistakes}
+        names = found.setdefault(source.name, {})
+        views = {view for run in of_source for view in run.specification.views}
+        for number, entry in enumerate(source.entries()):
+            if number in wanted:
+                seen = extract(parse(entry.raw), views)
+                for view, texts in seen.names.items():
+                    ids = seen.views[view].ids.tolist()
+                    names |= {
+                        (view, f"#{feature % 2**64:016x}"): text
+                        for feature, text in zip(ids, texts, strict=True)
+                    }
+    return found
+
+
+SHOWN: Final = 10
+"""Mistakes of each kind."""
+_CERTAIN: Final = 0.001
+
+
+def mistakes(run: Run, names: Names, *, several: bool) -> str:
+    """Return the worst ham lost and the worst spam missed, each with its reasons.
+
+    No text of the mail is shown but the features that spoke; whoever made the
+    page has the mail.
+    """
+    spam = run.specification.spam_labels
+    sides: dict[bool, list[Mistake]] = {False: [], True: []}
+    for mistake in run.mistakes:
+        sides[run.survey.labels[mistake.message] in spam].append(mistake)
+    parts = []
+    for side, heading in ((False, "Ham lost"), (True, "Spam missed")):
+        worst = sides[side][:SHOWN]
+        if not worst:
+            said = "<p>None.</p>"
+        else:
+            items = "".join(_item(run, each, names) for each in worst)
+            said = f'<ol class="mistakes">{items}</ol>'
+        parts.append(f"<h3>{heading}, the surest first</h3>{said}")
+    whose = f" ({escape(run.configuration)})" if several else ""
+    return f"<h2>The worst mistakes{whose}</h2>{''.join(parts)}"
+
+
+def _item(run: Run, mistake: Mistake, names: Names) -> str:
+    reasons = "".join(_reason(each, names) for each in mistake.reasons)
+    return (
+        f"<li><strong>{mistake.log_odds:+.2f} nats</strong>, "
+        f"{_probability(probability_of(mistake.log_odds))} spam "
+        f'<span class="where">message {mistake.message + 1:,}: '
+        f"{escape(run.survey.where[mistake.message])}</span>"
+        f'<ul class="reasons">{reasons}</ul></li>'
+    )
+
+
+def _probability(probability: float) -> str:
+    """Return it in per cent; 100.0 would say that it was certain."""
+    if probability < _CERTAIN:
+        return f"less than {100 * _CERTAIN:g} %"
+    if probability > 1 - _CERTAIN:
+        return f"more than {100 * (1 - _CERTAIN):g} %"
+    return f"{100 * probability:.1f} %"
+
+
+def _reason(reason: Reason, names: Names) -> str:
+    text = names.get((reason.view or "", reason.feature), reason.feature)
+    if reason.view is None and reason.features:
+        text = f"({reason.features:,} other features)"
+    view = f" <small>{escape(reason.view)}</small>" if reason.view else ""
+    counts = ", ".join(f"{count:,} {label}" for label, count in reason.messages.items())
+    seen = f" <small>in {escape(counts)}</small>" if counts else ""
+    side = "for-spam" if reason.log_odds > 0 else "for-ham"
+    said = f"<b>{reason.log_odds:+.2f}</b> {escape(text)}{view}{seen}"
+    return f'<li class="{side}">{said}</li>'

@@ -1,0 +1,117 @@
+"""Processes: tasks carried out in several processes, with progress and Ctrl-C."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context
+from signal import SIG_IGN, SIGINT, signal
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+# How often the bar is told.  Unit: seconds.
+_EVERY: Final = 0.2
+
+
+class Task(Protocol[T_co]):
+    """A piece of work that another process can do."""
+
+    def __call__(self, tick: Callable[[], None], /) -> T_co:
+        """Do it, calling `tick` after each message."""
+        ...
+
+
+class _Stopped(Exception):
+    """Raised in a worker whose work nobody waits for any more."""
+
+
+def carry_out(
+    tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
+) -> Iterator[T]:
+    """Do all tasks, and yield what comes of each as soon as it is done.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The work; with several processes it is pickled.
+    processes : int
+        How many may work at a time.  With one, or one task, this one does.
+    advance : callable
+        Told now and then how many more messages are done.
+
+    Raises
+    ------
+    OSError
+        If the system has killed one of the processes.
+    """
+    if min(processes, len(tasks)) < 2:  # noqa: PLR2004
+
+        def tick() -> None:
+            advance(1)
+
+        yield from (task(tick) for task in tasks)
+        return
+    # Not fork: the bar has a thread, whose locks a fork would copy as they are.
+    context = get_context("spawn")
+    # Trap: no locks. A process that is killed while it holds one stops all
+    # others for ever. Each task counts in a place of its own, the last place
+    # says that nobody waits any more, and integers are written in one piece.
+    shared = context.RawArray("q", len(tasks) + 1)
+    told = 0
+    others = set(active_children())
+    crew = ProcessPoolExecutor(
+        min(processes, len(tasks)),
+        mp_context=context,
+        initializer=_begin,
+        initargs=(shared,),
+    )
+    waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
+    members = set(active_children()) - others
+    try:
+        while waiting:
+            finished, waiting = wait(
+                waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
+            )
+            # Trap: the executor does not watch a process that it started after
+            # its own thread last looked, and then waits for it for ever.
+            if any(member.exitcode for member in members):
+                raise BrokenProcessPool  # noqa: TRY301  as the executor does
+            now = sum(shared[: len(tasks)])
+            advance(now - told)
+            told = now
+            for future in finished:
+                yield future.result()
+    except BrokenProcessPool as error:
+        msg = (
+            "it ended one of the processes that evaluate, perhaps for want of "
+            "memory; try again with --processes 1"
+        )
+        raise OSError(msg) from error
+    finally:
+        shared[len(tasks)] = 1
+        crew.shutdown(cancel_futures=True)
+
+
+# What the processes of a crew share; set once in each of them.
+_shared: list[Any] = []
+
+
+def _begin(shared: Any) -> None:
+    """Set a worker up.  Ctrl-C reaches the whole group: the first process decides."""
+    signal(SIGINT, SIG_IGN)
+    _shared[:] = [shared]
+
+
+def _call(place: int, task: Task[T]) -> T:
+    [shared] = _shared
+
+    def tick() -> None:
+        if shared[-1]:
+            raise _Stopped
+        shared[place] += 1
+
+    return task(tick)

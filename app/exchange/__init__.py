@@ -1,0 +1,1 @@
+"""Profiles as files, and the dumps of other filters."""

@@ -1,0 +1,1 @@
+"""Readers of the dumps of other filters."""

@@ -1,0 +1,270 @@
+"""Export: a profile written to a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from sqlalchemy import func, select
+
+from app import __version__
+from app.bayes.counts import FeatureCounts
+from app.bayes.moment_rows import from_rows
+from app.errors import DatabaseUnavailable, InconsistentCounts
+from app.exchange.format.blocks import BlockWriter
+from app.exchange.format.header import Contents, Header
+from app.exchange.format.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    write_names,
+    write_rows,
+    write_sum,
+    write_undo,
+)
+from app.storage import tables
+from app.storage.bulk import FEATURES_PER_ROW, pieces
+from app.storage.counts import classes as class_rows
+from app.storage.counts import features, moments, names
+from app.storage.counts.features import Key
+from app.storage.fold import state
+from app.storage.ledger import rows_after
+from app.storage.profiles import policy_of
+from app.storage.undo import records, work
+from app.storage.upkeep import retention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
+
+    from sqlalchemy import Connection, Row
+
+    from app.bayes.statistics import Statistics
+    from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+# Rows read at once, and bytes of features in one block: some 130 messages.  Rows whose
+# features were dropped are not without end either: they have scores, of 1 kB or so.
+_ROWS: Final = 200
+_BLOCK_BYTES: Final = 1024 * 1024
+_ROWS_PER_BLOCK: Final = 1_000
+_NAMES_PER_BLOCK: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written.
+
+    Parameters
+    ----------
+    header : Header
+        What the file says of itself.
+    content : str
+        Digest of what it holds: equal for equal contents.
+    """
+
+    header: Header
+    content: str
+
+
+def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
+    """Return how many counts or rows an export of a profile will have."""
+    if contents == "ledger":
+        return profile.revision
+    table = tables.feature_count
+    return int(
+        connection.execute(
+            select(func.count())
+            .select_from(table)
+            .where(table.c.profile_id == profile.id)
+        ).scalar_one()
+    )
+
+
+def export(
+    connection: Connection,
+    profile: ProfileRow,
+    file: BinaryIO,
+    *,
+    contents: Contents,
+    words: bool,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Exported:
+    """Write what a profile has learned: its folded counts, or its ledger.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`: one snapshot, so that learning goes
+        on meanwhile.
+    profile : ProfileRow
+        Whose.
+    file : binary file
+        Where it goes; a pipe is as good as a file.
+    contents : {'counts', 'ledger'}
+        What to write.
+    words : bool
+        Whether the text of features goes with it.
+    progress : callable, optional
+        Told of the counts or rows as they are written.
+
+    Raises
+    ------
+    Inconsistent
+        If the tables and the ledger contradict each other, or the policy is none.
+    DatabaseUnavailable
+        If a ledger is asked for while an undo is carried out, or counts while a fold
+        is written in part.
+
+    Notes
+    -----
+    Equal states give equal bytes: everything is in the order of its keys, and
+    no clock is read.  The memory that it takes does not depend on the size of
+    the profile, as long as a month has few views and labels, and but for the
+    sealed sums of a ledger (`app.storage.upkeep.retention`), which are held at once.
+    """
+    classes = class_rows.read(connection, profile.id, profile.labels)
+    header = Header(
+        postbayes=__version__,
+        profile=profile.name,
+        created=profile.created_at,
+        feature_set=profile.feature_set,
+        labels=profile.labels,
+        spam_labels=profile.spam_labels,
+        contents=contents,
+        words=words,
+        revision=_last(connection, profile, contents),
+        views=_messages(classes),
+        policy=policy_of(profile),
+    )
+    writer = BlockWriter(file, header.encode())
+    if contents == "ledger":
+        for rows in _batches(connection, profile.id, last=header.revision):
+            writer.write(LEDGER, write_rows(rows, words=words))
+            progress(len(rows))
+        for epoch, views in _sealed(connection, profile):
+            writer.write(SUM, write_sum(epoch, views, profile.labels))
+        for record in records.read(connection, profile.id):
+            writer.write(UNDOS, write_undo(record))
+    else:
+        for epoch, views in _sums(connection, profile, classes):
+            writer.write(SUM, write_sum(epoch, views, profile.labels))
+            progress(sum(x.ids.size for x in views.values()))
+    if words:
+        for view in header.views:
+            for page in names.pages(
+                connection, profile.id, view, size=_NAMES_PER_BLOCK
+            ):
+                writer.write(NAMES, write_names(view, page))
+    return Exported(header=header, content=writer.close())
+
+
+def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
+    """Return the revision that an export ends with."""
+    if contents == "counts":
+        if not state.in_part(connection, profile.id):
+            return state.folded_revision(connection, profile.id)
+        msg = (
+            f"the counts of the profile {profile.name!r} are being brought up to date; "
+            "export it again in a moment"
+        )
+        raise DatabaseUnavailable(msg)
+    if work.pending(connection, profile.id):
+        msg = (
+            f"an undo of the profile {profile.name!r} is being carried out; export it "
+            "again in a moment"
+        )
+        raise DatabaseUnavailable(msg)
+    return profile.revision
+
+
+def _messages(
+    classes: Sequence[Row[tuple[int, int, str, str, int, str]]],
+) -> dict[str, dict[str, int]]:
+    """Return how many messages of each label each view has learned."""
+    views: dict[str, dict[str, int]] = {}
+    for row in sorted(classes, key=lambda row: (row.view, row.label)):
+        counts = views.setdefault(row.view, {})
+        counts[row.label] = counts.get(row.label, 0) + row.messages
+    return views
+
+
+def _sealed(
+    connection: Connection, profile: ProfileRow
+) -> Iterator[tuple[int, dict[str, Statistics]]]:
+    """Give what the rows have added whose vectors were dropped."""
+    epochs = retention.load(connection, profile)
+    for epoch in sorted(epochs):
+        for part in pieces(epochs[epoch], at_most=FEATURES_PER_ROW):
+            yield epoch, part
+
+
+def _sums(
+    connection: Connection,
+    profile: ProfileRow,
+    classes: Sequence[Row[tuple[int, int, str, str, int, str]]],
+) -> Iterator[tuple[int, dict[str, Statistics]]]:
+    """Give what the tables hold, in parts that a ledger row can hold."""
+    for row in sorted(classes, key=lambda row: (row.epoch, row.view, row.label)):
+        key = Key(profile.id, row.epoch, row.view, row.label)
+        index = profile.labels.index(row.label)
+        messages = np.zeros(len(profile.labels), np.int64)
+        messages[index] = row.messages
+        if row.kind == class_rows.MOMENTS:
+            stored = moments.read(connection, key, label=index)
+            yield row.epoch, {row.view: from_rows(stored, messages)}
+            continue
+        for page in features.pages(connection, key, size=FEATURES_PER_ROW):
+            yield row.epoch, {row.view: _counts(page, messages, index)}
+            # They come with the first page, so that no part is a state that no
+            # messages can have.
+            messages = np.zeros_like(messages)
+        if messages.any():
+            nothing = FeatureCounts.zero(messages.size)
+            yield (
+                row.epoch,
+                {
+                    row.view: FeatureCounts.of_counts(
+                        messages, nothing.ids, nothing.occurrences, nothing.documents
+                    )
+                },
+            )
+
+
+def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts:
+    """Return the counts of one label as statistics of all."""
+    occurrences = np.zeros((len(page), messages.size), np.int64)
+    occurrences[:, index] = page[:, 1]
+    documents = np.zeros_like(occurrences)
+    documents[:, index] = page[:, 2]
+    return FeatureCounts.of_counts(messages, page[:, 0].copy(), occurrences, documents)
+
+
+def _batches(
+    connection: Connection, profile_id: int, *, last: int
+) -> Iterator[list[LedgerRow]]:
+    """Give the rows of the ledger up to a revision, a block of them at a time."""
+    batch: list[LedgerRow] = []
+    held = 0
+    revision = 0
+    while revision < last:
+        rows = rows_after(connection, profile_id, revision=revision, limit=_ROWS)
+        if not rows:
+            msg = (
+                f"The ledger ends at revision {revision}, and the counts hold {last}. "
+                "`postbayes audit` says more."
+            )
+            raise InconsistentCounts(msg)
+        for row in rows:
+            revision = row.revision
+            if revision > last:
+                break
+            batch.append(row)
+            held += len(row.vector or b"") + len(row.encoded_names or b"")
+            if held >= _BLOCK_BYTES or len(batch) >= _ROWS_PER_BLOCK:
+                yield batch
+                batch, held = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,420 @@
+"""Survey: an export checked to its last byte before it is learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from app.bayes.moments import MomentSums
+from app.errors import (
+    InconsistentCounts,
+    InvalidObservation,
+    MalformedExport,
+    OtherProfile,
+)
+from app.exchange.format.blocks import BlockReader
+from app.exchange.format.header import Header
+from app.exchange.format.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    read_names,
+    read_rows,
+    read_sum,
+    read_undo,
+)
+from app.storage.capacity import Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from typing import BinaryIO
+
+    from app.bayes.statistics import Statistics
+    from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+    from app.storage.undo.records import UndoRecord
+
+MOST_FEATURES: Final = 4
+"""Counts of features for each byte of the file, at most.
+
+An id is a hash and takes six bytes; ids of grams and their counts take one to
+two.  A file of zeros would fill a disk with six hundred times its size.
+"""
+
+
+class Group(NamedTuple):
+    """What is counted together in a view: the messages of a month."""
+
+    epoch: int
+    view: str
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What has been seen of one group."""
+
+    messages: np.ndarray
+    most: np.ndarray
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What an export holds; made by `survey`.
+
+    Parameters
+    ----------
+    header : Header
+        What it says of itself.
+    content : str
+        Digest of what it holds.
+    features : int
+        Counts of features, of all labels and months.
+    rows : int
+        Rows of the ledger.
+    dropped : int
+        Those of them whose features were dropped for their age.
+    undos : int
+        Undos of the ledger.
+    names : int
+        Features whose text is there.
+    epochs : set of int
+        Its months, YYYYMM.
+    amounts : Amounts
+        How much it counts.
+    """
+
+    header: Header
+    content: str = ""
+    features: int = 0
+    rows: int = 0
+    dropped: int = 0
+    undos: int = 0
+    names: int = 0
+    epochs: set[int] = field(default_factory=set)
+    amounts: Amounts = field(default_factory=Amounts)
+    _carried_out: int = 0
+    _groups: dict[Group, _Counted] = field(default_factory=dict)
+
+    def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
+        """Take note of statistics.
+
+        Raises
+        ------
+        MalformedExport
+            If no messages can have taught them.
+        """
+        self.epochs.add(epoch)
+        for view, x in views.items():
+            if view not in self.header.views:
+                msg = f"this export has the view {view!r}, which its header lacks"
+                raise MalformedExport(msg)
+            self.features += x.ids.size
+        try:
+            self.amounts.add(views)
+        except InvalidObservation as error:
+            raise _no_messages(error) from error
+        for view, x in views.items():
+            # What is sealed may take back what a row with its vector adds.
+            if self.header.contents == "ledger":
+                continue
+            try:
+                if isinstance(x, MomentSums):
+                    x.require_reachable()
+                else:
+                    self._note(
+                        Group(epoch, view), x.messages, x.occurrences, x.documents
+                    )
+            except InconsistentCounts as error:
+                raise _no_messages(error) from error
+
+    def add_rows(self, rows: list[LedgerRow]) -> None:
+        """Take note of ledger rows.
+
+        Raises
+        ------
+        MalformedExport
+            If their revisions are not those that follow.
+        """
+        for row in rows:
+            self.rows += 1
+            self.dropped += row.vector is None
+            self.epochs.add(row.epoch)
+            self._carried_out = max(self._carried_out, row.undo or 0)
+            if row.revision != self.rows:
+                msg = (
+                    f"ledger row {self.rows} of this export says that it is row "
+                    f"{row.revision}"
+                )
+                raise MalformedExport(msg)
+
+    def add_undo(self, record: UndoRecord) -> None:
+        """Take note of an undo, which follows the rows that it takes back.
+
+        Raises
+        ------
+        MalformedExport
+            If it does not follow the one before, or takes back what is not there.
+        """
+        self.undos += 1
+        takes = all(0 < number < record.number for number in record.takes)
+        there = all(0 < revision <= self.rows for revision in record.revisions)
+        ordered = all(
+            list(each) == sorted(set(each)) for each in (record.takes, record.revisions)
+        )
+        if record.number != self.undos or not (takes and there and ordered):
+            msg = (
+                f"undo {self.undos} of this export takes back what is not before it, "
+                "or is not the next one"
+            )
+            raise MalformedExport(msg)
+
+    def finish(self, content: str) -> None:
+        """Take note of the end.
+
+        Raises
+        ------
+        MalformedExport
+            If there is not what the header says.
+        """
+        self.content = content
+        for group, counted in self._groups.items():
+            if (counted.most > counted.messages).any():
+                msg = (
+                    f"a feature of {group.view} in {group.epoch} is in more messages "
+                    "of this export than there are"
+                )
+                raise MalformedExport(msg)
+        if self.header.contents == "ledger" and self.rows != self.header.revision:
+            msg = (
+                f"this export has {self.rows} ledger rows, and its header says "
+                f"{self.header.revision}"
+            )
+            raise MalformedExport(msg)
+        if self._carried_out > self.undos:
+            msg = (
+                f"a ledger row of this export carries out undo {self._carried_out}, "
+                f"and there are {self.undos}"
+            )
+            raise MalformedExport(msg)
+
+    def add_names(self, view: str, names: Mapping[int, str]) -> None:
+        """Take note of the text of features.
+
+        Raises
+        ------
+        MalformedExport
+            If they are of a view that is not there.
+        """
+        if view not in self.header.views:
+            msg = f"this export names features of {view!r:.80}, which its header lacks"
+            raise MalformedExport(msg)
+        self.names += len(names)
+
+    def _note(
+        self,
+        group: Group,
+        messages: np.ndarray,
+        occurrences: np.ndarray,
+        documents: np.ndarray,
+    ) -> None:
+        """Take note of counts of features."""
+        if (
+            (messages < 0).any()
+            or (documents < 0).any()
+            or (occurrences < documents).any()
+        ):
+            msg = f"a count of {group.view} in {group.epoch} is negative or too small"
+            raise InconsistentCounts(msg)
+        zero = np.zeros_like(messages)
+        counted = self._groups.setdefault(group, _Counted(zero, zero.copy()))
+        counted.messages = counted.messages + messages
+        most = documents.max(axis=0, initial=0)
+        counted.most = np.maximum(counted.most, most)
+
+
+def survey(
+    file: BinaryIO, *, progress: Callable[[int], object] = lambda _: None
+) -> Survey:
+    """Read a whole export and believe nothing.
+
+    Parameters
+    ----------
+    file : binary file
+        At its beginning.
+    progress : callable, optional
+        Told where in the file the reading is, in bytes.
+
+    Raises
+    ------
+    MalformedExport
+        With a sentence that says what is wrong with it.
+    """
+    reader = BlockReader(file)
+    found = Survey(header=Header.decode(reader.header))
+    labels = found.header.labels
+    kinds = (
+        {LEDGER, SUM, UNDOS, NAMES}
+        if found.header.contents == "ledger"
+        else {SUM, NAMES}
+    )
+    for kind, content in reader:
+        if kind not in kinds:
+            msg = (
+                f"this export of {found.header.contents} holds a block of the kind "
+                f"{kind.decode('latin-1')!r}, which does not belong there"
+            )
+            raise MalformedExport(msg)
+        if kind == SUM:
+            found.add_sum(*read_sum(content, labels))
+            if found.features > MOST_FEATURES * file.tell():
+                msg = (
+                    f"this export has {found.features:,} counts in {file.tell():,} "
+                    "bytes, which no mail can have taught"
+                )
+                raise MalformedExport(msg)
+        elif kind == LEDGER:
+            found.add_rows(read_rows(content, labels, found.amounts))
+        elif kind == UNDOS:
+            found.add_undo(read_undo(content))
+        else:
+            found.add_names(*read_names(content))
+        progress(file.tell())
+    found.finish(reader.content)
+    return found
+
+
+def _no_messages(error: Exception) -> MalformedExport:
+    return MalformedExport(f"no messages have the counts of this export: {error}")
+
+
+_DIGITS: Final = 16
+_NAME_CHARS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An export that is to be learned.
+
+    Parameters
+    ----------
+    file : binary file
+        The export, at its beginning.
+    survey : Survey
+        What is in it.
+    clock : callable
+        Returns the time now, in UTC.
+    words : bool
+        Whether the text of features is kept, if it is there.
+    progress : callable
+        Told where in the file the reading is, in bytes.
+    """
+
+    file: BinaryIO
+    survey: Survey
+    clock: Callable[[], datetime]
+    words: bool
+    progress: Callable[[int], object]
+
+    @property
+    def header(self) -> Header:
+        """What the export says of itself."""
+        return self.survey.header
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls the counts of it.
+
+        Not longer than a source of the doors may be, so that it can be named there.
+        """
+        profile = self.header.profile[:_NAME_CHARS]
+        return f"import:{profile}:{self.survey.content[:_DIGITS]}"
+
+
+Outcome = Literal["added", "replaced", "unchanged"]
+"""What became of an import."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What became of an import.
+
+    Parameters
+    ----------
+    outcome : str
+        See `Outcome`; ``unchanged`` where all of it was there already.
+    profile : ProfileRow
+        Who has learned it.
+    source : str
+        What the ledger calls it; undo takes it back by this name.
+    rows : int
+        Ledger rows that were added.
+    known : int
+        Ledger rows that were not, because the profile knows their messages.
+    """
+
+    outcome: Outcome
+    profile: ProfileRow
+    source: str
+    rows: int
+    known: int
+
+
+def require_feature_set(header: Header, feature_set: int) -> None:
+    """Raise if an export counts other features than are made here.
+
+    Raises
+    ------
+    OtherProfile
+        With the two numbers.
+    """
+    if header.feature_set != feature_set:
+        msg = (
+            f"this export is of feature set {header.feature_set}, and feature set "
+            f"{feature_set} is made here: its counts are of other features. Learn the "
+            "mail again, or use a Postbayes of that feature set"
+        )
+        raise OtherProfile(msg)
+
+
+def require_labels(header: Header, profile: ProfileRow) -> None:
+    """Raise if a profile lacks a label of an export, or means it otherwise.
+
+    Raises
+    ------
+    OtherProfile
+        With the labels of both, and how to make a profile that fits.
+    """
+    strange = [
+        label
+        for label in header.labels
+        if label not in profile.labels
+        or (label in profile.spam_labels) != (label in header.spam_labels)
+    ]
+    if strange:
+        msg = (
+            f"this export has the labels {_listed(header)}, and the profile "
+            f"{profile.name!r} has {_listed(profile)}. Import it into a profile of its "
+            "own with --profile NEWNAME, or into this one with --replace"
+        )
+        raise OtherProfile(msg)
+
+
+def same_labels(header: Header, profile: ProfileRow) -> bool:
+    """Return whether a profile has the labels of an export, in their order."""
+    return (header.labels, header.spam_labels) == (profile.labels, profile.spam_labels)
+
+
+def policy_of(header: Header, profile: ProfileRow) -> object:
+    """Return the policy of an export; of an older one, that of the profile."""
+    return profile.policy if header.policy is None else header.policy.document()
+
+
+def _listed(of: Header | ProfileRow) -> str:
+    """Return labels as a person reads them."""
+    return ", ".join(
+        f"{label} (spam)" if label in of.spam_labels else label for label in of.labels
+    )

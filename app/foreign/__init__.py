@@ -1,1 +1,0 @@
-"""What other filters have learned, in our terms: their dumps, read. Pure."""

@@ -1,0 +1,1 @@
+"""The ledger: entries, teachings, undo and their encodings. Pure."""

@@ -1,0 +1,244 @@
+"""Ledger rows: one teaching each, and their sums by month.
+
+An entry is self-contained.  That of a message holds one vector and the labels
+before and after, and what it adds to the counts of its epoch is
+``-delta(vector, label_before) + delta(vector, label)``.  A sum is of many
+messages, without labels before and after, and its vector is what it adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from app.bayes.statistics import sum_by_view
+from app.classifier import learn
+from app.classifier.fusion import Lesson
+from app.classifier.learn import sum_of_moves
+from app.errors import CorruptVector, InconsistentCounts
+from app.ledger.sums import decode_sum
+from app.ledger.vector import decode, decode_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.bayes.statistics import Statistics
+    from app.classifier.learn import Move
+    from app.features.observation import Payload
+
+OWN: Final = "auto"
+"""Source of what the filter taught itself: its own verdicts, nobody's word."""
+RowKind = Literal["message", "sum"]
+"""What an entry is of: one message, or many that were counted elsewhere."""
+
+
+class Identity(NamedTuple):
+    """What tells a row from any other that might have its revision.
+
+    Where a database lost its last commits, in a failover or by a backup, their
+    revisions are given out a second time.
+    """
+
+    revision: int
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    source: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One entry of the ledger; the fields are the columns of the table.
+
+    And one more: `decoded` is what `vector` was encoded from, where that is still
+    at hand.  It spares whoever has just written the row the decoding.
+    """
+
+    revision: int
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    epoch: int
+    vector: bytes | None
+    encoded_names: bytes | None
+    feature_set: int
+    source: str
+    time: datetime
+    scores: Mapping[str, Any] | None
+    kind: RowKind = "message"
+    undo: int | None = None
+    decoded: Mapping[str, Payload] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def views(self) -> Mapping[str, Payload]:
+        """What this row counts of its one message, decoded at each call.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, was dropped or is a sum.
+        """
+        if self.decoded is not None:
+            return self.decoded
+        return decode(self._vector())
+
+    @property
+    def identity(self) -> Identity:
+        """What tells this row from any other that might have its revision."""
+        return Identity(*(getattr(self, name) for name in Identity._fields))
+
+    @property
+    def lesson(self) -> Lesson:
+        """What the fusion reads of this row; that of a sum is of nobody's message."""
+        return Lesson(
+            revision=self.revision,
+            digest=self.digest,
+            label_before=self.label_before,
+            label=self.label,
+            scores=self.scores,
+            own=self.own,
+        )
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether this row may make a count smaller."""
+        return self.kind == "sum" or self.label_before is not None
+
+    @property
+    def own(self) -> bool:
+        """Whether the filter itself said so, and not a person."""
+        return self.source == OWN
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The text of the features, decoded at each call; empty if not kept.
+
+        In the order of `ids`; in a sum, a feature without text has "".
+        """
+        return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+    def ids(self, labels: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the features or fields that this row counts, view by view.
+
+        Raises
+        ------
+        CorruptVector, InconsistentCounts
+            As `delta`.
+        """
+        views = self.delta(labels) if self.kind == "sum" else self.views
+        return {view: x.ids for view, x in views.items()}
+
+    def delta(self, labels: Sequence[str]) -> dict[str, Statistics]:
+        """Return what this row adds to the counts of its epoch.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The profile's labels, in the order of the class index.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, or was dropped.
+        InconsistentCounts
+            If the row has a label that is not one of `labels`.
+        """
+        if self.kind == "sum":
+            return decode_sum(self._vector(), labels)
+        return learn.sum_of_moves([self.move(labels)], n_classes=len(labels))
+
+    def move(self, labels: Sequence[str]) -> learn.Move:
+        """Return what this row does with its one message.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read, was dropped or is a sum.
+        InconsistentCounts
+            If the row has a label that is not one of `labels`.
+        """
+        try:
+            before, after = (
+                None if label is None else labels.index(label)
+                for label in (self.label_before, self.label)
+            )
+        except ValueError as error:
+            msg = (
+                f"Ledger row {self.revision} moves a message from "
+                f"{self.label_before} to {self.label}, but the labels of the "
+                f"profile are {', '.join(labels)}."
+            )
+            raise InconsistentCounts(msg) from error
+        return learn.Move(views=self.views, before=before, after=after)
+
+    def _vector(self) -> bytes:
+        """Return the stored vector, or raise if it was dropped."""
+        if self.vector is None:
+            msg = f"The vector of ledger row {self.revision} was dropped for its age."
+            raise CorruptVector(msg)
+        return self.vector
+
+
+def epoch_of(time: datetime) -> int:
+    """Return the month of a moment, in UTC, as YYYYMM.
+
+    Raises
+    ------
+    ValueError
+        If `time` has no time zone.
+
+    Examples
+    --------
+    >>> from datetime import datetime, timedelta, timezone
+    >>> epoch_of(datetime(2026, 4, 1, 1, tzinfo=timezone(timedelta(hours=2))))
+    202603
+    """
+    if time.tzinfo is None:
+        msg = f"{time.isoformat()} has no time zone; pass an aware datetime"
+        raise ValueError(msg)
+    month = time.astimezone(UTC)
+    return month.year * 100 + month.month
+
+
+def sum_by_epoch(
+    rows: Iterable[LedgerRow], labels: Sequence[str]
+) -> dict[int, dict[str, Statistics]]:
+    """Return what the rows add to each epoch, view by view.
+
+    Summed before anything is written: the rows of a batch share most of their
+    features, and a message that was learned and forgotten in it adds nothing.
+    Nor does a row whose vector was dropped: what it added is in the sealed sums
+    (`app.storage.upkeep.retention`), and was in the tables before it was dropped.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector cannot be read.
+    InconsistentCounts
+        If a row has a label that is not one of `labels`, or a view holds
+        features in one row and measurements in another.
+    """
+    moves: dict[int, list[Move]] = {}
+    sums: dict[int, list[Mapping[str, Statistics]]] = {}
+    for row in rows:
+        if row.vector is None:
+            continue
+        if row.kind == "sum":
+            sums.setdefault(row.epoch, []).append(row.delta(labels))
+        else:
+            moves.setdefault(row.epoch, []).append(row.move(labels))
+    n_classes = len(labels)
+    for epoch, of_epoch in moves.items():
+        moved = sum_of_moves(of_epoch, n_classes=n_classes)
+        sums.setdefault(epoch, []).append(moved)
+    return {
+        epoch: sum_by_view(parts, n_classes=n_classes) for epoch, parts in sums.items()
+    }

@@ -1,0 +1,292 @@
+"""Sums: the statistics of many messages as bytes.
+
+The vector of a ledger row that is a sum holds what several messages added
+together, or what is taken from them: signed numbers, with the names of their
+labels.  Layout, version 1, little-endian:
+
+    version    1 byte     0x81, which no vector of a message begins with
+    checksum   4 bytes    CRC-32 of everything after it
+    size       4 bytes    of the body before it was compressed
+    body       zlib
+
+and in the body:
+
+    labels     1 byte number, then each: 1 byte length, UTF-8
+    views      repeated until the end, sorted by name:
+        name      1 byte length, UTF-8
+        kind      1 byte     1 features, 2 moments
+        messages  labels x 8
+        n         4 bytes    number of features, or of rows of sums
+        columns   of n numbers each
+
+The columns of features are the differences of their sorted ids, and the
+occurrences and the messages of each label; those of moments are the columns
+of `app.bayes.moment_rows`.  A column is the bytes of its numbers, first all
+lowest bytes, then all second ones: counts are small and ids are dense, so most
+of these planes are zeros, and zlib makes 8 or 9 bytes of a feature's 40.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.measurements import MOST_FIELDS
+from app.bayes.moment_rows import MomentRow, from_rows, rows
+from app.bayes.moments import MomentSums
+from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
+from app.ledger.vector import MOST_VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from app.bayes.statistics import Statistics
+
+VERSION: Final = 0x81
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of a body before compression, at most: 400,000 features of two labels.
+
+A few bytes of zlib can stand for a gigabyte of zeros.  Precedent: libpng stops
+at 8 MB of one chunk (`PNG_USER_CHUNK_MALLOC_MAX`).
+"""
+_FEATURES: Final = 1
+_MOMENTS: Final = 2
+_HEAD: Final = struct.Struct("<BII")
+_COUNT: Final = struct.Struct("<I")
+_NUMBER: Final = np.dtype("<i8")
+_SHORT: Final = 0xFF
+# zlib level 1, as in `app.ledger.vector`.
+_LEVEL: Final = 1
+
+
+def encode_sum(views: Mapping[str, Statistics], labels: Sequence[str]) -> bytes:
+    """Return statistics as bytes.
+
+    Parameters
+    ----------
+    views : mapping of str to FeatureCounts or MomentSums
+        What is added, view by view; any of the numbers may be negative.
+    labels : sequence of str
+        Name of each class index.
+
+    Raises
+    ------
+    InvalidObservation
+        If a name is longer than 255 bytes, the statistics are of another number
+        of classes, or there is more of them than `LARGEST` bytes.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> words = FeatureCounts.of(SparseCounts.of({7: 2}), label=1, n_classes=2)
+    >>> encoded = encode_sum({"words": -words}, ("ham", "spam"))
+    >>> decode_sum(encoded, ("spam", "ham"))["words"].occurrences.tolist()
+    [[-2, 0]]
+    """
+    parts = [_short(len(labels)), *(_name(label) for label in labels)]
+    for view in sorted(views):
+        x = views[view]
+        if x.messages.size != len(labels):
+            msg = (
+                f"View {view!r} has counts of {x.messages.size} labels, but there "
+                f"are {len(labels)}."
+            )
+            raise InvalidObservation(msg)
+        kind, columns = _columns(x)
+        parts += [_name(view), bytes((kind,)), x.messages.astype(_NUMBER).tobytes()]
+        parts += [_COUNT.pack(columns.shape[1]), *map(_planes, columns)]
+    body = b"".join(parts)
+    if len(body) > LARGEST:
+        msg = f"A sum of {len(body)} bytes is too large; {LARGEST} are allowed."
+        raise InvalidObservation(msg)
+    packed = zlib.compress(body, _LEVEL)
+    size = _COUNT.pack(len(body))
+    return _HEAD.pack(VERSION, zlib.crc32(size + packed), len(body)) + packed
+
+
+def decode_sum(vector: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
+    """Return the statistics of an encoded sum, with `labels` as its classes.
+
+    Raises
+    ------
+    CorruptVector
+        If the bytes were not written by `encode_sum`, were changed since or
+        come from a newer version.
+    InconsistentCounts
+        If the sum has a label that is not one of `labels`.
+    """
+    body = _body(vector)
+    try:
+        return _views(body, labels)
+    # The checksum is right, so somebody wrote these bytes on purpose.
+    except (IndexError, ValueError, struct.error, InvalidObservation) as error:
+        msg = f"A stored sum of {len(vector)} bytes cannot be read: {error}."
+        raise CorruptVector(msg) from error
+
+
+def _body(vector: bytes) -> bytes:
+    """Return what was compressed, within its limit."""
+    if len(vector) < _HEAD.size:
+        msg = f"A stored sum of {len(vector)} bytes is too short."
+        raise CorruptVector(msg)
+    version, checksum, size = _HEAD.unpack_from(vector)
+    if version != VERSION:
+        msg = f"A stored sum has version {version}; this Postbayes reads {VERSION}."
+        raise CorruptVector(msg)
+    if zlib.crc32(vector[_HEAD.size - _COUNT.size :]) != checksum:
+        msg = f"The checksum of a stored sum of {len(vector)} bytes is wrong."
+        raise CorruptVector(msg)
+    unpacker = zlib.decompressobj()
+    try:
+        # One byte more than is said, so that more than is said is seen.
+        body = unpacker.decompress(vector[_HEAD.size :], min(size, LARGEST) + 1)
+    except zlib.error as error:
+        msg = f"A stored sum of {len(vector)} bytes cannot be unpacked: {error}."
+        raise CorruptVector(msg) from error
+    if len(body) != size or not unpacker.eof or unpacker.unused_data:
+        msg = f"A stored sum of {len(vector)} bytes is not of the size that it says."
+        raise CorruptVector(msg)
+    return body
+
+
+def _views(body: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
+    """Return the statistics in a body."""
+    at = 1
+    written = []
+    for _ in range(body[0]):
+        label, at = _read_name(body, at)
+        written.append(label)
+    if len(set(written)) != len(written):
+        msg = f"a label is there twice: {written}"
+        raise ValueError(msg)
+    strange = [label for label in written if label not in labels]
+    if strange:
+        msg = (
+            f"A stored sum has the label {strange[0]!r}, but the labels of the "
+            f"profile are {', '.join(labels)}."
+        )
+        raise InconsistentCounts(msg)
+    where = np.array([labels.index(label) for label in written], np.intp)
+    views: dict[str, Statistics] = {}
+    while at < len(body):
+        view, at = _read_name(body, at)
+        if view in views:
+            msg = f"view {view!r} is there twice"
+            raise ValueError(msg)
+        if len(views) == MOST_VIEWS:
+            msg = f"there are more than {MOST_VIEWS} views"
+            raise ValueError(msg)
+        views[view], at = _statistics(body, at, where=where, n_classes=len(labels))
+    return views
+
+
+def _statistics(
+    body: bytes, at: int, *, where: NDArray[np.intp], n_classes: int
+) -> tuple[Statistics, int]:
+    """Return the statistics of one view, and where the next one starts."""
+    kind = body[at]
+    messages = np.zeros(n_classes, np.int64)
+    messages[where] = np.frombuffer(body, _NUMBER, where.size, at + 1)
+    at += 1 + where.size * _NUMBER.itemsize
+    (n,) = _COUNT.unpack_from(body, at)
+    at += _COUNT.size
+    if kind == _FEATURES:
+        # Of labels that are not in it, zeros: they need no byte there, and 16 here.
+        size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
+        if size > LARGEST:
+            msg = f"{n} features of {n_classes} labels are {size} bytes"
+            raise ValueError(msg)
+        columns, at = _read_columns(body, at, n=n, width=1 + 2 * where.size)
+        ids = np.cumsum(columns[0])
+        if (ids[1:] <= ids[:-1]).any():
+            msg = "its features are not in order"
+            raise ValueError(msg)
+        occurrences = np.zeros((n, n_classes), np.int64)
+        occurrences[:, where] = columns[1 : 1 + where.size].T
+        documents = np.zeros((n, n_classes), np.int64)
+        documents[:, where] = columns[1 + where.size :].T
+        return FeatureCounts.of_counts(messages, ids, occurrences, documents), at
+    if kind == _MOMENTS:
+        columns, at = _read_columns(body, at, n=n, width=len(MomentRow._fields))
+        fields = np.unique(columns[:2])
+        if fields.size > MOST_FIELDS:
+            msg = f"it has {fields.size} fields; {MOST_FIELDS} are allowed"
+            raise ValueError(msg)
+        stored = [_moment_row(row, where) for row in columns.T.tolist()]
+        if len({row[:4] for row in stored}) < n:
+            msg = "a sum is there twice"
+            raise ValueError(msg)
+        return from_rows(stored, messages), at
+    msg = f"it is of the unknown kind {kind}"
+    raise ValueError(msg)
+
+
+def _moment_row(numbers: list[int], where: NDArray[np.intp]) -> MomentRow:
+    """Return a row of sums whose label is an index into the labels written."""
+    row = MomentRow(*numbers)
+    if not (0 <= row.label < where.size and row.degree in {1, 2}):
+        msg = f"there is no label {row.label}, or no degree {row.degree}"
+        raise ValueError(msg)
+    if row.other < row.field or (row.degree == 1 and row.other != row.field):
+        msg = f"the fields {row.field} and {row.other} have no sum of that degree"
+        raise ValueError(msg)
+    return row._replace(label=int(where[row.label]))
+
+
+def _columns(x: Statistics) -> tuple[int, NDArray[np.int64]]:
+    """Return the kind of statistics and their numbers, one row per column."""
+    if isinstance(x, MomentSums):
+        stored = np.array(rows(x), np.int64).reshape(-1, len(MomentRow._fields))
+        return _MOMENTS, stored.T
+    # Differences modulo 2**64: ids use all 64 bits, and their sum comes back.
+    ids = np.diff(x.ids, prepend=np.int64(0))
+    return _FEATURES, np.vstack((ids[None], x.occurrences.T, x.documents.T))
+
+
+def _planes(column: NDArray[np.int64]) -> bytes:
+    """Return the bytes of numbers, all lowest ones first."""
+    numbers = np.ascontiguousarray(column, _NUMBER)
+    return numbers.view(np.uint8).reshape(-1, _NUMBER.itemsize).T.tobytes()
+
+
+def _read_columns(
+    body: bytes, at: int, *, n: int, width: int
+) -> tuple[NDArray[np.int64], int]:
+    """Return `width` columns of n numbers, shape (width, n)."""
+    size = n * width * _NUMBER.itemsize
+    planes = np.frombuffer(body, np.uint8, size, at)
+    numbers = planes.reshape(width, _NUMBER.itemsize, n).transpose(0, 2, 1)
+    read = np.ascontiguousarray(numbers).view(_NUMBER).reshape(width, n)
+    return read.astype(np.int64), at + size
+
+
+def _short(number: int) -> bytes:
+    """Return a number that one byte holds."""
+    if number > _SHORT:
+        msg = f"A sum has at most {_SHORT} labels, got {number}."
+        raise InvalidObservation(msg)
+    return bytes((number,))
+
+
+def _name(name: str) -> bytes:
+    """Return a name with its length before it."""
+    encoded = name.encode()
+    if len(encoded) > _SHORT:
+        msg = f"The name of a view or label has at most 255 bytes, got {len(encoded)}."
+        raise InvalidObservation(msg)
+    return bytes((len(encoded),)) + encoded
+
+
+def _read_name(body: bytes, at: int) -> tuple[str, int]:
+    """Return a name, and where what follows it starts."""
+    end = at + 1 + body[at]
+    if end > len(body):
+        msg = "a name is cut short"
+        raise ValueError(msg)
+    return body[at + 1 : end].decode(), end

@@ -1,0 +1,269 @@
+"""Teaching: the change that a label makes to the ledger.
+
+Moving or forgetting a message takes back what was added then, with the vector
+and in the epoch of that time, whatever features a message has today.
+
+Scored before it is learned, always: that makes the error rates on the site's own
+mail live figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.classifier.record import record
+from app.classifier.score import score_many
+from app.errors import InvalidObservation
+from app.ledger.entry import OWN, LedgerRow, epoch_of
+from app.ledger.vector import decode, encode, encode_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from app.classifier.snapshot import Snapshot
+    from app.classifier.verdict import Verdict
+    from app.features.observation import Observation, Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRow:
+    """The features of a message as they are stored; fields as in `LedgerRow`."""
+
+    digest: bytes
+    vector: bytes
+    encoded_names: bytes | None
+    feature_set: int
+    time: datetime
+    decoded: Mapping[str, Payload] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def views(self) -> Mapping[str, Payload]:
+        """The features, decoded at each call unless they are at hand.
+
+        Raises
+        ------
+        CorruptVector
+            If the stored vector cannot be read.
+        """
+        return decode(self.vector) if self.decoded is None else self.decoded
+
+    @classmethod
+    def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
+        """Return the row of an observation that was scored at `time`.
+
+        Encoding takes some 0.15 ms: call it where no transaction is open.
+
+        Raises
+        ------
+        InvalidObservation
+            If a view has another number of names than of features.
+        """
+        for view, names in observation.names.items():
+            size = observation.views[view].size if view in observation.views else 0
+            if len(names) != size:
+                msg = f"View {view!r} has {len(names)} names for {size} features."
+                raise InvalidObservation(msg)
+        return cls(
+            digest=observation.digest,
+            vector=encode(observation.views),
+            encoded_names=(
+                encode_names(observation.names) if observation.names else None
+            ),
+            feature_set=observation.feature_set,
+            time=time,
+            decoded=observation.views,
+        )
+
+
+Kind = Literal[
+    "learned", "relabelled", "forgotten", "unchanged", "unknown", "expired", "full"
+]
+"""What became of a teaching; only the first three add a row.
+
+``learned`` is as well what a person says that the filter had taught itself.
+``unchanged``: the message has that label already.  ``unknown``: it is to be
+forgotten but was not learned, or it is taught by id and nothing is stored of it.
+``expired``: its vector was dropped for its age, so it cannot be taken back.
+``full``: the filter has learned as many of its own verdicts today as it may.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teaching:
+    """What somebody says about one message.
+
+    Parameters
+    ----------
+    digest : bytes
+        Identity of the message, 16 bytes.
+    label : str or None
+        What it is; None to forget it.
+    evidence : ScoredRow or None
+        Its features; None to use those that are stored of it.
+    source : str
+        Who says it: a user, an API key, a door.
+    time : datetime
+        When, with a time zone.
+    scores : mapping or None
+        What each view gave it before learning, as JSON takes it; None where it
+        was not scored.
+    per_day : int or None
+        How many messages the filter may teach itself on the day; None where a
+        person says it.
+    """
+
+    digest: bytes
+    label: str | None
+    evidence: ScoredRow | None
+    source: str
+    time: datetime
+    scores: Mapping[str, Any] | None = None
+    per_day: int | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether the filter itself says so, and not a person."""
+        return self.source == OWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one teaching.
+
+    Parameters
+    ----------
+    kind : str
+        See `Kind`.
+    digest : bytes
+        Identity of the message.
+    label_before : str or None
+        What it was learned as before; None if it was not.
+    label : str or None
+        What it is learned as now; None if it is not.
+    row : LedgerRow or None
+        The new entry; None where nothing changed.
+    """
+
+    kind: Kind
+    digest: bytes
+    label_before: str | None
+    label: str | None
+    row: LedgerRow | None
+
+
+def decide(
+    teaching: Teaching,
+    *,
+    before: LedgerRow | None,
+    remembered: ScoredRow | None,
+    revision: int,
+    own_before: int = 0,
+) -> Outcome:
+    """Return what a teaching does to a message.
+
+    Parameters
+    ----------
+    teaching : Teaching
+        What is said of it.
+    before : LedgerRow or None
+        Its newest row; None if it was never learned.
+    remembered : ScoredRow or None
+        What is stored of it since it was scored; asked for only where the
+        teaching brings no features and the message is not learned.
+    revision : int
+        Of the new row, if there is one.
+    own_before : int, default 0
+        How many messages the filter has taught itself on the day.
+    """
+    # What is taken back, if anything is.
+    learned = before if before is not None and before.label is not None else None
+    label_before = None if learned is None else learned.label
+
+    def nothing(kind: Kind) -> Outcome:
+        return Outcome(
+            kind=kind,
+            digest=teaching.digest,
+            label_before=label_before,
+            label=label_before,
+            row=None,
+        )
+
+    if teaching.own:
+        # Whatever a person has said of it stands, even that it be forgotten.
+        if before is not None:
+            return nothing("unchanged")
+        if teaching.per_day is not None and own_before >= teaching.per_day:
+            return nothing("full")
+    # A row that changes no count: what a person has said stays when all that the
+    # filter taught itself is taken back, and is a label that figures may trust.
+    confirms = (
+        teaching.label == label_before
+        and learned is not None
+        and learned.own
+        and learned.vector is not None
+    )
+    if teaching.label == label_before and not confirms:
+        return nothing("unknown" if teaching.label is None else "unchanged")
+    evidence = learned or teaching.evidence or remembered or before
+    if evidence is None or evidence.vector is None:
+        return nothing("unknown" if learned is None else "expired")
+    row = LedgerRow(
+        revision=revision,
+        digest=teaching.digest,
+        label_before=label_before,
+        label=teaching.label,
+        epoch=epoch_of(teaching.time) if learned is None else learned.epoch,
+        vector=evidence.vector,
+        encoded_names=evidence.encoded_names,
+        feature_set=evidence.feature_set,
+        source=teaching.source,
+        time=teaching.time,
+        scores=teaching.scores,
+        decoded=evidence.decoded,
+    )
+    if teaching.label is None:
+        kind: Kind = "forgotten"
+    else:
+        kind = "learned" if learned is None or confirms else "relabelled"
+    return Outcome(
+        kind=kind,
+        digest=teaching.digest,
+        label_before=label_before,
+        label=teaching.label,
+        row=row,
+    )
+
+
+def scored(
+    teachings: Sequence[Teaching], snapshot: Snapshot
+) -> tuple[list[Teaching], list[Verdict | None]]:
+    """Return teachings with their scores, and the verdicts.
+
+    Together they take less than half of the time that they take one by one.
+
+    Parameters
+    ----------
+    teachings : sequence of Teaching
+        What is taught; what has no features, or has its scores, is left as it is.
+    snapshot : Snapshot
+        What is known before any of it is learned.
+    """
+    marked = list(teachings)
+    verdicts: list[Verdict | None] = [None] * len(marked)
+    due = {
+        place: teaching.evidence.views
+        for place, teaching in enumerate(teachings)
+        if teaching.evidence is not None and teaching.scores is None
+    }
+    if due:
+        found = score_many(snapshot, list(due.values()))
+        for place, verdict in zip(due, found, strict=True):
+            verdicts[place] = verdict
+            marked[place] = replace(
+                marked[place], scores=record(verdict, snapshot.specification)
+            )
+    return marked, verdicts

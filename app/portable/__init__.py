@@ -1,1 +1,0 @@
-"""A profile as a file: written, checked, and learned from."""

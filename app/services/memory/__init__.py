@@ -1,0 +1,1 @@
+"""State that a process keeps in memory."""

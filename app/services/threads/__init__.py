@@ -1,0 +1,1 @@
+"""Background threads of a service."""

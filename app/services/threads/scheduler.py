@@ -1,0 +1,384 @@
+"""Scheduler: folding, following and expiry in the pauses of the writer.
+
+Why so is decision 0019.  Contract of this file: it looks at no database, and knows of
+feedback only what revisions tell, whichever process was taught.
+
+A step of house-keeping reads and sums without a lock, and holds the write lock
+of SQLite for some ten milliseconds at the end.  Feedback that never pauses would
+meet that again and again, so then the next step waits: for as long as the one before
+said, and for an interval at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced, Unavailable
+from app.services.fold import Folding
+from app.services.retry import Backoff, News
+from app.services.undo import carry_out
+from app.storage import hidden, scored
+from app.storage.database import engine
+from app.storage.database.engine import checkpoint, hasty, probe, reading, writing
+from app.storage.fold.state import folded_revision
+from app.storage.undo import work
+from app.storage.upkeep import retention
+from app.storage.upkeep import retention as sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.recent import Recent
+
+# How long a step may take, by dialect.  On SQLite it holds the one write lock for so
+# long, which the next feedback may have to wait for.  On PostgreSQL, where a step costs
+# 6 ms of its own, others wait for the interpreter alone: 2,000 rows are folded in 17 s
+# in steps of 10 ms, in 11 s in those of 25, and in 9 s in those of 50, beside which the
+# p99 of scoring was 1.8 to 2.9 times the quiet one, and 1.3 to 2.4 beside the others.
+# Unit: seconds.
+STEP: Final = {"sqlite": 0.01, "postgresql": 0.025}
+# Feedback that never pauses is left for afterwards, up to so many rows: many rows at
+# once are cheaper, because they have most of their features in common
+# (`app.services.fold`).  Rows that are not folded are read by a start, 1,000 in
+# 0.17 s.
+BURST: Final = 4_000
+# Beside feedback that goes on, steps have the lock for this share of the time where
+# `BURST` rows are left, twice of it where twice as many are, and at most for `MOST`.
+SHARE: Final = 0.25
+MOST: Final = 0.75
+# Without feedback for so long, it pauses.  A client that teaches message after message
+# comes back within a few ms.  Unit: seconds.
+PAUSE: Final = 0.02
+
+
+class Pace:
+    """Notes when a profile was taught last."""
+
+    def __init__(self) -> None:
+        self._revision = -1
+        self._since = 0.0
+
+    def due(self, revision: int, *, folded: int) -> bool:
+        """Tell whether to make a step now.
+
+        Parameters
+        ----------
+        revision : int
+            The ledger row that was learned last.
+        folded : int
+            The last one that is folded.
+        """
+        now = time.monotonic()
+        if revision != self._revision:
+            self._revision, self._since = revision, now
+        return now - self._since >= PAUSE or revision - folded > BURST
+
+
+def rest(left: int, *, step: float) -> float:
+    """Return how long to wait for a pause before the next step.  Unit: seconds.
+
+    Parameters
+    ----------
+    left : int
+        Rows that are not folded; without more than `BURST` there is no step but in a
+        pause, however long that takes.
+    step : float
+        How long one takes.  Unit: seconds.
+    """
+    if left <= BURST:
+        return float("inf")
+    share = min(SHARE * left / BURST, MOST)
+    return step / share - step
+
+
+log = logging.getLogger(__name__)
+# Seconds between two looks at what other processes have learned.
+INTERVAL: Final = 0.5
+
+
+class Keeper:
+    """The thread that keeps house.
+
+    Parameters
+    ----------
+    upkeep : callable
+        One short step of house-keeping; returns 0 if nothing is left to be done, else
+        for how long the next step may wait for a pause.  Unit: seconds.
+    idle : callable
+        Returns for how long nobody has taught anything. Unit: seconds.
+    """
+
+    def __init__(
+        self, upkeep: Callable[[], float], idle: Callable[[], float] = lambda: PAUSE
+    ) -> None:
+        self._upkeep = upkeep
+        self._idle = idle
+        self._news = News()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Finish the step that is under way, and end the thread."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            patience = self._step()
+            due = time.monotonic() + min(patience or INTERVAL, INTERVAL)
+            while (left := due - time.monotonic()) > 0:
+                if self._stopping.wait(min(engine.PAUSE, left) if patience else left):
+                    return
+                if patience and self._idle() >= PAUSE:
+                    break
+
+    def _step(self) -> float:
+        try:
+            patience = self._upkeep()
+        except (Unavailable, Inconsistent) as error:
+            # Two lines a second would bury what else is logged that night.
+            if self._news.tell("upkeep", error):
+                broken = isinstance(error, Inconsistent)
+                level = logging.ERROR if broken else logging.WARNING
+                log.log(level, "upkeep waits for the database: %s", error)
+            return 0.0
+        except Exception:  # the thread's outermost loop: it must go on
+            log.exception("upkeep failed; scoring and feedback go on")
+            return 0.0
+        if self._news.over("upkeep"):
+            log.info("the database is back")
+        return patience
+
+
+FOLLOW_SECONDS: Final = 0.5
+EXPIRE_SECONDS: Final = 60.0
+# Scored messages forgotten in one transaction: of 50,000 in one, SQLite's write lock
+# was held for 2 s, so these take 10 ms.  And how long the next ones may wait for a
+# pause of feedback, so that a busy service forgets as quickly as it remembers.
+FORGOTTEN_ROWS: Final = 256
+FORGET_SECONDS: Final = 0.1
+# Vectors dropped in one transaction.
+DROPPED_ROWS: Final = 64
+# A page that was written several times since is copied once.
+CHECKPOINT_SECONDS: Final = 4.0
+
+
+class Upkeep:
+    """One step of house-keeping at a time, the most pressing first.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    live : LiveProfiles
+        The profiles in memory.
+    recent : Recent or None
+        The messages that were scored last.
+    scored_days : float
+        How long scored messages are kept.
+    scored_rows : int
+        How many scored messages are kept at most.
+    vector_days : float
+        How long the ledger keeps vectors; 0 for ever.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        live: LiveProfiles,
+        recent: Recent | None,
+        *,
+        scored_days: float,
+        scored_rows: int,
+        vector_days: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._recent = recent
+        self._keep = timedelta(days=scored_days)
+        self._scored_rows = scored_rows
+        self._vector_days = vector_days
+        self._clock = clock
+        self._follow_at = 0.0
+        self._expire_at = 0.0
+        self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
+        self._folded: dict[int, int] = {}
+        self._paces: defaultdict[int, Pace] = defaultdict(Pace)
+        self._folding = Folding(engine)
+        self._step_seconds = STEP[engine.dialect.name]
+        self._stepped = False
+        self._backoff = Backoff()
+        self._undoing: set[int] = set()
+        self._dropping: set[int] = set()
+        self._expiring: set[int] = set()
+        self._abandoned: list[int] = []
+        self._news = News()
+
+    def __call__(self) -> float:
+        """Do one short step.
+
+        Returns
+        -------
+        float
+            0 if nothing is left to be done; else for how long the next step may wait
+            for a pause of feedback.  Unit: seconds.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database did not take it; nothing of the step is stored.
+        """
+        # Nobody else asks a server that hangs.
+        probe(self._engine)
+        now = time.monotonic()
+        if now >= self._follow_at:
+            self._live.refresh()
+            if self._recent is not None:
+                self._recent.flush(hasty(self._engine))
+            # An undo whose process ended before it was carried out.
+            with reading(hasty(self._engine)) as connection:
+                self._undoing = work.profiles_pending(connection)
+            self._follow_at = time.monotonic() + FOLLOW_SECONDS
+        if now >= self._expire_at:
+            self._expire()
+            self._expire_at = time.monotonic() + EXPIRE_SECONDS
+        if now >= self._checkpoint_at:
+            checkpoint(self._engine)
+            self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
+        # First the one whose batch is in memory.
+        self._stepped = False
+        profiles = sorted(self._live, key=lambda x: x.row.id != self._folding.begun)
+        waits = [self._maintain(live) for live in profiles]
+        return min(filter(None, [*waits, self._remove()]), default=0.0)
+
+    def _maintain(self, live: LiveProfile) -> float:
+        """Do a little for one profile, and return as a call does."""
+        # To find anew what is wrong with a thousand rows takes half a second.
+        if self._backoff.waits(live.row.id):
+            return 0.0
+        waits = []
+        # What is wrong with one profile must not stop the others: it keeps
+        # its unfolded rows, which a start of the service reads anyway.
+        try:
+            if live.row.id in self._undoing and carry_out(self._engine, live):
+                waits.append(FOLLOW_SECONDS)
+            waits.append(self._fold(live))
+            if live.row.id in self._dropping and self._drop(live):
+                waits.append(FOLLOW_SECONDS)
+            if live.row.id in self._expiring and self._forget(live):
+                waits.append(FORGET_SECONDS)
+        except ProfileReplaced:
+            # By an import; the next step loads what is in its place.
+            self._follow_at = 0.0
+            return FOLLOW_SECONDS
+        # Steps between two that are due go well: whoever lacks a right to the counts
+        # only would be told of each turn.
+        except (Inconsistent, DatabaseUnprepared) as error:
+            self._backoff.failed(live.row.id)
+            if self._news.tell(live.row.id, error):
+                log.error(  # noqa: TRY400
+                    "the profile %r cannot be folded: %s", live.row.name, error
+                )
+        else:
+            self._backoff.over(live.row.id)
+        return min(filter(None, waits), default=0.0)
+
+    def _expire(self) -> None:
+        """See to it that what is too old is dropped, a few rows at a time."""
+        oldest = self._clock() - self._keep
+        there = {live.row.id for live in self._live}
+        self._expiring = set(there)
+        if self._recent is not None:
+            self._recent.forget(before=oldest, profiles=there)
+        if self._vector_days:
+            self._dropping = set(there)
+        with reading(self._engine) as connection:
+            self._abandoned = hidden.abandoned(connection, now=self._clock())
+
+    def _remove(self) -> float:
+        """Remove a little of an import that was cut, and return as a call does."""
+        if self._abandoned:
+            with writing(self._engine) as connection:
+                if not hidden.remove_step(connection, self._abandoned[-1]):
+                    self._abandoned.pop()
+        return FOLLOW_SECONDS if self._abandoned else 0.0
+
+    def _fold(self, live: LiveProfile) -> float:
+        """Fold a little of one profile, and return as a call does."""
+        revision = live.revision
+        folded = self._folded.get(live.row.id, 0)
+        if folded >= revision:
+            return 0.0
+        due = self._paces[live.row.id].due(revision, folded=folded)
+        # One batch in memory, though a thousand profiles have rows to fold: it is
+        # written to its end, unless its profile is taught meanwhile.
+        if due and (not self._stepped or self._folding.begun is None):
+            self._stepped = True
+            step = self._folding.step(live.row, seconds=self._step_seconds)
+            if step is None:
+                # All is folded, or another process is at it.
+                with reading(self._engine) as connection:
+                    folded = folded_revision(connection, live.row.id)
+                self._folded[live.row.id] = folded
+                return 0.0
+            if step.written:
+                folded = self._folded[live.row.id] = step.upto
+        left = revision - folded
+        wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
+        return min(wait, FOLLOW_SECONDS)
+
+    def _forget(self, live: LiveProfile) -> bool:
+        """Drop a few scored messages of one profile; True if there may be more."""
+        with reading(self._engine) as connection:
+            last = scored.last_over(connection, live.row.id, keep=self._scored_rows)
+        with writing(self._engine) as connection:
+            gone = scored.expire(
+                connection,
+                live.row.id,
+                before=self._clock() - self._keep,
+                upto=last,
+                limit=FORGOTTEN_ROWS,
+            )
+        if gone < FORGOTTEN_ROWS:
+            self._expiring.discard(live.row.id)
+            return False
+        return True
+
+    def _drop(self, live: LiveProfile) -> bool:
+        """Drop a few old vectors of one profile; return True if there may be more."""
+        with reading(self._engine) as connection:
+            merge = sealed.prepare_seal(connection, live.row)
+        if merge is not None:
+            with writing(self._engine) as connection:
+                return sealed.write_seal(connection, live.row, merge)
+        before = self._clock() - timedelta(days=self._vector_days)
+        with reading(self._engine) as connection:
+            drop = retention.prepare(
+                connection, live.row, before=before, limit=DROPPED_ROWS
+            )
+        if drop is None:
+            self._dropping.discard(live.row.id)
+            return False
+        with writing(self._engine) as connection:
+            return retention.write(connection, live.row, drop)

@@ -1,0 +1,1 @@
+"""The database itself: the only place that knows a dialect."""

@@ -1,0 +1,166 @@
+"""Statements: compiled once, and written for each dialect.
+
+SQLite takes 20 µs for an entry of the ledger and for what is asked before it.
+Executed by SQLAlchemy the same statements took 109 µs of CPU, and take 43 so; with
+the other steps of a feedback in between, all in one thread, 260 and 110.
+
+SQLite and PostgreSQL share the ``ON CONFLICT`` clause, but SQLAlchemy has one
+class per dialect for it.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Insert, Select, Update
+from sqlalchemy.dialects import postgresql, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Dialect, Table
+    from sqlalchemy.types import TypeEngine
+
+    Convert = Callable[[Any], Any]
+
+
+class Prepared:
+    """A statement, and how each database wants it.
+
+    The values are those that SQLAlchemy takes and gives, and it runs in the
+    transaction of the connection.  What the driver raises comes as it is.
+
+    Parameters
+    ----------
+    statement : Select, Insert or Update
+        With a `bindparam` for each value that differs from call to call, of which
+        none is expanding.
+    """
+
+    def __init__(self, statement: Select[Any] | Insert | Update) -> None:
+        self._statement = statement
+        self._plans: WeakKeyDictionary[Dialect, _Plan] = WeakKeyDictionary()
+
+    def rows(self, connection: Connection, **values: object) -> list[Any]:
+        """Return the rows that a query finds, with an attribute for each column."""
+        plan = self._plan(connection.dialect)
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(plan.text, plan.bound(values))
+            found = cursor.fetchall()
+        return [plan.read(row) for row in found]
+
+    def change(
+        self, connection: Connection, each: Sequence[Mapping[str, object]]
+    ) -> None:
+        """Insert or update once for each of some values."""
+        plan = self._plan(connection.dialect)
+        bound = [plan.bound(values) for values in each]
+        with closing(connection.connection.cursor()) as cursor:
+            if len(bound) == 1:
+                cursor.execute(plan.text, bound[0])
+            elif bound:
+                cursor.executemany(plan.text, bound)
+
+    def _plan(self, dialect: Dialect) -> _Plan:
+        plan = self._plans.get(dialect)
+        if plan is None:
+            plan = self._plans[dialect] = _planned(self._statement, dialect)
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A statement as one database wants it.
+
+    Parameters
+    ----------
+    text : str
+        The statement.
+    constant : mapping of str to Any
+        The values that it brings along, as the driver takes them.
+    convert : mapping of str to callable
+        What becomes of the others on the way to the driver.
+    order : sequence of str or None
+        The order of the values; None where the driver takes them by name.
+    row : type
+        A data class with the names of the columns, in their order.
+    receive : sequence of (int, callable)
+        What becomes of the columns on the way back.
+    """
+
+    text: str
+    constant: Mapping[str, Any]
+    convert: Mapping[str, Convert]
+    order: Sequence[str] | None
+    row: type[Any]
+    receive: Sequence[tuple[int, Convert]]
+
+    def bound(self, values: Mapping[str, Any]) -> Any:
+        """Return values as the driver takes them."""
+        full = {**self.constant, **values}
+        for name, convert in self.convert.items():
+            full[name] = convert(full[name])
+        return full if self.order is None else [full[name] for name in self.order]
+
+    def read(self, found: Sequence[Any]) -> Any:
+        """Return a row of the driver with its names."""
+        values = list(found)
+        for place, receive in self.receive:
+            values[place] = receive(values[place])
+        return self.row(*values)
+
+
+def _planned(statement: Select[Any] | Insert | Update, dialect: Dialect) -> _Plan:
+    """Compile a statement for a database."""
+    compiled: Any = statement.compile(dialect=dialect)
+    converted = {
+        name: convert
+        for name, value in compiled.binds.items()
+        if (convert := value.type.dialect_impl(dialect).bind_processor(dialect))
+    }
+    own = {
+        name: value.effective_value
+        for name, value in compiled.binds.items()
+        if not value.required
+    }
+    columns = (
+        statement.selected_columns.items() if isinstance(statement, Select) else []
+    )
+    return _Plan(
+        text=str(compiled),
+        constant={
+            name: converted.pop(name, _as_it_is)(value) for name, value in own.items()
+        },
+        convert=converted,
+        order=compiled.positiontup if compiled.positional else None,
+        # Of 14 columns one row took 0.34 µs so, a named tuple 0.40, a dictionary 0.90
+        # and a simple namespace 1.21.
+        row=make_dataclass("Row", [name for name, _ in columns], slots=True),
+        receive=[
+            (place, receive)
+            for place, (_, column) in enumerate(columns)
+            if (receive := _receiver(column.type, dialect))
+        ],
+    )
+
+
+def _receiver(of: TypeEngine[Any], dialect: Dialect) -> Convert | None:
+    """Return what SQLAlchemy does with a value that comes from a database."""
+    return of.dialect_impl(dialect).result_processor(dialect, None)
+
+
+def _as_it_is(value: Any) -> Any:
+    """Return a value."""
+    return value
+
+
+def insert_into(
+    connection: Connection, table: Table
+) -> sqlite.Insert | postgresql.Insert:
+    """Return an INSERT of the connection's dialect, to add ``on_conflict`` to."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return postgresql.insert(table)

@@ -1,0 +1,1 @@
+"""The fold of ledger rows into counts."""

@@ -1,0 +1,329 @@
+"""Fold: moves ledger rows into the count tables.
+
+Upserting the counts of one message takes as long as appending ten ledger rows,
+so feedback does not wait for it.  A fold moves the oldest rows that are not yet
+in the count tables there, together with the mark of how far it came: it can stop
+anywhere, and run twice at once.
+
+It has two halves.  `prepare` reads a batch of rows, decodes and sums them, and needs
+no lock.  `write` changes the tables, and holds the one write lock of SQLite only for
+that: as long as its caller likes, since a batch may be written in parts
+(`app.storage.fold.state`).
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.statistics import sum_by_view
+from app.errors import InconsistentCounts
+from app.ledger.entry import sum_by_epoch
+from app.storage.counts import deltas as counts
+from app.storage.counts import names
+from app.storage.counts.names import texts_of, unnoted
+from app.storage.fold import state
+from app.storage.fold.state import Mark, Rest, begun, part
+from app.storage.ledger import rows_after, weight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from app.bayes.statistics import Statistics
+    from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A batch of ledger rows, summed and ready to be written.
+
+    Parameters
+    ----------
+    rows : int
+        How many.
+    after : int
+        The mark that they follow: they are of use only while it stands there, or at
+        what is left of them.
+    upto : int
+        Revision of the newest, where the mark moves to.
+    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
+        What they add to each epoch, view by view.
+    texts : mapping of str to mapping of int to str
+        The text of features that had none noted, view by view, by feature.
+    lost : mapping of str to list of int
+        Features that may have lost their last message, view by view.
+    features : ndarray of int64
+        All of them in order; one that is in several views, months or labels is there
+        as often.
+    done : int
+        How many of them are written.
+    written : bool
+        Whether all of it is.
+    """
+
+    rows: int
+    after: int
+    upto: int
+    epochs: Mapping[int, Mapping[str, Statistics]]
+    texts: Mapping[str, Mapping[int, str]]
+    lost: Mapping[str, list[int]]
+    features: NDArray[np.int64]
+    done: int = 0
+    written: bool = False
+
+    def stands_at(self, here: Mark) -> bool:
+        """Whether this is what has to be written next."""
+        if here.rest is None:
+            return here.upto == self.after
+        return here.rest[:2] == (self.after, self.upto)
+
+    def place(self, feature: int) -> int:
+        """Return how many of the features are smaller than one."""
+        return int(np.searchsorted(self.features, feature))
+
+    def end_after(self, first: int | None, size: int) -> int | None:
+        """Return where a part of some size that begins with a feature ends.
+
+        Parameters
+        ----------
+        first : int or None
+            Its smallest feature; None: it is the first part.
+        size : int
+            Features at most, but for the last one's other views, months and labels.
+
+        Returns
+        -------
+        int or None
+            The smallest feature of the next part; None: nothing is left.
+        """
+        last = (0 if first is None else self.place(first)) + max(size, 1) - 1
+        if last >= self.features.size:
+            return None
+        end = int(np.searchsorted(self.features, self.features[last], side="right"))
+        return int(self.features[end]) if end < self.features.size else None
+
+
+# To decode and sum a row takes 0.5 ms of the interpreter's lock, and a feedback asks
+# for that several times, up to 5 ms each where a thread does not let go of it.  So a
+# thread that prepares a thousand rows rests after some.  Unit: seconds.
+ROWS_AT_ONCE: Final = 32
+BREATH: Final = 0.005
+
+
+def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
+    """Return the next rows to fold, summed.
+
+    None if all are folded, or the profile is gone.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading` or `writing`.
+    profile : ProfileRow
+        Whose ledger.
+    limit : int
+        Rows at most, counted as `app.storage.ledger.rows_after` does.  A batch that
+        is written in part is the same again, however large it is.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector cannot be read.
+    InconsistentCounts
+        If a row has a label that the profile has not, or one that is folded in part
+        is gone.
+    """
+    here = state.read(connection, profile.id)
+    if here is None:
+        return None
+    rows = 0
+    upto = here.whole
+    parts: dict[int, list[Mapping[str, Statistics]]] = {}
+    texts: dict[str, dict[int, str]] = {}
+    batch = (
+        _next(connection, profile.id, after=here.upto, limit=limit)
+        if here.rest is None
+        else begun(connection, profile.id, here.rest, at_once=ROWS_AT_ONCE)
+    )
+    for some in batch:
+        if rows:
+            time.sleep(BREATH)
+        rows += len(some)
+        upto = some[-1].revision
+        for epoch, views in sum_by_epoch(some, profile.labels).items():
+            parts.setdefault(epoch, []).append(views)
+        for view, found in texts_of(some, profile).items():
+            texts.setdefault(view, {}).update(found)
+    if here.rest is not None and rows < here.rest.upto - here.rest.after:
+        msg = (
+            f"Of the ledger rows {here.rest.after + 1} to {here.rest.upto} of the "
+            f"profile {profile.name!r}, which are in the counts in part, {rows} are "
+            "there. Restore a backup."
+        )
+        raise InconsistentCounts(msg)
+    if not rows:
+        return None
+    epochs = {
+        epoch: sum_by_view(of_epoch, n_classes=len(profile.labels))
+        for epoch, of_epoch in parts.items()
+    }
+    gained, lost = _moved(epochs.values())
+    return Step(
+        rows=rows,
+        after=here.whole,
+        upto=upto,
+        epochs=epochs,
+        texts={
+            view: unnoted(connection, profile.id, view, found, gained[view])
+            for view, found in texts.items()
+        },
+        lost=lost,
+        features=_features(epochs.values()),
+    )
+
+
+def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool:
+    """Whether there are rows up to a revision that the tables hold not or in part."""
+    here = state.read(connection, profile_id)
+    if here is None or here.whole >= revision:
+        return False
+    # The ledger may end before it, where rows are gone.
+    return here.rest is not None or bool(
+        rows_after(connection, profile_id, revision=here.upto, limit=1)
+    )
+
+
+def write(
+    connection: Connection, profile: ProfileRow, step: Step, *, size: int | None = None
+) -> Step | None:
+    """Add prepared rows, or a part of them, to the count tables.
+
+    It waits for no other fold: who finds one at work has nothing to do.  It begins
+    where the part before it ended, whichever process wrote that.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Whose tables.
+    step : Step
+        From `prepare`, or this, in an earlier transaction.
+    size : int or None
+        Features to write, as `Step.end_after` has it; None: all that is left.
+
+    Returns
+    -------
+    Step or None
+        The same step, which tells whether it is `written` now.  None if another fold
+        holds the mark or has moved it elsewhere; nothing is changed.
+
+    Raises
+    ------
+    InconsistentCounts
+        If the tables do not hold what a row takes back; nothing is changed.
+    """
+    here = state.try_lock(connection, profile.id)
+    if here is None or not step.stands_at(here):
+        return None
+    first = None if here.rest is None else here.rest.feature
+    end = None if size is None else step.end_after(first, size)
+    _write(connection, profile, step, here, end=end)
+    done = step.features.size if end is None else step.place(end)
+    return replace(step, done=done, written=end is None)
+
+
+def _write(
+    connection: Connection,
+    profile: ProfileRow,
+    step: Step,
+    here: Mark,
+    *,
+    end: int | None,
+) -> None:
+    """Change counts, names and mark; the caller holds the mark's lock."""
+    first = None if here.rest is None else here.rest.feature
+    epochs = part(step.epochs, first, end)
+    for epoch in sorted(epochs):
+        counts.add(
+            connection,
+            profile.id,
+            epoch=epoch,
+            labels=profile.labels,
+            delta=epochs[epoch],
+        )
+    for view in sorted(step.texts):
+        texts = step.texts[view]
+        some = _between(list(texts), first, end)
+        names.add(connection, profile.id, view, {each: texts[each] for each in some})
+    for view in sorted(step.lost):
+        some = _between(step.lost[view], first, end)
+        names.drop_uncounted(connection, profile.id, view, some)
+    rest = None if end is None else Rest(step.after, step.upto, end)
+    # Not back to the batch's own: the code before this one, where it still runs, takes
+    # a batch for written that is written in part, and may have folded what follows.
+    upto = step.upto if here.rest is None else here.upto
+    state.move(connection, profile.id, Mark(upto, rest))
+
+
+def _between(features: Sequence[int], first: int | None, end: int | None) -> list[int]:
+    """Return those of sorted features that are in a part."""
+    start = 0 if first is None else bisect_left(features, first)
+    stop = len(features) if end is None else bisect_left(features, end)
+    return list(features[start:stop])
+
+
+def _next(
+    connection: Connection, profile_id: int, *, after: int, limit: int
+) -> Iterator[list[LedgerRow]]:
+    """Give the rows that follow a revision, some at a time, and so many in all."""
+    left = limit
+    while left > 0:
+        at_once = min(left, ROWS_AT_ONCE)
+        rows = rows_after(connection, profile_id, revision=after, limit=at_once)
+        # The first is given however much it stands for.
+        if not rows or (left < limit and weight(rows[0]) > left):
+            return
+        yield rows
+        after = rows[-1].revision
+        left -= sum(map(weight, rows))
+
+
+def _features(deltas: Iterable[Mapping[str, Statistics]]) -> NDArray[np.int64]:
+    """Return all features of views of features in order."""
+    ids = [
+        of.ids
+        for delta in deltas
+        for of in delta.values()
+        if isinstance(of, FeatureCounts)
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))
+
+
+def _moved(
+    deltas: Iterable[Mapping[str, Statistics]],
+) -> tuple[dict[str, set[int]], dict[str, list[int]]]:
+    """Return the features that gained messages, and those that only lost some.
+
+    Of the sum, not of the rows: a message that was learned and forgotten in one
+    step leaves no text either.
+    """
+    gained: dict[str, set[int]] = {}
+    lost: dict[str, set[int]] = {}
+    for delta in deltas:
+        for view, of in delta.items():
+            having = of.documents if isinstance(of, FeatureCounts) else of.counts
+            more = (having > 0).any(axis=1)
+            less = (having < 0).any(axis=1)
+            gained.setdefault(view, set()).update(of.ids[more].tolist())
+            lost.setdefault(view, set()).update(of.ids[less & ~more].tolist())
+    return gained, {view: sorted(ids) for view, ids in lost.items() if ids}

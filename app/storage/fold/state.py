@@ -1,0 +1,330 @@
+"""State: the count tables plus the rows that are not folded yet.
+
+Contract of this file: whoever moves a mark holds its lock, and changes the counts in
+the same transaction.
+
+A fold sums the rows of a batch, and may write the sum in parts, each in a transaction
+of its own.  What one feature gains or loses, in all views, months and labels, is in one
+part, and the parts are in the order of the features.  So one number tells which are
+written: the smallest feature that is not.
+
+The counts of messages lead to those of features (`counts.deltas.load`), so they
+grow with the first part and shrink with the last.  Measurements, of which there are
+few, are in the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.statistics import sum_by_view
+from app.classifier.decay import weighted
+from app.errors import UnknownProfile
+from app.ledger.entry import sum_by_epoch
+from app.storage import tables
+from app.storage.counts import deltas
+from app.storage.ledger import ROWS_AT_ONCE, batches_after
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sqlalchemy import Connection
+
+    from app.bayes.statistics import Statistics
+    from app.classifier.decay import Decay
+    from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+    Epochs = Mapping[int, Mapping[str, Statistics]]
+
+_FOLD: Final = tables.fold
+_REST: Final = tables.fold_rest
+_MINE: Final = _FOLD.c.profile_id == bindparam("profile_id")
+_READ: Final = (
+    select(
+        _FOLD.c.folded_revision,
+        _REST.c.after_revision,
+        _REST.c.upto_revision,
+        _REST.c.feature,
+    )
+    .outerjoin(_REST, _REST.c.profile_id == _FOLD.c.profile_id)
+    .where(_MINE)
+)
+# The lock of the fold's own row, so that feedback waits for no fold, and no fold for
+# another (PostgreSQL; on SQLite the transaction is the lock).
+_TRY_LOCK: Final = (
+    select(_FOLD.c.profile_id).where(_MINE).with_for_update(skip_locked=True)
+)
+
+
+class Rest(NamedTuple):
+    """What is left of a batch of ledger rows that is written in parts.
+
+    Parameters
+    ----------
+    after, upto : int
+        The batch: rows that follow the first revision, up to the second.
+    feature : int
+        Smallest feature whose counts of these rows are not in the tables.
+    """
+
+    after: int
+    upto: int
+    feature: int
+
+
+class Mark(NamedTuple):
+    """How far the count tables hold a ledger.
+
+    Parameters
+    ----------
+    upto : int
+        Revision of the newest row that they hold.
+    rest : Rest or None
+        What of the rows up to there they do not hold yet.
+    """
+
+    upto: int
+    rest: Rest | None
+
+    @property
+    def whole(self) -> int:
+        """Revision up to which the tables hold every row as a whole."""
+        return self.upto if self.rest is None else self.rest.after
+
+
+def read(connection: Connection, profile_id: int) -> Mark | None:
+    """Return the mark of a profile; None if that is gone."""
+    found = connection.execute(_READ, {"profile_id": profile_id}).one_or_none()
+    if found is None:
+        return None
+    upto, *rest = found
+    return Mark(upto, None if rest[0] is None else Rest(*rest))
+
+
+def folded_revision(connection: Connection, profile_id: int) -> int:
+    """Return the revision up to which the count tables hold every row as a whole.
+
+    It is 0 where the profile is gone, since nothing of it is left to hold.
+    """
+    here = read(connection, profile_id)
+    return 0 if here is None else here.whole
+
+
+def in_part(connection: Connection, profile_id: int) -> bool:
+    """Whether the tables hold some rows in part."""
+    here = read(connection, profile_id)
+    return here is not None and here.rest is not None
+
+
+def try_lock(connection: Connection, profile_id: int) -> Mark | None:
+    """Take the lock of a mark and return it.
+
+    None if another has it, or the profile is gone.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile_id : int
+        Whose mark.
+    """
+    held = connection.execute(_TRY_LOCK, {"profile_id": profile_id}).one_or_none()
+    return None if held is None else read(connection, profile_id)
+
+
+def move(connection: Connection, profile_id: int, mark: Mark) -> None:
+    """Say how far the tables are; the caller holds the lock."""
+    connection.execute(
+        update(_FOLD)
+        .where(_FOLD.c.profile_id == profile_id)
+        .values(folded_revision=mark.upto)
+    )
+    connection.execute(delete(_REST).where(_REST.c.profile_id == profile_id))
+    if mark.rest is not None:
+        after, upto, feature = mark.rest
+        connection.execute(
+            insert(_REST).values(
+                profile_id=profile_id,
+                after_revision=after,
+                upto_revision=upto,
+                feature=feature,
+            )
+        )
+
+
+def part(
+    epochs: Epochs, first: int | None, end: int | None
+) -> dict[int, dict[str, Statistics]]:
+    """Return one part of the sum of a batch.
+
+    Parameters
+    ----------
+    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
+        What the batch adds to each epoch, view by view.
+    first : int or None
+        Smallest feature of the part; None: the first part.
+    end : int or None
+        Smallest feature of the next; None: the last part.
+    """
+    return {
+        epoch: {
+            view: cut
+            for view, whole in views.items()
+            if (cut := _of_view(whole, first, end)) is not None
+        }
+        for epoch, views in epochs.items()
+    }
+
+
+def unfolded(
+    connection: Connection, profile: ProfileRow
+) -> Iterator[dict[int, dict[str, Statistics]]]:
+    """Give what the ledger says and the count tables do not, by epoch and view.
+
+    Some rows at a time; the sum of all, and of the tables, is what was learned.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector cannot be read.
+    InconsistentCounts
+        If a row has a label that the profile has not.
+    """
+    here = read(connection, profile.id) or Mark(0, None)
+    if here.rest is not None:
+        rows = chain.from_iterable(begun(connection, profile.id, here.rest))
+        sums = sum_by_epoch(rows, profile.labels)
+        yield part(sums, here.rest.feature, None)
+    for some in batches_after(connection, profile.id, revision=here.upto):
+        yield sum_by_epoch(some, profile.labels)
+
+
+def begun(
+    connection: Connection,
+    profile_id: int,
+    rest: Rest,
+    *,
+    at_once: int = ROWS_AT_ONCE,
+) -> Iterator[list[LedgerRow]]:
+    """Give what there is of the rows of a batch that is written in part.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int
+        Whose rows.
+    rest : Rest
+        Which batch.
+    at_once : int
+        Rows to give at a time.
+    """
+    for rows in batches_after(
+        connection, profile_id, revision=rest.after, at_once=at_once
+    ):
+        of_batch = [row for row in rows if row.revision <= rest.upto]
+        if of_batch:
+            yield of_batch
+        if rows[-1].revision >= rest.upto:
+            return
+
+
+def _of_view(
+    whole: Statistics, first: int | None, end: int | None
+) -> Statistics | None:
+    """Return the part of one view."""
+    if not isinstance(whole, FeatureCounts):
+        return whole if first is None else None
+    messages = np.zeros_like(whole.messages)
+    if first is None:
+        messages += whole.messages.clip(min=0)
+    if end is None:
+        messages += whole.messages.clip(max=0)
+    start = 0 if first is None else int(np.searchsorted(whole.ids, first))
+    stop = whole.ids.size if end is None else int(np.searchsorted(whole.ids, end))
+    return FeatureCounts(messages, whole.ids[start:stop], whole.columns[start:stop])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """The training state that the database holds.
+
+    Parameters
+    ----------
+    tables : dict of str to FeatureCounts or MomentSums
+        Per view, the sum of the count tables and the unfolded ledger rows; no
+        entry for a view that nothing was learned of.
+    revision : int
+        Of the newest ledger row in that sum.
+    folded_revision : int
+        Of the newest ledger row that the count tables hold as a whole.
+    """
+
+    tables: dict[str, Statistics]
+    revision: int
+    folded_revision: int
+
+
+def load(
+    connection: Connection, profile: ProfileRow, decay: Decay | None = None
+) -> StoredState:
+    """Return the state of a profile.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`: one snapshot, so that a fold or a
+        feedback meanwhile changes nothing.
+    profile : ProfileRow
+        Whose state.
+    decay : Decay or None
+        What the counts of each epoch weigh in the sum; None: all alike.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    InconsistentCounts
+        If the database holds a label that the profile has not.
+    """
+    revision = connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one_or_none()
+    if revision is None:
+        msg = f"The profile {profile.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    parts: list[Mapping[str, Statistics]] = [
+        deltas.load(connection, profile.id, profile.labels, decay)
+    ]
+    for epochs in unfolded(connection, profile):
+        parts += weighted(epochs, decay)
+    return StoredState(
+        tables=sum_by_view(parts, n_classes=len(profile.labels)),
+        revision=revision,
+        folded_revision=folded_revision(connection, profile.id),
+    )
+
+
+def load_by_epoch(
+    connection: Connection, profile: ProfileRow
+) -> dict[int, dict[str, Statistics]]:
+    """Return the state of a profile, taken apart by epoch.
+
+    Raises
+    ------
+    InconsistentCounts
+        As `load`.
+    """
+    n_classes = len(profile.labels)
+    held = deltas.load_by_epoch(connection, profile.id, profile.labels)
+    for epochs in unfolded(connection, profile):
+        for epoch, views in epochs.items():
+            held[epoch] = sum_by_view((held.get(epoch, {}), views), n_classes=n_classes)
+    return held

@@ -1,0 +1,1 @@
+"""Undo in the database."""

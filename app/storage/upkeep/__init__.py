@@ -1,0 +1,1 @@
+"""Upkeep: retention, pruning, audit and backup."""

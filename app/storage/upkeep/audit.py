@@ -1,0 +1,217 @@
+"""Audit: the difference between the tables and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlalchemy import case, func, select
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.statistics import total
+from app.errors import UnknownProfile
+from app.ledger.entry import sum_by_epoch
+from app.storage import tables
+from app.storage.counts import classes
+from app.storage.fold import state
+from app.storage.fold.state import folded_revision
+from app.storage.ledger import batches_after
+from app.storage.upkeep import retention
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Table
+
+    from app.bayes.statistics import Statistics
+    from app.storage.profiles import ProfileRow
+
+    Epochs = dict[int, dict[str, Statistics]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What an audit found; a sound database has three zeros.
+
+    Parameters
+    ----------
+    difference : int
+        Sum over all cells of ``|tables + unfolded rows - replayed ledger|``.
+        Unit: messages, occurrences, and the steps and steps squared of sums of
+        measurements.
+    missing_revisions : int
+        Revisions that were given out and have no ledger row.
+    broken_rows : int
+        Ledger rows whose label before is not the label of the row before.
+    revision : int
+        Of the newest ledger row.
+    folded_revision : int
+        Of the newest ledger row that the count tables hold as a whole.
+    ledger_rows : int
+        Rows replayed.
+    """
+
+    difference: int
+    missing_revisions: int
+    broken_rows: int
+    revision: int
+    folded_revision: int
+    ledger_rows: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether the tables and the ledger agree."""
+        return not (self.difference or self.missing_revisions or self.broken_rows)
+
+
+def audit(connection: Connection, profile: ProfileRow) -> Audit:
+    """Replay the whole ledger of a profile and compare it with the tables.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`: one snapshot, so that learning
+        may go on meanwhile.
+    profile : ProfileRow
+        Whose ledger.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    CorruptVector
+        If a stored vector or sealed sum cannot be read.
+    InconsistentCounts
+        If the tables hold a label that the profile has not, or a view of
+        another kind than the ledger does.
+    """
+    revision = connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one_or_none()
+    if revision is None:
+        msg = f"The profile {profile.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    n_classes = len(profile.labels)
+    # What was dropped for its age is in the sealed sums.
+    replayed: Epochs = retention.load(connection, profile)
+    held = state.load_by_epoch(connection, profile)
+    ledger_rows = 0
+    for rows in batches_after(connection, profile.id, revision=0):
+        ledger_rows += len(rows)
+        kept = [row for row in rows if row.vector is not None]
+        _add(replayed, sum_by_epoch(kept, profile.labels), n_classes=n_classes)
+    return Audit(
+        difference=_distance(held, replayed, n_classes=n_classes)
+        + _uncounted(connection, profile.id)
+        + _contradictory(connection, profile.id),
+        missing_revisions=revision - ledger_rows,
+        broken_rows=broken_rows(connection, profile.id),
+        revision=revision,
+        folded_revision=folded_revision(connection, profile.id),
+        ledger_rows=ledger_rows,
+    )
+
+
+def _add(epochs: Epochs, more: Epochs, *, n_classes: int) -> None:
+    """Add one set of counts to another, in place."""
+    for epoch, views in more.items():
+        here = epochs.setdefault(epoch, {})
+        for view, part in views.items():
+            both = (here[view], part) if view in here else (part,)
+            here[view] = total(both, n_classes=n_classes)
+
+
+def _distance(one: Epochs, other: Epochs, *, n_classes: int) -> int:
+    """Return the sum of the absolute differences of all cells."""
+    distance = 0
+    for epoch in one.keys() | other.keys():
+        here, there = one.get(epoch, {}), other.get(epoch, {})
+        for view in here.keys() | there.keys():
+            parts = [here[view]] if view in here else []
+            parts += [-there[view]] if view in there else []
+            distance += _size(total(parts, n_classes=n_classes))
+    return distance
+
+
+def _size(left: Statistics) -> int:
+    """Return the sum of the absolute values of all cells."""
+    if isinstance(left, FeatureCounts):
+        cells = [left.messages, left.occurrences, left.documents]
+    else:
+        # A product of two fields is in the array twice and in the table once.
+        upper = np.triu_indices(left.ids.size)
+        cells = [left.messages, left.sums, left.pairs[upper], left.products[upper]]
+    return sum(int(np.abs(part).sum()) for part in cells)
+
+
+def _uncounted(connection: Connection, profile_id: int) -> int:
+    """Return the counts that no class count of their kind leads to.
+
+    `counts.load` finds rows by the class counts, so it cannot see them.
+    """
+    feature, moment, klass = (
+        tables.feature_count,
+        tables.moment_sum,
+        tables.class_count,
+    )
+
+    def of(table: Table, kind: str, cells: ColumnElement[int]) -> int:
+        stray = connection.execute(
+            select(func.coalesce(func.sum(cells), 0)).where(
+                table.c.profile_id == profile_id,
+                ~select(klass.c.messages)
+                .where(
+                    klass.c.profile_id == table.c.profile_id,
+                    klass.c.epoch == table.c.epoch,
+                    klass.c.view == table.c.view,
+                    klass.c.label == table.c.label,
+                    klass.c.kind == kind,
+                )
+                .exists(),
+            )
+        ).scalar_one()
+        return int(stray)
+
+    return of(
+        feature, classes.FEATURES, feature.c.occurrences + feature.c.messages
+    ) + of(moment, classes.MOMENTS, moment.c.messages)
+
+
+def _contradictory(connection: Connection, profile_id: int) -> int:
+    """Return by how much the two message counts of measured fields differ.
+
+    The sum of a field and that of its square have one each, and a state takes
+    only the second.
+    """
+    moment = tables.moment_sum
+    signed = case((moment.c.degree == 1, moment.c.messages), else_=-moment.c.messages)
+    fields = (
+        select(func.abs(func.sum(signed)).label("gap"))
+        .where(moment.c.profile_id == profile_id, moment.c.field == moment.c.other)
+        .group_by(moment.c.epoch, moment.c.view, moment.c.label, moment.c.field)
+        .subquery()
+    )
+    gap = connection.execute(
+        select(func.coalesce(func.sum(fields.c.gap), 0))
+    ).scalar_one()
+    return int(gap)
+
+
+def broken_rows(connection: Connection, profile_id: int) -> int:
+    """Return how many rows do not start where the row before left off."""
+    ledger = tables.ledger
+    steps = (
+        select(
+            ledger.c.label_before,
+            func.lag(ledger.c.label)
+            .over(partition_by=ledger.c.digest, order_by=ledger.c.revision)
+            .label("left"),
+        )
+        .where(ledger.c.profile_id == profile_id)
+        .subquery()
+    )
+    broken: int = connection.execute(
+        select(func.count())
+        .select_from(steps)
+        .where(steps.c.label_before.is_distinct_from(steps.c.left))
+    ).scalar_one()
+    return broken

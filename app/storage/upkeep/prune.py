@@ -1,0 +1,286 @@
+"""Pruning: features removed that hardly count.
+
+A feature that few messages had, or that tells no label from another, all of it
+long ago, says next to nothing and takes as much room as any other.  Pruning takes
+such features out of the counts as sums in the ledger, so that followers, audits and
+undo know of it.  How many messages each label has stays as it was: the messages
+were learned, and only these features of theirs are gone.
+
+Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
+such a message takes its counts back, and they have to be there.  So feedback that is
+not folded yet changes nothing that is found: its vectors are in the ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from sqlalchemy import exists, func, select
+
+from app.bayes.counts import FeatureCounts
+from app.errors import Irreversible
+from app.storage import ledger, profiles, tables
+from app.storage.bulk import append_sums
+from app.storage.counts import classes
+from app.storage.counts import features as feature_columns
+from app.storage.counts.features import Key
+from app.storage.fold.state import folded_revision
+from app.storage.undo import records
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from app.bayes.statistics import Statistics
+    from app.ledger.entry import LedgerRow
+    from app.storage.profiles import ProfileRow
+
+SOURCE = "prune"
+"""Who says so, in the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What can be done without, at one revision.
+
+    Parameters
+    ----------
+    revision : int
+        Of the newest ledger row when it was looked for.
+    sums : mapping of int to mapping of str to FeatureCounts
+        What to take away from each epoch, view by view: negative.
+    features : mapping of str to int
+        Features that would go, view by view.
+    rows : int
+        Rows of counts that would go.
+    """
+
+    revision: int
+    sums: Mapping[int, Mapping[str, FeatureCounts]]
+    features: Mapping[str, int]
+    rows: int
+
+
+def find(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    views: Collection[str],
+    max_messages: int,
+    before_epoch: int,
+    weak: Mapping[str, NDArray[np.int64]],
+) -> Pruning | None:
+    """Return what can be done without, or None while more than feedback is unfolded.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`.
+    profile : ProfileRow
+        Whose counts.
+    views : collection of str
+        Where to look for them: views of text, whose features are without number.
+    max_messages : int
+        A feature that more messages have, over all labels and epochs, stays.
+    before_epoch : int
+        A feature that a message of this month or later has, stays.
+    weak : mapping of str to ndarray of int64
+        Features that say little, view by view: they go however many messages
+        have them (`app.classifier.explain`).
+    """
+    revision = connection.execute(
+        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
+    ).scalar_one()
+    folded = folded_revision(connection, profile.id)
+    if _moved_since(connection, profile.id, revision=folded):
+        return None
+    groups = [
+        row
+        for row in classes.read(connection, profile.id, profile.labels)
+        if row.kind == classes.FEATURES
+    ]
+    rare = {
+        view: _rare(
+            connection,
+            profile.id,
+            view,
+            max_messages=max_messages,
+            before_epoch=before_epoch,
+            weak=weak.get(view, np.empty(0, np.int64)),
+        )
+        for view in sorted({row.view for row in groups} & set(views))
+    }
+    rare = _without_needed(connection, profile, rare)
+    sums: dict[int, dict[str, FeatureCounts]] = {}
+    rows = 0
+    for group in groups:
+        if group.epoch >= before_epoch or group.view not in rare:
+            continue
+        key = Key(profile.id, group.epoch, group.view, group.label)
+        part = _negative(connection, key, rare[group.view], profile.labels)
+        if not part.ids.size:
+            continue
+        rows += part.ids.size
+        here = sums.setdefault(group.epoch, {})
+        here[group.view] = here[group.view] + part if group.view in here else part
+    features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
+    return Pruning(revision=revision, sums=sums, features=features, rows=rows)
+
+
+def carry_out(
+    connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
+) -> list[LedgerRow]:
+    """Take out what was found, and return the rows of the ledger that do.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    pruning : Pruning
+        What `find` gave.
+    time : datetime
+        When.
+
+    Raises
+    ------
+    Irreversible
+        If counts were pruned, imported or undone since; nothing is pruned.
+    """
+    profiles.lock(connection, profile)
+    if _moved_since(connection, profile.id, revision=pruning.revision):
+        msg = (
+            "something was pruned, imported or undone in the meantime; nothing was "
+            "pruned now, so try again"
+        )
+        raise Irreversible(msg)
+    sums: dict[int, dict[str, Statistics]] = {
+        epoch: dict(views) for epoch, views in pruning.sums.items()
+    }
+    return append_sums(connection, profile, sums, source=SOURCE, time=time)
+
+
+def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
+    """Whether anything was undone, imported or pruned after a revision."""
+    # Feedback changes nothing that is found: its vectors are in the ledger.
+    table = tables.ledger
+    return connection.execute(
+        select(
+            exists().where(
+                table.c.profile_id == profile_id,
+                table.c.revision > revision,
+                (table.c.kind == "sum") | table.c.undo.is_not(None),
+            )
+        )
+    ).scalar_one()
+
+
+def _rare(
+    connection: Connection,
+    profile_id: int,
+    view: str,
+    *,
+    max_messages: int,
+    before_epoch: int,
+    weak: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the old features of a view that few messages had, or that are weak."""
+    counts = tables.feature_count
+    messages = func.sum(counts.c.messages)
+    found = connection.execute(
+        select(counts.c.feature, messages > max_messages)
+        .where(counts.c.profile_id == profile_id, counts.c.view == view)
+        .group_by(counts.c.feature)
+        .having(func.max(counts.c.epoch) < before_epoch)
+    )
+    rows = np.array([tuple(row) for row in found], np.int64).reshape(-1, 2)
+    old, frequent = rows[:, 0], rows[:, 1].astype(bool)
+    return np.sort(old[~frequent | np.isin(old, weak)])
+
+
+def _without_needed(
+    connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[np.int64]]:
+    """Return the features without those that a vector in the ledger still has."""
+    table = tables.ledger
+    left = dict(rare)
+    # All epochs: a message of long ago may have been moved today.
+    revisions = (
+        connection.execute(
+            select(table.c.revision).where(
+                table.c.profile_id == profile.id, table.c.vector.is_not(None)
+            )
+        )
+        .scalars()
+        .all()
+    )
+    for chunk in records.chunks(revisions):
+        needed: dict[str, list[NDArray[np.int64]]] = {}
+        for row in ledger.many(connection, profile.id, chunk):
+            # A pruning itself needs nothing: its features are gone.
+            if row.source == SOURCE and row.kind == "sum":
+                continue
+            for view, ids in row.ids(profile.labels).items():
+                needed.setdefault(view, []).append(ids)
+        for view in left.keys() & needed.keys():
+            left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
+    return left
+
+
+def _negative(
+    connection: Connection,
+    key: Key,
+    rare: NDArray[np.int64],
+    labels: tuple[str, ...],
+) -> FeatureCounts:
+    """Return what takes some features away from one epoch and label."""
+    stored = feature_columns.read(connection, key)
+    found = np.isin(stored.features, rare, assume_unique=True)
+    one_hot = np.zeros(len(labels), np.int64)
+    one_hot[labels.index(key.label)] = -1
+    return FeatureCounts.of_counts(
+        np.zeros(len(labels), np.int64),
+        stored.features[found],
+        np.outer(stored.occurrences[found], one_hot),
+        np.outer(stored.messages[found], one_hot),
+    )
+
+
+# As in `app.storage.ledger`.
+_PER_QUERY: Final = 500
+
+
+def known_digests(
+    connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
+) -> set[bytes]:
+    """Return those of the digests that have a row up to a revision."""
+    ledger = tables.ledger
+    asked = list(digests)
+    found: set[bytes] = set()
+    for start in range(0, len(asked), _PER_QUERY):
+        rows = connection.execute(
+            select(ledger.c.digest)
+            .where(
+                ledger.c.profile_id == profile_id,
+                ledger.c.digest.in_(asked[start : start + _PER_QUERY]),
+                ledger.c.revision <= until,
+            )
+            .distinct()
+        )
+        found.update(rows.scalars())
+    return found
+
+
+def sums_stand(connection: Connection, profile_id: int, source: str) -> bool:
+    """Return whether sums of a source are learned, and were not taken back."""
+    rows = records.matching(connection, profile_id, records.Selection(source=source))
+    sums = [row.revision for row in rows if row.is_sum]
+    taken = records.taken_by(connection, profile_id, sums)
+    in_force = records.in_force(records.all_of(connection, profile_id))
+    return any(not taken.get(revision, set()) & in_force for revision in sums)

@@ -1,0 +1,131 @@
+"""Indexes of labelled streams, in the format of the TREC spam track."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.corpora.entry import Entry
+from app.corpora.index import LINE_LIMIT, count_index, read_index
+from app.errors import MalformedIndex, UnreadableSource
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Lay out a corpus as TREC 2007 is: the index and the mail in two folders."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "full").mkdir()
+    for name in ["1", "2", "with blank"]:
+        (tmp_path / "data" / name).write_bytes(f"Subject: {name}\n".encode())
+    return tmp_path
+
+
+def write(corpus, content):
+    """Write the index of a corpus and return its path."""
+    index = corpus / "full" / "index"
+    index.write_bytes(content)
+    return index
+
+
+def test_messages_come_in_the_order_of_the_index(corpus):
+    """Paths are relative to the folder of the index, whatever we run in."""
+    index = write(corpus, b"spam ../data/2\nham ../data/1\nspam ../data/2\n")
+    one, two = corpus / "data" / "1", corpus / "data" / "2"
+
+    assert [
+        Entry("spam", b"Subject: 2\n", str(two)),
+        Entry("ham", b"Subject: 1\n", str(one)),
+        Entry("spam", b"Subject: 2\n", str(two)),
+    ] == list(read_index(index))
+    assert 3 == count_index(index)
+
+
+def test_labels_are_taken_as_they_stand(corpus):
+    """An index may have more labels than ham and spam."""
+    index = write(corpus, b"newsletter ../data/1\nphishing ../data/2\n")
+
+    assert ["newsletter", "phishing"] == [entry.label for entry in read_index(index)]
+
+
+def test_lines_may_end_and_be_parted_in_other_ways(corpus):
+    """Blank lines, tabs, CRLF and a missing last line end do no harm."""
+    index = write(corpus, b"\r\nham\t../data/1\r\n \nspam   ../data/2")
+
+    assert ["ham", "spam"] == [entry.label for entry in read_index(index)]
+
+
+def test_a_path_may_hold_blanks(corpus):
+    """The path is all that follows the label."""
+    index = write(corpus, b"ham ../data/with blank\n")
+
+    assert [b"Subject: with blank\n"] == [entry.raw for entry in read_index(index)]
+
+
+def test_an_absolute_path_stays_absolute(corpus):
+    """Only relative paths start from the folder of the index."""
+    index = write(corpus, b"ham " + os.fsencode(corpus / "data" / "1"))
+
+    assert [b"Subject: 1\n"] == [entry.raw for entry in read_index(index)]
+
+
+def test_a_path_may_be_in_no_encoding(corpus):
+    """A file name is bytes, and need not be UTF-8."""
+    name = b"\xff\xfe.eml"
+    (corpus / "data" / os.fsdecode(name)).write_bytes(b"a")
+    index = write(corpus, b"ham ../data/" + name + b"\n")
+
+    assert [b"a"] == [entry.raw for entry in read_index(index)]
+
+
+@pytest.mark.parametrize(
+    ("content", "number", "quoted"),
+    [
+        (b"ham ../data/1\n\nspam\n", 3, "'spam'"),
+        (b"ham ../data/1\nspam \t\n", 2, r"'spam \\t'"),
+        (b"ham a\0b\n", 1, r"'ham a\\x00b'"),
+        (b"ham " + b"a" * LINE_LIMIT + b"\n", 1, "'ham a{56}'"),
+    ],
+)
+def test_a_malformed_line_is_named_by_its_number(corpus, content, number, quoted):
+    """The sentence has the line's number, what it holds, and what it should."""
+    index = write(corpus, content)
+    sentence = f"index, line {number}: expected a label and a path, .*, got {quoted}$"
+
+    with pytest.raises(MalformedIndex, match=sentence):
+        count_index(index)
+    with pytest.raises(MalformedIndex, match=sentence):
+        list(read_index(index))
+
+
+def test_a_missing_message_is_named_by_its_line(corpus):
+    """What comes before it has been handed over; the sentence tells the line."""
+    entries = read_index(write(corpus, b"ham ../data/1\nham ../data/9\n"))
+
+    assert b"Subject: 1\n" == next(entries).raw
+    with pytest.raises(
+        UnreadableSource, match=r"index, line 2: cannot read .*/9: No such file"
+    ):
+        next(entries)
+
+
+def test_a_missing_index_is_an_error():
+    """The sentence has the path as it was given."""
+    with pytest.raises(UnreadableSource, match="cannot read no/index: No such file"):
+        count_index(Path("no/index"))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_index_or_a_malformed_one(tmp_path_factory, content):
+    """An index is counted or refused with our own error, whatever it holds."""
+    index = tmp_path_factory.mktemp("any") / "index"
+    index.write_bytes(content)
+    try:
+        count = count_index(index)
+    except MalformedIndex:
+        count = 0
+
+    assert count <= content.count(b"\n") + 1

@@ -1,0 +1,214 @@
+"""Mailboxes: where one message ends and the next begins."""
+
+from __future__ import annotations
+
+import io
+import mailbox
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.corpora import mbox
+from app.corpora.mbox import is_mbox, read_mbox
+from app.errors import UnreadableSource
+
+SEPARATOR = b"From anna@example.org Mon Sep 17 08:00:00 2001\n"
+
+# Lines that a mailbox may hold as they are, separators' look-alikes among them.
+lines = st.one_of(
+    st.sampled_from(
+        [
+            b"",
+            b"From here to there",
+            b">From quoted Mon Sep 17 08:00:00 2001",
+            b" " + SEPARATOR.strip(),
+            b"Subject: hello",
+        ]
+    ),
+    st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"").strip(b"\r")),
+).filter(lambda line: not re.match(rb"From -?\s*$", line))
+messages = st.lists(
+    st.lists(lines, min_size=1, max_size=5).map(
+        lambda body: b"Subject: x\n" + b"\n".join(body) + b"\n"
+    ),
+    max_size=5,
+)
+
+
+def read(content):
+    """Return the messages of a mailbox with this content."""
+    return list(mbox._messages(io.BytesIO(content)))  # noqa: SLF001
+
+
+@given(messages)
+def test_reading_gives_back_what_was_written(stored):
+    """A mailbox holds its messages byte for byte."""
+    content = b"".join(SEPARATOR + message + b"\n" for message in stored)
+
+    assert stored == read(content)
+
+
+@given(messages, st.integers(1, 40))
+def test_long_lines_do_not_matter(stored, piece):
+    """A line taken in pieces is one line: nothing in it starts a message."""
+    content = b"".join(
+        SEPARATOR + b"X: " + b"x" * piece + SEPARATOR + message + b"\n"
+        for message in stored
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mbox, "_PIECE", len(SEPARATOR) + piece)
+        messages_read = read(content)
+
+    assert [b"X: " + b"x" * piece + SEPARATOR + m for m in stored] == messages_read
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_mailbox(content):
+    """What is read is what is there, less separators and the lines after."""
+    found = read(content)
+
+    assert all(message in content for message in found)
+    assert sum(map(len, found)) <= len(content)
+
+
+def test_the_standard_library_agrees(tmp_path):
+    """An independent writer's mailbox is read as it was written."""
+    path = tmp_path / "box"
+    box = mailbox.mbox(path)
+    for number in range(3):
+        message = mailbox.mboxMessage(f"Subject: {number}\n\nFrom me\nto you\n")
+        message.set_from("anna@example.org", time_=(2001, 9, 17, 8, 0, 0, 0, 260, 0))
+        box.add(message)
+    box.close()
+
+    assert [
+        (f"Subject: {n}\n\n>From me\nto you\n".encode(), f"{path}, message {n + 1}")
+        for n in range(3)
+    ] == [(entry.raw, entry.where) for entry in read_mbox(path, label="ham")]
+
+
+@pytest.mark.parametrize(
+    "separator",
+    [
+        b"From anna@example.org Mon Sep 17 08:00:00 2001\n",
+        b"From - Mon Sep 17 08:00:00 2001\r\n",
+        b"From anna@example.org  Mon Sep  7 08:00 MET DST 2001\n",
+        b"From 1234567890@xxx Mon Sep 17 08:00:00 +0000 2001\n",
+        b'From "anna b"@example.org Mon Sep 17 08:00:00 2001 remote from x\n',
+        b"From \r\n",
+        b"From -\n",
+    ],
+)
+def test_separators_of_the_field_are_known(separator):
+    """Mail clients write the `From ` line in many ways."""
+    content = separator + b"A: 1\n\n" + separator + b"A: 2\n"
+
+    assert [b"A: 1\n", b"A: 2\n"] == read(content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"From now on we meet at 8:00 sharp.\n",
+        b"From 2001 on, prices rose.\n",
+        b"from anna@example.org Mon Sep 17 08:00:00 2001\n",
+        b"From: anna@example.org Mon, 17 Sep 2001 08:00:00\n",
+    ],
+)
+def test_a_sentence_does_not_end_a_message(line):
+    """`From ` begins a message only with a time and a year behind it."""
+    message = b"Subject: hello\n\n" + line
+
+    assert [message] == read(SEPARATOR + message)
+
+
+@pytest.mark.parametrize(
+    "separator",
+    [
+        b"From anna@example.org\n",
+        b"From anna@example.org\r\n",
+        b"From anna@example.org Mon, 17 Sep 2001 08:00:00 +0000\n",
+        b"From anna@example.org 2001-09-17 08:00:00\n",
+        b"From anna@example.org 2001-09-17T08:00:00Z\n",
+    ],
+)
+def test_separators_without_a_date_of_asctime_are_known(separator):
+    """Scripts and exports write them; a header follows."""
+    content = separator + b"A: 1\n\n" + separator + b"A: 2\n"
+
+    assert [b"A: 1\n", b"A: 2\n"] == read(content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"From anna@example.org\n",
+        b"From anna@example.org I heard in 2001 at 8:00\n",
+        b"From bob we heard in 2001 at 8:00\nNote: this\n",
+    ],
+)
+def test_a_line_without_a_header_after_it_does_not_end_a_message(line):
+    """Nor does a sentence without an address, whatever comes next."""
+    message = b"Subject: hello\n\n" + line + b"she said\n"
+
+    assert [message] == read(SEPARATOR + message)
+
+
+def test_a_byte_order_mark_before_the_first_line_is_left_out(tmp_path):
+    """It hides the first separator from nobody; in a message it stays."""
+    path = tmp_path / "box"
+    path.write_bytes(b"\xef\xbb\xbf" + (SEPARATOR + b"A: 1\n\n") * 2)
+
+    assert is_mbox(path)
+    assert [b"A: 1\n", b"A: 1\n"] == [e.raw for e in read_mbox(path, label=None)]
+    assert [b"\xef\xbb\xbfA: 1\n"] == read(b"\xef\xbb\xbfA: 1\n")
+
+
+def test_a_separator_needs_an_empty_line_before_it():
+    """A forwarded `From ` line inside a paragraph stays where it is."""
+    message = b"Subject: hello\n\nShe wrote:\n" + SEPARATOR
+
+    assert [message] == read(SEPARATOR + message)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_the_empty_line_between_messages_is_the_mailbox_own(end):
+    """One empty line is taken off a message's end, and no more than one."""
+    message = b"A: 1" + end + end + b"text" + end + end
+    separator = SEPARATOR.replace(b"\n", end)
+
+    assert [message, message] == read((separator + message + end) * 2)
+
+
+def test_messages_without_a_byte_are_left_out():
+    """Two separators in a row hold nothing to learn."""
+    assert [b"A: 1\n"] == read(SEPARATOR + b"\n" + SEPARATOR + b"A: 1\n")
+    assert [] == read(b"")
+
+
+def test_what_is_over_the_limit_is_skipped_within_its_message(monkeypatch):
+    """A message too large is cut, and the next one is found again."""
+    monkeypatch.setattr(mbox, "ENTRY_LIMIT", 10)
+    content = SEPARATOR + b"A: 1\n" * 9 + b"\n" + SEPARATOR + b"A: 2\n"
+
+    assert [b"A: 1\nA: 1\n", b"A: 2\n"] == read(content)
+
+
+def test_a_mailbox_is_told_by_its_first_line(tmp_path):
+    """A message begins with a header, a mailbox with a separator."""
+    path = tmp_path / "file"
+
+    path.write_bytes(SEPARATOR + b"A: 1\n")
+    assert is_mbox(path)
+    path.write_bytes(b"From: anna@example.org\n\n" + SEPARATOR)
+    assert not is_mbox(path)
+
+
+def test_a_mailbox_that_cannot_be_read_is_an_error(tmp_path):
+    """The sentence has the path, and what the operating system said."""
+    with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):
+        is_mbox(tmp_path)
+    with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):
+        list(read_mbox(tmp_path, label=None))

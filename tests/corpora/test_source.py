@@ -1,0 +1,117 @@
+"""Streams: from indexes in their order, from folders in the order of arrival."""
+
+from __future__ import annotations
+
+import mailbox
+from hashlib import sha256
+
+import pytest
+
+from app.corpora.entry import Entry
+from app.corpora.source import FolderSource, IndexSource, arrival, survey
+from app.errors import MissingLabel, UnreadableSource
+
+
+def dated(day):
+    """Return a message that arrived on a day of January 1970."""
+    return f"Date: {day} Jan 1970 00:00:00 +0000\n\nHello {day}\n".encode()
+
+
+def test_an_index_keeps_its_order(tmp_path):
+    """Dates say nothing where somebody wrote the order down."""
+    for name, day in (("a", 9), ("b", 1)):
+        (tmp_path / name).write_bytes(dated(day))
+    (tmp_path / "index").write_text("ham a\nspam b\n")
+    seen = survey(IndexSource(index=tmp_path / "index"))
+
+    assert ("ham", "spam") == seen.labels
+    assert (0, 1) == seen.order
+    assert sha256(dated(9) + dated(1)).hexdigest() == seen.digest
+    assert (str(tmp_path / "a"), str(tmp_path / "b")) == seen.where
+
+
+def test_a_limit_takes_the_first(tmp_path):
+    """The rest is not even opened."""
+    (tmp_path / "a").write_bytes(dated(9))
+    (tmp_path / "index").write_text("ham a\nspam nowhere\n")
+
+    assert ("ham",) == survey(IndexSource(index=tmp_path / "index", limit=1)).labels
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("site/index", "site"), ("lists/enron.index", "enron")]
+)
+def test_a_stream_is_called_by_its_folder_or_its_file(tmp_path, path, name):
+    """TREC's corpora have a folder each, with a file named index."""
+    assert name == IndexSource(index=tmp_path / path).name
+
+
+def test_folders_are_put_in_the_order_of_arrival(tmp_path):
+    """All ham before all spam would teach one side only."""
+    for folder, days in (("ham", (2, 6)), ("spam", (1, 4))):
+        (tmp_path / folder).mkdir()
+        for day in days:
+            (tmp_path / folder / f"{day}.eml").write_bytes(dated(day))
+    seen = survey(folders(tmp_path / "ham", tmp_path / "spam"))
+
+    assert ("ham", "ham", "spam", "spam") == seen.labels
+    assert (2, 0, 3, 1) == seen.order
+
+
+def test_junk_in_a_maildir_is_spam(tmp_path):
+    """One path is enough for who lets his mail client sort."""
+    maildir = mailbox.Maildir(tmp_path / "Maildir", create=True)
+    maildir.add(dated(2))
+    maildir.add_folder("Junk").add(dated(1))
+    seen = survey(folders(tmp_path / "Maildir"))
+
+    assert {"ham", "spam"} == set(seen.labels)
+    assert "spam" == seen.labels[seen.order[0]]
+
+
+def test_a_message_without_a_date_stays_with_its_neighbour(tmp_path):
+    """Folders are mostly in the order of arrival already."""
+    for name, raw in (("a", dated(5)), ("b", b"\n\nundated"), ("c", dated(1))):
+        (tmp_path / name).write_bytes(raw)
+
+    assert (2, 0, 1) == survey(folders(tmp_path)).order
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (b"Received: by x; Thu, 1 Jan 1970 00:00:05 +0000\nDate: 3 Jan 1970 0:00\n", 5),
+        (b"Received: by x\nDate: 1 Jan 1970 00:00:07 +0000\n", 7),
+        (b"Date: yesterday\n", None),
+        (b"Subject: Hello\n", None),
+    ],
+)
+def test_a_message_arrived_when_the_own_server_says(header, seconds):
+    """Spam dates itself years ahead; without a Received field its Date must do."""
+    assert seconds == arrival(header + b"\nDate: 9 Jan 1970 00:00:00 +0000\n")
+
+
+def test_no_message_at_all_is_said(tmp_path):
+    """An empty folder is a mistake, not a perfect filter."""
+    with pytest.raises(UnreadableSource, match="no message in your mail"):
+        survey(folders(tmp_path))
+
+
+def test_a_message_without_a_label_is_said(tmp_path):
+    """The sentence says which."""
+
+    class Unlabelled:
+        name = "box"
+        sorts = False
+
+        def entries(self):
+            yield Entry("ham", b"x", "here")
+            yield Entry(None, b"y", "there")
+
+    with pytest.raises(MissingLabel, match="message 2 of box has no label: there"):
+        survey(Unlabelled())
+
+
+def folders(ham, *spam):
+    """Return the source of a ham folder and some spam folders."""
+    return FolderSource(ham=(ham,), spam=spam, ham_label="ham", spam_label="spam")

@@ -1,0 +1,141 @@
+"""What lies at a path is told by what is there."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+
+import pytest
+
+from app.corpora import entry as entry_module
+from app.corpora.entry import Entry, read_entry
+from app.corpora.source import read_path
+from app.errors import UnreadableSource
+
+SEPARATOR = b"From anna@example.org Mon Sep 17 08:00:00 2001\n"
+
+
+def labels_and_contents(path, **options):
+    """Return label and content of every message at a path."""
+    options = {"label": "ham"} | options
+    return [(entry.label, entry.raw) for entry in read_path(path, **options)]
+
+
+def test_a_file_is_one_message(tmp_path):
+    """Bytes are handed over as they are, whatever they are."""
+    path = tmp_path / "1.eml"
+    path.write_bytes(b"\x00\xff\r\n")
+
+    assert [Entry("spam", b"\x00\xff\r\n", str(path))] == list(
+        read_path(path, label="spam")
+    )
+
+
+def test_a_path_may_have_no_label(tmp_path):
+    """Where no one says what the messages are, the label is None."""
+    (tmp_path / "1").write_bytes(b"a")
+
+    assert [(None, b"a")] == labels_and_contents(tmp_path, label=None)
+
+
+def test_a_file_that_begins_with_a_separator_is_a_mailbox(tmp_path):
+    """Mailboxes have many names, and one beginning."""
+    path = tmp_path / "Archive"
+    path.write_bytes(SEPARATOR + b"A: 1\n\n" + SEPARATOR + b"A: 2\n\n")
+
+    assert [("ham", b"A: 1\n"), ("ham", b"A: 2\n")] == labels_and_contents(path)
+
+
+def test_a_folder_is_read_recursively_in_the_order_of_names(tmp_path):
+    """Files, mailboxes and Maildirs may lie side by side and in each other."""
+    (tmp_path / "b" / "inner").mkdir(parents=True)
+    (tmp_path / "b" / "inner" / "1").write_bytes(b"one")
+    (tmp_path / "b" / "2").write_bytes(b"two")
+    (tmp_path / "a").write_bytes(SEPARATOR + b"A: 1\n")
+    for part in ["cur", "new", ".Junk/cur", ".Junk/new"]:
+        (tmp_path / "c" / part).mkdir(parents=True)
+        (tmp_path / "c" / part / "m").write_bytes(part.encode())
+
+    assert [
+        ("ham", b"A: 1\n"),
+        ("ham", b"two"),
+        ("ham", b"one"),
+        ("ham", b"cur"),
+        ("ham", b"new"),
+        ("spam", b".Junk/cur"),
+        ("spam", b".Junk/new"),
+    ] == labels_and_contents(tmp_path, junk_label="spam")
+
+
+def test_hidden_empty_and_special_files_are_no_messages(tmp_path):
+    """What a desktop leaves in a folder is not learned."""
+    (tmp_path / ".DS_Store").write_bytes(b"\x00")
+    (tmp_path / "empty").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path)
+
+    assert [] == labels_and_contents(tmp_path)
+
+
+def test_a_link_to_a_message_is_the_message(tmp_path):
+    """Corpora are often folders of links."""
+    (tmp_path / "mail").write_bytes(b"a")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to(tmp_path / "mail")
+
+    assert [("ham", b"a")] == labels_and_contents(tmp_path / "folder")
+
+
+def test_a_missing_path_is_an_error(tmp_path):
+    """The sentence has the path, and what the operating system said."""
+    with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
+        labels_and_contents(tmp_path / "none")
+
+
+def test_a_path_that_is_no_file_is_an_error(tmp_path):
+    """Asked for by name, a pipe is refused rather than waited for."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UnreadableSource, match="neither a file nor a folder"):
+        labels_and_contents(tmp_path / "pipe")
+
+
+def test_a_message_is_read_up_to_the_limit(tmp_path, monkeypatch):
+    """A disk image among the mail does not fill the memory."""
+    monkeypatch.setattr(entry_module, "ENTRY_LIMIT", 4)
+    (tmp_path / "1").write_bytes(b"123456")
+
+    assert b"1234" == read_entry(tmp_path / "1", label=None).raw
+
+
+def test_messages_are_read_when_they_are_asked_for(tmp_path):
+    """A stream holds no more than one message at a time."""
+    (tmp_path / "1").write_bytes(b"one")
+    (tmp_path / "2").write_bytes(b"two")
+    stream = read_path(tmp_path, label=None)
+    first = next(stream)
+    (tmp_path / "2").write_bytes(b"changed")
+
+    assert [b"one", b"changed"] == [first.raw, next(stream).raw]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04" + bytes(30), "zip"),
+        (gzip.compress(SEPARATOR), "gzip"),
+        (bz2.compress(SEPARATOR), "bzip2"),
+        (lzma.compress(SEPARATOR), "xz"),
+        (bytes(257) + b"ustar\x0000", "tar"),
+    ],
+)
+def test_an_archive_is_refused(tmp_path, content, kind):
+    """Learned as one message it would teach compressed bytes."""
+    path = tmp_path / "box"
+    path.write_bytes(content)
+
+    with pytest.raises(UnreadableSource, match=f"box: it is a {kind} archive; unpack"):
+        labels_and_contents(tmp_path)

@@ -1,0 +1,41 @@
+"""What the tests of several doors share."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from app.doors.cli.main import main
+from tests.messages import ham, spam
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `postbayes` in an empty folder, and return code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+@pytest.fixture
+def index(tmp_path):
+    """A stream of twenty messages, in the order of their arrival."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = []
+    for n in range(10):
+        for label, raw in (("ham", ham(n)), ("spam", spam(n))):
+            (folder / f"{label}{n}").write_bytes(raw)
+            lines.append(f"{label} {label}{n}\n")
+    (folder / "index").write_text("".join(lines))
+    return folder / "index"

@@ -1,0 +1,344 @@
+"""A mailbox in memory is followed: what is new is taught, once."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import islice
+
+import pytest
+
+from app.doors.imap import follower as module
+from app.doors.imap.account import Folder
+from app.doors.imap.follower import Follower
+from app.doors.imap.memory import File
+from app.errors import (
+    DatabaseUnavailable,
+    EmptyMessage,
+    Expired,
+    InvalidSetting,
+    MailboxUnavailable,
+    MessageTooLarge,
+)
+
+
+class Account:
+    """A mailbox in memory: folders of messages by UID."""
+
+    idles = True
+
+    def __init__(self):
+        self.folders = {"Junk": {}, "INBOX": {}}
+        self.validity = 1
+        self.uid = 1
+        self.then = []
+        self.soon = []
+        self.opened = None
+
+    def put(self, name, headers):
+        """Have a message appear in a folder."""
+        self.folders[name][self.uid] = headers
+        self.uid += 1
+
+    def move(self, headers, source, target):
+        """Move a message: it gets another UID."""
+        folder = self.folders[source]
+        del folder[next(uid for uid in folder if folder[uid] == headers)]
+        self.put(target, headers)
+
+    def open(self, name):
+        """Look into a folder."""
+        self.opened = name
+        if self.soon:
+            self.soon.pop(0)()
+        return Folder(name, self.validity, self.uid, len(self.folders[name]))
+
+    def headers(self, first):
+        """Yield UID and headers."""
+        folder = self.folders[self.opened]
+        yield from ((uid, folder[uid]) for uid in sorted(folder) if uid >= first)
+
+    def newest(self, folder, number):
+        """Yield those of the last so many messages."""
+        assert folder.name == self.opened
+        yield from list(self.headers(1))[-number:]
+
+    def message(self, uid):
+        """Return a message; one that says so is gone meanwhile."""
+        found = self.folders[self.opened][uid]
+        return None if found == b"gone" else found + b"\r\n\r\nbody"
+
+    def wait(self, seconds):  # noqa: ARG002
+        """Do what the test has planned for this moment."""
+        if self.then:
+            self.then.pop(0)()
+
+
+@pytest.fixture
+def account():
+    """A mailbox with something in Junk already."""
+    account = Account()
+    account.put("Junk", b"old")
+    return account
+
+
+@pytest.fixture
+def taught():
+    """What was taught."""
+    return []
+
+
+@pytest.fixture
+def follower(account, taught, tmp_path, monkeypatch):
+    """Follows it; pauses are noted and not waited for."""
+
+    @contextmanager
+    def connect():
+        yield account
+
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    return Follower(
+        connect=connect,
+        folders=(("junk", "Junk"), ("inbox", "INBOX")),
+        teach=lambda raw, word: taught.append((raw.split(b"\r")[0], word)),
+        store=File(tmp_path / "state" / "imap.json"),
+    )
+
+
+def test_what_is_moved_is_taught(account, follower, taught):
+    """Into Junk is spam, out of it is ham, and into Trash is nothing."""
+    account.folders["Trash"] = {}
+    account.put("INBOX", b"first")
+    account.then = [
+        lambda: account.move(b"first", "INBOX", "Junk"),
+        lambda: account.move(b"first", "Junk", "INBOX"),
+        lambda: account.move(b"old", "Junk", "Trash"),
+        lambda: account.put("INBOX", b"news"),
+    ]
+
+    assert [0, 1, 1, 0, 0] == list(islice(follower.follow(), 5))
+    assert [(b"first", "spam"), (b"first", "ham")] == taught
+
+
+@pytest.mark.parametrize("moment", range(2, 5))
+def test_what_is_moved_between_look_and_wait_is_seen(account, follower, taught, moment):
+    """Whenever it happens, it is not left for the next change or five minutes."""
+
+    def nothing():
+        """Let a moment pass."""
+
+    account.put("INBOX", b"first")
+    account.soon = [
+        *[nothing] * moment,
+        lambda: account.move(b"first", "INBOX", "Junk"),
+    ]
+    account.wait = lambda _: pytest.fail("it waits, and has not seen the message")
+
+    looks = follower.follow()
+    while not taught:
+        next(looks)
+
+    assert [(b"first", "spam")] == taught
+
+
+def test_after_a_change_the_next_look_comes_soon(account, follower, taught):
+    """What the server does not tell of, right before IDLE, is not left for minutes."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            account.put("Junk", b"new")
+
+    account.wait = wait
+
+    list(islice(follower.follow(), 6))
+
+    soon, again = module.LOOK_SOON, module.LOOK_AGAIN
+    assert [soon, again, again, soon, again] == waits
+    assert [(b"new", "spam")] == taught
+
+
+def test_what_lay_in_junk_is_ham_once_it_is_moved(account, follower, taught):
+    """The first look teaches nothing, and remembers what is there."""
+    account.then = [lambda: account.move(b"old", "Junk", "INBOX")]
+
+    list(islice(follower.follow(), 2))
+
+    assert [(b"old", "ham")] == taught
+
+
+def test_of_a_large_junk_folder_the_newest_are_remembered(
+    account, follower, taught, monkeypatch
+):
+    """As many as are remembered at all; what is older says nothing."""
+    monkeypatch.setattr(module, "CAPACITY", 2)
+    for headers in (b"second", b"third"):
+        account.put("Junk", headers)
+    account.then = [
+        lambda: account.move(b"old", "Junk", "INBOX"),
+        lambda: account.move(b"third", "Junk", "INBOX"),
+    ]
+
+    assert [0, 0, 1] == list(islice(follower.follow(), 3))
+    assert [(b"third", "ham")] == taught
+
+
+def test_a_restart_goes_on_where_the_last_one_ended(account, follower, taught):
+    """What happened between two runs is learned at the second."""
+    list(islice(follower.follow(), 1))
+    account.put("Junk", b"meanwhile")
+
+    list(islice(follower.follow(), 1))
+    list(islice(follower.follow(), 1))
+
+    assert [(b"meanwhile", "spam")] == taught
+
+
+def test_a_message_that_is_gone_before_it_is_read_is_passed_over(
+    account, follower, taught
+):
+    """The next one is not kept waiting."""
+    list(islice(follower.follow(), 1))
+    for headers in (b"gone", b"there"):
+        account.put("Junk", headers)
+
+    assert [1] == list(islice(follower.follow(), 1))
+    assert [(b"there", "spam")] == taught
+
+
+def test_what_could_not_be_taught_is_taught_later(account, follower, taught, caplog):
+    """While the service is away nothing is passed over."""
+    list(islice(follower.follow(), 1))
+    for headers in (b"one", b"two"):
+        account.put("Junk", headers)
+    real, failures = follower.teach, [1, 2]
+
+    def teach(raw, word):
+        if failures:
+            failures.pop()
+            msg = "the service is away"
+            raise DatabaseUnavailable(msg)
+        real(raw, word)
+
+    object.__setattr__(follower, "teach", teach)
+
+    list(islice(follower.follow(), 1))
+
+    assert [(b"one", "spam"), (b"two", "spam")] == taught
+    assert "the service is away; trying again in 2 s" in caplog.text
+
+
+@pytest.mark.parametrize("refusal", [Expired, EmptyMessage, MessageTooLarge])
+def test_a_message_that_never_is_taken_keeps_no_other_waiting(
+    account, follower, taught, caplog, refusal
+):
+    """It is passed over for good, and the log says why."""
+    list(islice(follower.follow(), 1))
+    for headers in (b"late", b"new"):
+        account.put("Junk", headers)
+    real = follower.teach
+
+    def teach(raw, word):
+        if raw.startswith(b"late"):
+            msg = "it was learned too long ago"
+            raise refusal(msg)
+        real(raw, word)
+
+    object.__setattr__(follower, "teach", teach)
+
+    assert [1, 0] == list(islice(follower.follow(), 2))
+    assert [(b"new", "spam")] == taught
+    assert 1 == caplog.text.count("passed over: it was learned too long ago")
+
+
+def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):
+    """Once it has been there, it may come back; what it has then is learned."""
+    list(islice(follower.follow(), 1))
+    real = account.open
+
+    def gone(name):
+        account.open = real
+        account.put("Junk", b"new")
+        msg = f"the mailbox has no folder {name!r}"
+        raise InvalidSetting(msg)
+
+    def rename():
+        account.open = gone
+
+    account.then = [rename]
+
+    assert [0, 1] == list(islice(follower.follow(), 2))
+    assert [(b"new", "spam")] == taught
+    assert "has no folder 'Junk'; trying again in 1 s" in caplog.text
+
+
+def test_a_folder_that_is_numbered_anew_is_read_from_its_beginning(
+    account, follower, taught
+):
+    """What lies in Junk then says nothing; what comes afterwards does."""
+    account.put("Junk", b"known")
+    list(islice(follower.follow(), 1))
+    account.validity = 2
+    account.folders["Junk"] = {n: b"restored %d" % n for n in range(1, 4)}
+    account.uid = 4
+
+    account.then = [
+        lambda: account.put("Junk", b"new"),
+        lambda: account.move(b"restored 2", "Junk", "INBOX"),
+    ]
+
+    assert [0, 1, 1] == list(islice(follower.follow(), 3))
+    assert [(b"new", "spam"), (b"restored 2", "ham")] == taught
+
+
+def test_a_server_that_hangs_up_is_asked_again(account, follower, taught, monkeypatch):
+    """The pause doubles up to its limit, and begins anew after a success."""
+    pauses = []
+    monkeypatch.setattr(module.time, "sleep", pauses.append)
+
+    def hang_up(*_):
+        msg = "the IMAP server is gone"
+        raise MailboxUnavailable(msg)
+
+    account.then = [hang_up, hang_up]
+
+    assert [0, 0, 0] == list(islice(follower.follow(), 3))
+    assert [1.0, 1.0] == pauses
+    account.open = hang_up
+    monkeypatch.setattr(module.time, "sleep", stop_after(pauses, 14))
+    with pytest.raises(StopAsyncIteration):
+        list(follower.follow())
+    assert [1.0, 2.0, 4.0] == pauses[2:5]
+    assert module.LONGEST_PAUSE == max(pauses) == pauses[-1]
+
+
+def stop_after(pauses, number):
+    """Return a sleep that notes so many pauses, and ends the test."""
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) > number:
+            raise StopAsyncIteration
+
+    return sleep
+
+
+def test_a_setting_that_is_wrong_is_told_at_the_start(account, follower):
+    """A folder or password that never was right does not become so by waiting."""
+
+    def refuse(name):
+        msg = "no folder"
+        raise InvalidSetting(msg)
+
+    account.open = refuse
+
+    with pytest.raises(InvalidSetting, match="no folder"):
+        next(follower.follow())
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path, account, follower):
+    """The sentence names the setting."""
+    (tmp_path / "state").write_text("in the way")
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_IMAP_STATE"):
+        next(follower.follow())

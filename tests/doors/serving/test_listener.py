@@ -1,0 +1,233 @@
+"""What every door has: places, patience, backpressure, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import uvloop
+
+from app.doors.serving import listener as module
+from app.doors.serving.listener import Door, Listener
+from app.doors.serving.sockets import Inet, Unix, listen
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request):
+    """Runs a coroutine; the service has uvloop, the command line asyncio."""
+    return request.param
+
+
+async def echo(connection):
+    """Send back what comes, and hold nothing between two lines."""
+    while data := await connection.read_between():
+        while not data.endswith(b"\n"):
+            data += await connection.read()
+        await connection.write(data)
+
+
+@asynccontextmanager
+async def opened(serve=echo, address=None, **limits):
+    """Open a door for a test, and yield a function that connects to it."""
+    given = {"idle": 60.0, "total": 60.0, **limits}
+    door = Door(name="echo", serve=serve, **given)
+    listening = listen(address or Inet("127.0.0.1", 0), setting="X", shared=False)
+    listener = Listener(door, listening)
+    where = listening.socket.getsockname()
+    listener.start()
+
+    async def connect():
+        if isinstance(where, str):
+            return await asyncio.open_unix_connection(where)
+        return await asyncio.open_connection(*where)
+
+    try:
+        yield connect, listener
+    finally:
+        await listener.stop()
+
+
+async def hung_up(*writers):
+    """Close the clients' ends."""
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_a_door_serves_on_ports_and_unix_sockets(run, unix, tmp_path):
+    """What the door says reaches the client, over either kind of socket."""
+
+    async def heard():
+        address = Unix(f"{tmp_path}/door") if unix else None
+        async with opened(address=address) as (connect, _):
+            reader, writer = await connect()
+            writer.write(b"hello\n")
+            line = await reader.readline()
+            await hung_up(writer)
+            return line
+
+    assert b"hello\n" == run(heard())
+
+
+def test_more_clients_than_places_wait_for_one(run):
+    """Nobody beyond the limit is served until a place is free; then he is."""
+
+    async def heard():
+        async with opened(connections=2) as (connect, listener):
+            clients = [await connect() for _ in range(3)]
+            for _, writer in clients:
+                writer.write(b"hello\n")
+            served = [await reader.readline() for reader, _ in clients[:2]]
+            held = len(listener._held)  # noqa: SLF001  the number of places in use
+            await hung_up(clients[0][1])
+            served.append(await clients[2][0].readline())
+            await hung_up(clients[1][1], clients[2][1])
+            return held, served
+
+    assert (2, [b"hello\n"] * 3) == run(heard())
+
+
+def test_two_hundred_clients_are_served_at_once(run):
+    """Each gets its own answer."""
+
+    async def heard():
+        async with opened() as (connect, _):
+            clients = [await connect() for _ in range(200)]
+            for n, (_, writer) in enumerate(clients):
+                writer.write(b"%d\n" % n)
+            lines = [int(await reader.readline()) for reader, _ in clients]
+            await hung_up(*(writer for _, writer in clients))
+            return lines
+
+    assert list(range(200)) == run(heard())
+
+
+@pytest.mark.parametrize("sent", [b"", b"half a line"])
+def test_a_silent_client_is_shut_out(run, sent):
+    """Whether it says nothing or half of something, it costs one connection."""
+
+    async def heard():
+        async with opened(idle=0.05) as (connect, _):
+            reader, writer = await connect()
+            writer.write(sent)
+            rest = await reader.read()
+            await hung_up(writer)
+            return rest
+
+    assert b"" == run(heard())
+
+
+def test_a_client_that_drips_is_shut_out_in_the_end(run):
+    """A byte now and then does not hold a connection for ever."""
+
+    async def drip(writer):
+        # Not until a write fails: uvloop and asyncio fail it in different ways.
+        while not writer.is_closing():
+            writer.write(b"x")
+            with suppress(ConnectionError):
+                await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async def heard():
+        async with opened(total=0.2) as (connect, _):
+            _reader, writer = await connect()
+            async with asyncio.timeout(30):
+                await drip(writer)
+            writer.transport.abort()
+
+    run(heard())
+
+
+def test_a_client_that_takes_nothing_is_shut_out(run):
+    """Answers that nobody reads are not piled up in memory."""
+    written = []
+    ended = []
+
+    async def flood(connection):
+        try:
+            while True:
+                await connection.write(b"x" * 1_000_000)
+                written.append(1)
+        finally:
+            ended[0].set()
+
+    async def held():
+        ended.append(asyncio.Event())
+        async with opened(flood, idle=0.2) as (connect, _):
+            _reader, writer = await connect()
+            writer.transport.pause_reading()
+            await ended[0].wait()
+            writer.transport.abort()
+
+    run(held())
+
+    assert len(written) < 50
+
+
+def test_what_fails_costs_one_connection(run, caplog):
+    """A defect is logged with its traceback; the next client is served."""
+
+    async def fragile(connection):
+        if await connection.read() == b"bad\n":
+            raise ZeroDivisionError
+        await connection.write(b"good\n")
+
+    async def heard():
+        async with opened(fragile) as (connect, _):
+            answers = []
+            for line in (b"bad\n", b"fine\n"):
+                reader, writer = await connect()
+                writer.write(line)
+                answers.append(await reader.read())
+                await hung_up(writer)
+            return answers
+
+    assert [b"", b"good\n"] == run(heard())
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_closing_finishes_what_was_begun(run):
+    """Half a line may still be ended and is answered; who waits idly is let go."""
+
+    async def heard():
+        async with opened() as (connect, listener):
+            idle, idle_writer = await connect()
+            busy, busy_writer = await connect()
+            for writer in (idle_writer, busy_writer):
+                writer.write(b"first\n")
+            assert [b"first\n"] * 2 == [await r.readline() for r in (idle, busy)]
+            busy_writer.write(b"sec, ")
+            await asyncio.sleep(0.05)
+            stopping = asyncio.create_task(listener.stop())
+            ended = await idle.read()
+            busy_writer.write(b"third\n")
+            answer = await busy.read()
+            await stopping
+            with pytest.raises(ConnectionError):
+                await connect()
+            await hung_up(idle_writer, busy_writer)
+            return ended, answer
+
+    assert (b"", b"sec, third\n") == run(heard())
+
+
+def test_closing_does_not_wait_for_ever(run, caplog, monkeypatch):
+    """What does not end within the grace is cut off, and the log says so."""
+    monkeypatch.setattr(module, "GRACE", 0.05)
+
+    async def heard():
+        async with opened() as (connect, listener):
+            reader, writer = await connect()
+            writer.write(b"never ended")
+            await asyncio.sleep(0.05)
+            await listener.stop()
+            rest = await reader.read()
+            await hung_up(writer)
+            return rest
+
+    with caplog.at_level(logging.WARNING):
+        assert b"" == run(heard())
+    assert "1 connections were cut off" in caplog.text

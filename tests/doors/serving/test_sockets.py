@@ -1,0 +1,104 @@
+"""Listening sockets: who gets them, and what is told where they cannot be had."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.doors.serving.sockets import Inet, Unix, listen
+from app.errors import InvalidSetting
+
+LOOPBACK = Inet("127.0.0.1", 0)
+
+
+def opened(address, *, shared=False, mode=0o660):
+    """Return what `listen` returns, for a setting named X."""
+    return listen(address, setting="X", mode=mode, shared=shared)
+
+
+def port_of(listening):
+    """Return the port that the kernel gave."""
+    return listening.socket.getsockname()[1]
+
+
+def test_a_port_belongs_to_one_service():
+    """A second service on the same port is told so, and the first is not robbed."""
+    with (
+        closing(opened(LOOPBACK)) as first,
+        pytest.raises(InvalidSetting, match=r"X: cannot listen on 127.0.0.1:\d+"),
+    ):
+        opened(Inet("127.0.0.1", port_of(first)))
+
+
+def test_workers_share_a_port():
+    """Where workers share, each has a socket of its own on one port."""
+    with closing(opened(LOOPBACK, shared=True)) as first:
+        address = Inet("127.0.0.1", port_of(first))
+        with closing(opened(address, shared=True)) as second:
+            assert port_of(first) == port_of(second)
+
+
+def test_a_host_that_does_not_exist_is_told():
+    """A name that nobody knows is no traceback."""
+    with pytest.raises(InvalidSetting, match=r"on no\.host\.invalid:1"):
+        opened(Inet("no.host.invalid", 1))
+
+
+def test_a_unix_socket_has_its_mode_and_goes_with_its_service(tmp_path):
+    """The file has the permissions that were set, and is removed at the end."""
+    path = tmp_path / "door"
+    listening = opened(Unix(str(path)), mode=0o606)
+
+    found = stat.S_IMODE(path.stat().st_mode)
+    listening.close()
+
+    assert 0o606 == found
+    assert not path.exists()
+
+
+def test_the_socket_of_a_process_that_was_killed_is_replaced(tmp_path):
+    """The file that it left behind does not keep the next one from starting."""
+    path = tmp_path / "door"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    with closing(opened(Unix(str(path)))), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+
+    assert not path.exists()
+
+
+def test_a_unix_socket_is_of_one_process_at_a_time(tmp_path):
+    """Another service is told; another worker of one leaves it to the first."""
+    address = Unix(str(tmp_path / "door"))
+
+    with closing(opened(address, shared=True)):
+        assert opened(address, shared=True) is None
+        with pytest.raises(InvalidSetting, match="another service listens on unix:"):
+            opened(address)
+    opened(address).close()
+
+
+def test_what_is_no_socket_is_not_removed(tmp_path):
+    """A path that was mistyped does not cost a file."""
+    path = tmp_path / "file"
+    path.write_text("keep")
+
+    with pytest.raises(InvalidSetting, match="Address already in use"):
+        opened(Unix(str(path)))
+
+    assert "keep" == path.read_text()
+
+
+def test_a_folder_that_is_missing_is_told(tmp_path):
+    """The path of a socket is not made; the sentence names it."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    with pytest.raises(InvalidSetting, match="No such file or directory"):
+        opened(Unix(f"{tmp_path}/none/door"))
+
+    assert before == len(list(Path("/proc/self/fd").iterdir()))

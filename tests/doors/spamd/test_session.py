@@ -1,0 +1,94 @@
+"""One request of the spamd protocol: how much of a message is held, and when it is whole."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from app.doors.spamd.session import Session
+from app.mail.limits import MAX_BYTES
+from tests.doors.spamd.client import LIMIT, SPAM, answer, feed, request
+
+
+def test_a_compressed_message_is_the_message():
+    """What spamc -z sends is scored as what spamc sends."""
+    packed = zlib.compress(SPAM)
+    sent = request("CHECK SPAMC/1.5", "Compress: zlib", message=packed)
+
+    expected = b"SPAMD/1.1 0 EX_OK\r\nSpam: True ; 5.5 / 5.0\r\n\r\n"
+    for cut in range(len(sent)):
+        assert expected == answer(sent[:cut], sent[cut:])
+
+
+def test_a_compressed_message_may_not_end_early():
+    """Half of a message is not scored as if it were the whole."""
+    packed = zlib.compress(SPAM)[:-6]
+
+    assert b"SPAMD/1.0 76 Bad header line: (the message ends before" in answer(
+        request("CHECK SPAMC/1.5", "Compress: zlib", message=packed)
+    )
+
+
+def test_a_bomb_inflates_to_what_is_looked_at_and_no_further():
+    """A megabyte that inflates to a gigabyte costs the memory of one message."""
+    packed = zlib.compressobj()
+    bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(64)) + packed.flush()
+    session = Session(limit=1 << 20)
+
+    (found,) = feed(session, request("CHECK SPAMC/1.5", "Compress: zlib", message=bomb))
+
+    assert len(bomb) < 100_000
+    assert (MAX_BYTES + 1, False) == (len(found.message), found.whole)
+
+
+def test_no_more_of_a_message_is_kept_than_is_looked_at():
+    """A large message is counted to its end, and scored by its beginning."""
+    session = Session(limit=3 * MAX_BYTES)
+
+    (found,) = feed(session, request("CHECK SPAMC/1.5", message=bytes(2 * MAX_BYTES)))
+
+    assert (MAX_BYTES + 1, False) == (len(found.message), found.whole)
+
+
+def test_a_message_that_is_not_held_whole_is_not_given_back():
+    """A shortened message must not take the place of a whole one."""
+    large = SPAM + b"x" * MAX_BYTES
+
+    assert b"SPAMD/1.0 65 a message of more than" in answer(
+        request("PROCESS SPAMC/1.5", message=large)
+    )
+    assert b"X-Postbayes: spam" in answer(request("HEADERS SPAMC/1.5", message=large))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"CHECK SPAMC/1.5\r\nContent-length: 10001\r\n\r\n",
+        b"CHECK SPAMC/1.5\r\n\r\n" + b"x" * 10_001,
+        b"CHECK SPAMC/1.5\r\nContent-length: 999999999999999999\r\n\r\n",
+    ],
+)
+def test_a_message_over_the_limit_is_refused_at_once(sent):
+    """By what is announced, before it is sent; or as soon as it is over."""
+    (refusal,) = feed(Session(limit=LIMIT), sent, size=100)
+
+    assert refusal.startswith(b"SPAMD/1.0 65 the message has more than 10000 bytes")
+
+
+def test_more_than_was_announced_is_refused():
+    """A message is not given back without its end."""
+    assert b"Content-length mismatch: expected 1 bytes, got 51" in answer(
+        b"PROCESS SPAMC/1.5\r\nContent-length: 1\r\n\r\n" + SPAM + b"!"
+    )
+
+
+@pytest.mark.parametrize("sent", [b"", b"CHECK SPAM"])
+def test_who_hangs_up_before_asking_gets_no_answer(sent):
+    """A monitor that only connects is no error."""
+    assert b"" == answer(sent)
+
+
+def test_what_ends_among_its_fields_has_no_message():
+    """The answer is that of an empty one."""
+    assert answer(b"CHECK SPAMC/1.5\r\nUser: ann").startswith(b"SPAMD/1.0 66 ")

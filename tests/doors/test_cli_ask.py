@@ -1,0 +1,68 @@
+"""What a running service refuses is the error that it would be here."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from app import errors
+from app.doors.cli.classify import ask
+
+
+@contextmanager
+def answering(status, body):
+    """Run a service that gives one answer, and yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.EmptyMessage),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (413, errors.MessageTooLarge),
+        (422, errors.InvalidInput),
+        (503, errors.DatabaseUnavailable),
+    ],
+)
+def test_an_answer_is_the_error_that_it_stands_for(status, kind):
+    """Whoever asks for many messages knows whose fault it was."""
+    with (
+        answering(status, b'{"detail": "the reason"}') as url,
+        pytest.raises(kind, match="the reason") as caught,
+    ):
+        ask(url, "/feedback", b"Subject: x\n\n", {})
+
+    assert kind is caught.type
+
+
+def test_what_is_no_postbayes_is_told_by_its_status():
+    """A proxy's page has no sentence of ours."""
+    with (
+        answering(418, b"<html>") as url,
+        pytest.raises(errors.InvalidInput, match="answered 418"),
+    ):
+        ask(url, "/feedback", b"Subject: x\n\n", {})

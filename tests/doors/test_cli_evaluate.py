@@ -1,0 +1,213 @@
+"""`postbayes evaluate`: what it prints and writes, and which options go together."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from app.corpora import source
+from tests.messages import ham, spam
+
+
+def figures(run, *arguments):
+    """Run `evaluate --json` and return what it says."""
+    code, out, err = run("evaluate", "--json", "--processes", "1", *arguments)
+    assert (0, "") == (code, err)
+    return json.loads(out)
+
+
+def lines(path):
+    """Return the objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_stream_is_evaluated_without_a_database(run, index, tmp_path):
+    """The figures have their stable names; --jsonl has a line per message."""
+    said = figures(run, "--index", index, "--jsonl", tmp_path / "lines")
+
+    assert (20, 10, 10) == (said["messages"], said["ham"], said["spam"])
+    assert {
+        "unsure",
+        "roca_pct",
+        "ham_lost_pct",
+        "spam_missed_pct",
+        "lam_pct",
+        "spam_missed_at_0_1_pct",
+        "ece_pct",
+        "brier",
+        "messages_per_second",
+        "roca_interval_pct",
+        "data_sha256",
+    } <= said.keys()
+    assert 20 == len(lines(tmp_path / "lines"))
+    assert {"gold", "decision", "log_odds", "probability"} == lines(tmp_path / "lines")[
+        0
+    ].keys()
+    assert {"corpus", "lines"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_figures_of_a_run_are_printed_one_by_one(run, index):
+    """--limit ends the stream early."""
+    _, out, _ = run("evaluate", "--index", index, "--limit", "7")
+
+    assert ["messages", "7"] == out.splitlines()[0].split()
+
+
+def test_mail_in_folders_needs_no_index(run, tmp_path):
+    """A folder of ham and one of spam are enough, and one page."""
+    for name, make in (("ham", ham), ("spam", spam)):
+        (tmp_path / name).mkdir()
+        for n in range(4):
+            (tmp_path / name / f"{n}.eml").write_bytes(make(n))
+    report = tmp_path / "report.html"
+    said = figures(run, "--ham", "ham", "--spam", "spam", "--report", report)
+
+    assert (4, 4) == (said["ham"], said["spam"])
+    assert "Postbayes on your mail" in report.read_text()
+
+
+def test_several_streams_and_trials_stand_side_by_side(run, index, tmp_path):
+    """The settings as they are come first; each trial is compared with them."""
+    said = figures(
+        run,
+        *("--index", index, "--index", index, "--try", "text_views=words"),
+        *("--try", "ham_cost=2  port=8026"),
+        *("--jsonl", tmp_path / "lines"),
+    )
+
+    assert [
+        ("corpus", name)
+        for name in (*("as set", "text_views=words", "ham_cost=2 port=8026") * 2,)
+    ] == [(each["stream"], each["configuration"]) for each in said["runs"]]
+    assert ["text_views=words", "ham_cost=2 port=8026"] == [
+        each["configuration"] for each in said["comparisons"]
+    ]
+    assert 2 == said["comparisons"][1]["tied"]
+    assert 6 * 20 == len(lines(tmp_path / "lines"))
+    assert {"stream", "configuration"} <= lines(tmp_path / "lines")[0].keys()
+
+
+def test_what_is_learned_can_be_tried_beside_everything(run, index):
+    """By itself, or with settings; all score the same messages."""
+    said = figures(
+        run,
+        *("--index", index, "--try", "train=errors"),
+        *("--try", "train=near:4 taught=mistakes", "--try", "train=auto:3"),
+    )
+    everything, errors, near, auto = said["runs"]
+
+    assert 20 == everything["learned"] == auto["learned"]
+    assert 0 < errors["learned"] < 20
+    assert errors["learned"] <= near["learned"] <= 20
+    assert {20} == {each["messages"] for each in said["runs"]}
+
+
+def test_a_comparison_is_printed_in_words(run, index):
+    """Below the table of figures."""
+    _, out, _ = run("evaluate", "--index", index, "--try", "text_views=words")
+
+    assert "1-ROCA %" in out
+    assert "text_views=words against as set: 1-ROCA" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "scored"),
+    [
+        (["--folds", "4", "--seed", "3"], 20),
+        (["--train-first", "12", "--shuffle", "1"], 8),
+        (["--delay", "3", "--feedback-share", "0.5"], 20),
+        (["--feedback-first", "6", "--noise", "0.2"], 20),
+    ],
+)
+def test_there_are_other_ways_to_evaluate(run, index, options, scored):
+    """Each scores what it says."""
+    assert scored == figures(run, "--index", index, *options)["messages"]
+
+
+def test_a_half_life_is_tried_on_a_stream_of_so_many_months(run, index):
+    """Beside the same filter without one."""
+    found = figures(
+        run, "--index", index, "--months", 5, "--try", "half_life_months=0.25"
+    )
+
+    assert ["as set", "half_life_months=0.25"] == [
+        each["configuration"] for each in found["runs"]
+    ]
+
+
+def test_what_is_finished_is_kept(run, index, monkeypatch):
+    """Ctrl-C says so, and the same command goes on."""
+    real = source.read_index
+    options = ("--index", index, "--resume", "kept", "--try", "text_views=words")
+
+    def interrupted(index):
+        yield from islice(real(index), 5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(source, "read_index", interrupted)
+    code, _, err = run("evaluate", *options)
+    monkeypatch.setattr(source, "read_index", real)
+    first = figures(run, *options)
+    kept = {
+        path: path.stat().st_mtime_ns for path in (index.parents[1] / "kept").iterdir()
+    }
+    again = figures(run, *options)
+
+    assert 130 == code
+    assert "kept: the same command goes on" in err
+    assert 2 == len(kept)
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        ([], 65, "--ham PATH"),
+        (["--index", "corpus/index", "--ham", "corpus"], 65, "--ham PATH"),
+        (["--ham", "corpus", "--limit", "3"], 65, "--limit"),
+        (["--index", "nowhere"], 65, "nowhere"),
+        (["--index", "corpus/index", "--folds", "2", "--train-first", "3"], 65, "both"),
+        (["--index", "corpus/index", "--folds", "2", "--delay", "3"], 65, "--delay"),
+        (["--index", "corpus/index", "--folds", "2", "--shuffle", "3"], 65, "--seed"),
+        (
+            ["--index", "corpus/index", "--train-first", "2", "--feedback-share", "1"],
+            65,
+            "--feedback-share is about users",
+        ),
+        (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
+        (["--index", "corpus/index", "--folds", "21"], 65, "cannot be dealt"),
+        (["--index", "corpus/index", "--noise", "5"], 65, "from 0 to 1"),
+        (["--index", "corpus/index", "--months", "5"], 65, "--try half_life_months"),
+        (["--index", "corpus/index", "--try", "half_life_months=0"], 78, "0.25"),
+        (["--index", "corpus/index", "--feedback-share", "0"], 65, "above 0"),
+        (["--index", "corpus/index", "--try", "port=1"], 78, "the same filter"),
+        (["--index", "corpus/index", "--try", "eggs=1"], 78, "'eggs=1'"),
+        (["--index", "corpus/index", "--try", " "], 78, "got nothing"),
+        (["--index", "corpus/index", "--try", "train=eggs"], 78, "'eggs'"),
+        (["--index", "corpus/index", "--try", "train=everything"], 78, "the same"),
+        (["--index", "corpus/index", "--try", "text_views=tea"], 78, "tea"),
+        (["--index", "corpus/index", "--report", "no/where.html"], 65, "no/where.html"),
+        (["--index", "corpus/index", "--jsonl", "/dev/full"], 74, "space"),
+        (["--index", "corpus/index", "--resume", "corpus/index"], 65, "a folder"),
+    ],
+)
+@pytest.mark.usefixtures("index")
+def test_each_mistake_has_its_code_and_a_sentence(run, options, code, says):
+    """Options that contradict each other are refused before anything is read."""
+    got, _, err = run("evaluate", *options)
+
+    assert code == got
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_nothing_is_written_where_the_options_are_wrong(run, tmp_path):
+    """A page that was there before is still there."""
+    (tmp_path / "report.html").write_text("last week's")
+    run("evaluate", "--report", "report.html")
+
+    assert "last week's" == (tmp_path / "report.html").read_text()
+    assert ["report.html"] == [path.name for path in tmp_path.iterdir()]

@@ -1,0 +1,185 @@
+"""What does a command leave behind that a signal ends?  Real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# What a command is at work with when the signal comes, and comes once more.
+HALFWAY = """
+import os, signal, sys, time
+from pathlib import Path
+
+unlink = Path.unlink
+
+def again(*given, **more):
+    os.kill(os.getpid(), number)
+    unlink(*given, **more)
+
+def halfway(*_, **__):
+    path, = Path().glob("*.part")
+    path.write_bytes(b"half of it")
+    if number != signal.SIGINT:
+        Path.unlink = again
+    os.kill(os.getpid(), number)
+    time.sleep(5)
+"""
+BACKUP = """
+from app.doors.cli import backup as command
+command.copy = halfway
+"""
+EXPORT = """
+from app.services.transfer import Transfer
+Transfer.export = halfway
+"""
+RUN = """
+from app.doors.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def heed():
+    """Ignore no signal, whatever started the tests: `nohup`, or a shell with `&`."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Run Python in an empty folder that has a database of its own."""
+
+    def python(*arguments, path=ROOT):
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            check=False,
+            capture_output=True,
+            cwd=tmp_path,
+            env=os.environ
+            | {"POSTBAYES_DATABASE_URL": "sqlite:///site.db", "PYTHONPATH": str(path)},
+            preexec_fn=heed,
+            text=True,
+            timeout=60,
+        )
+
+    return python
+
+
+@pytest.mark.parametrize(
+    ("arguments", "patch", "told"),
+    [
+        (["backup", "today.db"], BACKUP, "nothing was backed up"),
+        (["export", "today.pbx"], EXPORT, "nothing was exported"),
+    ],
+    ids=["backup", "export"],
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_copy_that_is_stopped_leaves_nothing(
+    python, tmp_path, arguments, patch, told, number
+):
+    """However it is stopped, and twice, as `timeout` does it.
+
+    A cron job has another name each day, so nobody else would remove it.
+    """
+    sent = f"number = {int(number)}"
+    done = python("-c", sent + HALFWAY + patch + RUN, *arguments)
+
+    code = 130 if number == signal.SIGINT else -number
+    assert (code, f"postbayes: interrupted; {told}\n") == (done.returncode, done.stderr)
+    assert [] == sorted(each.name for each in tmp_path.glob("today*"))
+
+
+def test_a_signal_that_is_ignored_stays_so(python, tmp_path):
+    """As under `nohup`: the terminal that is closed does not end a backup."""
+    ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    sent = dedent("""
+        from app.doors.cli import backup as command
+        real = command.copy
+        def copy(*given, **more):
+            os.kill(os.getpid(), signal.SIGHUP)
+            real(*given, **more)
+        command.copy = copy
+        """)
+    done = python("-c", ignored + HALFWAY + sent + RUN, "backup", "today.db")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert (tmp_path / "today.db").exists()
+
+
+def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
+    """It is one statement, and Python hears of no signal while it runs."""
+    code = dedent("""
+        import os, signal, sqlite3, sys
+        from contextlib import closing
+        from functools import partial
+        from pathlib import Path
+        from threading import Timer
+        from app.storage.upkeep import backup
+        from app.storage.database.engine import open_engine
+
+        with closing(sqlite3.connect("large.db")) as database, database:
+            database.execute("CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)")
+            database.execute("CREATE INDEX i ON t (y)")
+            database.execute(
+                "WITH RECURSIVE n (x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n"
+                " WHERE x < 300000) INSERT INTO t SELECT x, hex(x) FROM n"
+            )
+        class Copy(sqlite3.Connection):
+            def execute(self, sql):
+                if "integrity" in sql:
+                    Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+                return super().execute(sql)
+
+        backup.sqlite3.connect = partial(sqlite3.connect, factory=Copy)
+        try:
+            backup.backup(open_engine("sqlite:///large.db"), Path("copy.db"))
+        except KeyboardInterrupt as error:
+            sys.exit(type(error.__cause__).__name__)
+        """)
+    done = python("-c", code)
+
+    assert "OperationalError\n" == done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("typer", ["profiles"]), ("sqlalchemy", ["profiles"])],
+    ids=["of the command line", "of a command"],
+)
+def test_ctrl_c_while_modules_are_imported_says_nothing(
+    python, tmp_path, module, arguments
+):
+    """A person who was too quick is not shown Python's own affairs."""
+    (tmp_path / "stubs").mkdir()
+    (tmp_path / "stubs" / f"{module}.py").write_text(
+        "import os, signal, time\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "time.sleep(5)\n"
+        "raise SystemExit('not heard')\n"
+    )
+    done = python(
+        "-m", "app.doors.cli", *arguments, path=f"{tmp_path}/stubs{os.pathsep}{ROOT}"
+    )
+
+    assert (130, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_ctrl_c_between_two_steps_says_nothing(python):
+    """Neither in what typer does before and after it calls a command."""
+    code = dedent("""
+        import sys
+        from app.doors.cli import main
+        def interrupted(_):
+            raise KeyboardInterrupt
+        main.cli = interrupted
+        main.main()
+        """)
+    done = python("-c", code)
+
+    assert (130, "") == (done.returncode, done.stderr)

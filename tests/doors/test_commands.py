@@ -1,0 +1,60 @@
+"""The commands are listed without being imported, and the lists are right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from app.doors.cli.main import COMMANDS, load
+
+# What takes some 50 ms of CPU or more to import.
+LARGE = (
+    "alembic",
+    "app.services.application",
+    "fastapi",
+    "httpx2",
+    "numpy",
+    "rich",
+    "scipy",
+    "sqlalchemy",
+)
+
+
+def imported(code):
+    """Return which of the large packages are there after some code has run."""
+    told = f"import sys; {code}; print(*sorted(sys.modules.keys() & {set(LARGE)!r}))"
+    ran = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, check=True, text=True
+    )
+    return ran.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_is_the_first_paragraph_of_its_help(name):
+    """What lists say of it is what it says of itself."""
+    first = " ".join(load(name).help.split("\n\n")[0].split())
+
+    assert first == COMMANDS[name].summary
+
+
+def test_the_program_itself_imports_nothing_large():
+    """A command that does not exist, and `--version`, are answered at once."""
+    assert [] == imported("from app.doors.cli import main")
+
+
+def test_a_service_imports_what_it_serves_with_and_no_more():
+    """Alembic and scipy, half a second of CPU, are for those who need them."""
+    needed = imported(
+        "from app.doors.cli.main import load; load('serve'); import app.main"
+    )
+
+    assert ["app.services.application", "fastapi", "numpy", "sqlalchemy"] == needed
+
+
+def test_who_asks_a_service_puts_none_together():
+    """`classify --url` is run for every message that is delivered."""
+    told = "from app.doors.cli.main import load; load('classify')"
+
+    assert "app.services.application" not in imported(told)

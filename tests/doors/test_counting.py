@@ -1,0 +1,90 @@
+"""The folder that several workers count into."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from app.doors.cli.serve import counting
+from app.services.metrics import SHARED
+
+# A service that is killed.
+KILLED = """
+import os, signal
+from app.doors.cli.serve import counting
+with counting(2):
+    print(os.environ["PROMETHEUS_MULTIPROC_DIR"], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files that is empty, here and in processes."""
+    monkeypatch.delenv(SHARED, raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def killed():
+    """Return the folder of a service that was killed."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+def test_the_folder_of_a_service_that_was_killed_is_removed(temporary):
+    """By the next that starts, which has another, and removes that as it ends."""
+    left = killed()
+    before = [str(each) for each in temporary.iterdir()]
+    with counting(2):
+        meanwhile = [str(each) for each in temporary.iterdir()]
+        own = os.environ[SHARED]
+    after = list(temporary.iterdir())
+
+    assert [left] == before
+    assert [own] == meanwhile
+    assert left != own
+    assert [] == after
+
+
+def test_the_folder_of_a_service_that_runs_is_left():
+    """Two of them have two."""
+    with counting(2):
+        first = Path(os.environ.pop(SHARED))
+        with counting(2):
+            second = Path(os.environ[SHARED])
+            there = first.is_dir(), second.is_dir()
+        os.environ[SHARED] = str(first)
+
+    assert (True, True) == there
+
+
+def test_what_is_of_nobody_who_is_known_to_be_dead_is_left(temporary, monkeypatch):
+    """Without the lock, or of another user: it may be anything."""
+    without = temporary / "postbayes-metrics-other"
+    without.mkdir()
+    left = killed()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with counting(2):
+        there = without.is_dir(), Path(left).is_dir()
+
+    assert (True, True) == there
+
+
+def test_one_process_and_a_folder_that_is_given_need_none(temporary, monkeypatch):
+    """What an operator has set stays as it is."""
+    with counting(1):
+        assert SHARED not in os.environ
+    monkeypatch.setenv(SHARED, "/somewhere")
+    with counting(2):
+        assert "/somewhere" == os.environ[SHARED]
+
+    assert [] == list(temporary.iterdir())

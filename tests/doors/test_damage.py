@@ -1,0 +1,139 @@
+"""A database that is damaged or replaced while a service runs: no data are lost."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.doors.http.app import create_app
+from app.services.application import Application
+from app.services.threads import scheduler as keeper
+from app.settings import Settings
+from tests.messages import HAM, SPAM, spam
+from tests.storage.builders import damage
+
+RAW = {"content-type": "message/rfc822"}
+PATIENCE = 30
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the database is."""
+    return tmp_path / "postbayes.db"
+
+
+@pytest.fixture
+def sound(path, monkeypatch):
+    """A client of a service that has learned six messages."""
+    monkeypatch.setattr(keeper, "INTERVAL", 0.01)
+    settings = Settings(_env_file=None, database_url=f"sqlite:///{path}")
+    application = Application(settings)
+    with TestClient(create_app(application)) as client:
+        for label, messages in (("ham", HAM), ("spam", SPAM)):
+            for raw in messages:
+                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+        yield client
+
+
+@pytest.fixture
+def damaged(sound, path):
+    """The same, and then this befell it."""
+    engine = sound.app.state.application.engine
+    damage(engine, path, "profile", "ledger", "fold")
+    return sound
+
+
+def wait_for(said, caplog):
+    """Wait until something is logged."""
+    until = time.monotonic() + PATIENCE
+    while said not in caplog.text and time.monotonic() < until:
+        time.sleep(0.01)
+    assert said in caplog.text
+
+
+def test_scoring_goes_on_and_feedback_is_told_the_way_out(damaged, tmp_path):
+    """With 500, which nobody tries again, and without a traceback."""
+    scored = damaged.post("/classify", content=spam(7), headers=RAW)
+    answers = [
+        damaged.post("/feedback?label=spam", content=spam(7), headers=RAW),
+        damaged.delete(f"/feedback/{'0' * 32}"),
+        damaged.get("/profiles/default/figures"),
+        damaged.get("/readyz"),
+    ]
+    up = [line for line in damaged.get("/metrics").text.splitlines() if "_up " in line]
+
+    assert (200, "spam") == (scored.status_code, scored.json()["label"])
+    for answer in answers:
+        problem = answer.json()
+        assert (500, None) == (answer.status_code, answer.headers.get("retry-after"))
+        assert "urn:postbayes:problem:database-damaged" == problem["type"]
+        assert problem["detail"].startswith(f"{tmp_path}/postbayes.db is damaged, or")
+        assert problem["detail"].endswith("a backup, as docs/operating.md says.")
+    assert "postbayes_database_up 0.0" in up
+
+
+def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
+    """The threads go on, and what was scored last is not kept."""
+    damaged.post("/classify", content=spam(7), headers=RAW)
+    application = damaged.app.state.application
+    wait_for("upkeep waits for the database", caplog)
+    for _ in range(20):
+        damaged.get("/readyz")
+    alive = application.keeper.alive, application.writer.alive
+    application.stop()
+
+    assert (True, True) == alive
+    assert 1 == caplog.text.count("upkeep waits for the database")
+    assert 1 == caplog.text.count("the last scored messages are not kept")
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
+    """Nor is a file made where there is none, or another one written to."""
+    other = path.with_name("copy.db")
+    shutil.copy(path, other)
+    content = other.read_bytes()
+    if how == "deleted":
+        for each in path.parent.glob("postbayes.db*"):
+            each.unlink()
+    else:
+        other.rename(path)
+
+    scored = sound.post("/classify", content=spam(7), headers=RAW)
+    answers = [
+        sound.post("/feedback?label=spam", content=spam(7), headers=RAW),
+        sound.delete(f"/feedback/{'0' * 32}"),
+        sound.get("/profiles/default/figures"),
+        sound.get("/readyz"),
+    ]
+    up = [line for line in sound.get("/metrics").text.splitlines() if "_up " in line]
+    wait_for("upkeep waits for the database", caplog)
+    sound.app.state.application.stop()
+
+    assert (200, "spam") == (scored.status_code, scored.json()["label"])
+    for answer in answers:
+        problem = answer.json()
+        assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+        assert "urn:postbayes:problem:database-unavailable" == problem["type"]
+        assert problem["detail"].startswith(f"The file {path} is not the one that was")
+    assert "postbayes_database_up 0.0" in up
+    assert 1 == caplog.text.count("upkeep waits for the database")
+    if how == "deleted":
+        assert [] == list(path.parent.glob("postbayes.db*"))
+    else:
+        assert content == path.read_bytes()
+
+
+def test_feedback_is_taken_again_once_the_file_is_back(sound, path):
+    """Without a restart: it is the file that is open."""
+    path.rename(path.with_name("away.db"))
+    away = sound.post("/feedback?label=spam", content=spam(7), headers=RAW)
+    path.with_name("away.db").rename(path)
+    back = sound.post("/feedback?label=spam", content=spam(7), headers=RAW)
+
+    assert (503, 200) == (away.status_code, back.status_code)
+    assert 200 == sound.get("/readyz").status_code

@@ -1,0 +1,139 @@
+"""What is sent without going through a model is what the model would send."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.classifier.explain import Entry
+from app.classifier.verdict import Action, Decision, Verdict, ViewScore
+from app.doors.documents.feedback import FeedbackOut, feedback_fields
+from app.doors.documents.verdict import ClassifyOut, answer_fields
+from app.doors.http.app import create_app
+from app.doors.http.direct import document
+from app.services.application import Application
+from app.services.feedback import Taught
+from app.settings import Settings
+from tests.messages import HAM, SPAM
+
+RAW = {"content-type": "message/rfc822"}
+LABELS = ("späm", "ham\u2028", '"')
+
+texts = st.text(max_size=9)
+counts = st.integers(0, 2**63)
+# Not a number is no answer, and has to be null wherever it comes from.
+nats = st.floats()
+posteriors = st.lists(nats, min_size=3, max_size=3).map(np.array)
+views = st.builds(
+    ViewScore,
+    event_model=texts,
+    log_posterior=posteriors,
+    log_odds=nats,
+    features=counts,
+)
+verdicts = st.builds(
+    Verdict,
+    decision=st.from_type(Decision),
+    label=st.integers(0, 2),
+    probability=nats,
+    log_odds=nats,
+    log_posterior=posteriors,
+    views=st.dictionaries(texts, views, max_size=3),
+    evidence=st.none(),
+    log_prior=st.none(),
+    said=st.none(),
+)
+entries = st.builds(
+    Entry,
+    kind=st.sampled_from(["prior", "feature", "rest"]),
+    feature=texts,
+    view=st.none() | texts,
+    log_odds=nats,
+    features=counts,
+    messages=st.dictionaries(texts, counts, max_size=3),
+)
+answers = st.builds(
+    SimpleNamespace,
+    observation=st.builds(
+        SimpleNamespace,
+        id=texts,
+        defects=st.lists(texts, max_size=3).map(tuple),
+    ),
+    verdict=verdicts,
+    action=st.from_type(Action),
+    explanation=st.lists(entries, max_size=3).map(tuple),
+    profile=texts,
+    labels=st.just(LABELS),
+    revision=counts,
+)
+taught = st.builds(
+    Taught,
+    outcome=st.builds(
+        SimpleNamespace,
+        digest=st.binary(min_size=16, max_size=16),
+        kind=st.sampled_from(["learned", "unchanged", "relabelled", "forgotten"]),
+        label=st.none() | texts,
+        label_before=st.none() | texts,
+    ),
+    revision=counts,
+    before=st.none() | verdicts,
+    labels=st.just(LABELS),
+)
+
+
+@given(answer=answers, recipients=st.dictionaries(texts, answers, max_size=2))
+def test_the_answer_about_a_message_is_that_of_the_model(answer, recipients):
+    """Order of fields, null, numbers and characters beyond ASCII."""
+    sent = document(answer_fields(answer, recipients))
+    model = ClassifyOut.of_classified(answer, recipients)
+
+    assert model.model_dump_json().encode() == sent.body
+
+
+@given(taught=taught)
+def test_the_answer_to_a_feedback_is_that_of_the_model(taught):
+    """Order of fields, null, numbers and characters beyond ASCII."""
+    sent = document(feedback_fields(taught))
+
+    assert FeedbackOut.of(taught).model_dump_json().encode() == sent.body
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service that has learned nothing."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    settings = Settings(_env_file=None, database_url=url)
+    with TestClient(create_app(Application(settings))) as client:
+        yield client
+
+
+def test_what_is_sent_is_what_is_described(client):
+    """Every answer of the two routes is a document of its model, byte for byte."""
+
+    def taught(label, **sent):
+        return client.post("/feedback", params={"label": label}, **sent)
+
+    feedback = [
+        taught("ham", content=HAM[0], headers=RAW),
+        taught("spam", content=SPAM[0], headers=RAW),
+        taught("spam", content=HAM[0], headers=RAW),
+        taught("spam", content=HAM[0], headers=RAW),
+    ]
+    feedback.append(taught("ham", json={"id": feedback[0].json()["id"]}))
+    scored = [
+        client.post("/classify", params=query, content=raw, headers=RAW)
+        for query in ({"explain": 0}, {}, {"recipient": ["ann", "bob@example.org"]})
+        for raw in (*HAM, *SPAM, "Subject: cafété\n\nschön".encode("latin-1"))
+    ]
+
+    for model, answers in ((FeedbackOut, feedback), (ClassifyOut, scored)):
+        for each in answers:
+            shown = model.model_validate_json(each.content, strict=True)
+
+            assert 200 == each.status_code
+            assert shown.model_dump_json().encode() == each.content

@@ -1,0 +1,209 @@
+"""What is wrong with a request is said in the words of whoever sent it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.doors.test_http import served
+from tests.messages import spam
+
+ID = "0" * 32
+
+TOLERANT = ["/healthz", "/readyz", "/metrics"]
+"""What a monitoring system asks for."""
+
+THRESHOLDS = "`ham_cost`, `ham_threshold`, `quarantine_from`, `reject_from`"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """A client of a service over an empty database."""
+    with served(tmp_path_factory.mktemp("faults")) as client:
+        yield client
+
+
+def said(answer):
+    """Return status and sentence of a refusal."""
+    assert "urn:postbayes:problem:malformed-request" == answer.json()["type"]
+    return answer.status_code, answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "sentence"),
+    [
+        (
+            "POST",
+            "/feedback",
+            {"bdy": "x", "label": "spam"},
+            "unknown field `bdy`; there are `message`, `subject`, `from`, `to`, "
+            "`reply_to`, `body`, `html`, `id`, `label`, `source`",
+        ),
+        (
+            "PATCH",
+            "/profiles/default",
+            {"cost": 2},
+            f"unknown field `cost`; there are {THRESHOLDS}",
+        ),
+        (
+            "PATCH",
+            "/profiles/default",
+            {"reject_from": {"probab": 0.99}, "ham_threshold": {"x[0]": 1}},
+            "unknown field `ham_threshold.x[0]`; there are `log_odds`, `probability`; "
+            "unknown field `reject_from.probab`; there are `log_odds`, "
+            "`probability`",
+        ),
+        (
+            "PATCH",
+            "/profiles/default",
+            {"reject_from": {}},
+            "`reject_from`: say either `log_odds` or `probability`",
+        ),
+        (
+            "PATCH",
+            "/profiles/default",
+            {"reject_from": {"probability": 1}},
+            "`reject_from.probability` should be less than 1",
+        ),
+        (
+            "PATCH",
+            "/profiles/default",
+            {"reject_from": 12},
+            "`reject_from` should be an object or 'never'",
+        ),
+        ("PATCH", "/profiles/default", [], "it should be an object"),
+        (
+            "POST",
+            "/feedback/undo",
+            {"ids": [ID, 7], "from": "2026-03-01T14:30:00", "source": ""},
+            "`ids[1]` should be a valid string; `source` should be printable text of "
+            "one line; `from` needs a time zone, as in 2026-03-01T14:30:00+01:00",
+        ),
+        (
+            "POST",
+            "/feedback/undo",
+            {"source": "x" * 65},
+            "`source` should have at most 64 characters",
+        ),
+        ("POST", "/classify/batch", {}, "`messages` is missing"),
+        (
+            "POST",
+            "/classify",
+            {"x" * 100: 1, **{str(n): n for n in range(9)}},
+            "; ".join(
+                f"unknown field `{name}`; there are `message`, `subject`, `from`, `to`, "
+                "`reply_to`, `body`, `html`"
+                for name in ("x" * 64, *range(4))
+            ),
+        ),
+    ],
+)
+def test_a_document_that_cannot_be_used(client, method, path, document, sentence):
+    """With the fields as they were written, and those that there are."""
+    answer = client.request(method, path, json=document)
+
+    assert (400, f"the JSON body cannot be used: {sentence}") == said(answer)
+
+
+def test_half_an_emoji_changes_no_sentence(client):
+    """It is read once more, by another reader."""
+    answer = client.post(
+        "/classify",
+        content=b'{"bdy": "\\ud83d"}',
+        headers={"content-type": "application/json"},
+    )
+
+    assert "unknown field `bdy`" in said(answer)[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sentence"),
+    [
+        (
+            "POST",
+            "/feedback?labell=spam",
+            "the query cannot be used: unknown parameter `labell`; there are `label`, "
+            "`profile`, `recipient`, `source`",
+        ),
+        (
+            "POST",
+            "/feedback?label=spam&profil=ann&profil=ben&x[]=",
+            "the query cannot be used: unknown parameter `profil`; there are `label`, "
+            "`profile`, `recipient`, `source`; unknown parameter `x[]`; there are "
+            "`label`, `profile`, `recipient`, `source`",
+        ),
+        (
+            "POST",
+            "/classify?explain=-1&source=" + "a" * 65,
+            "the query cannot be used: `explain` should be greater than or equal to 0; "
+            "unknown parameter `source`; there are `profile`, `recipient`, `explain`",
+        ),
+        (
+            "POST",
+            "/feedback?" + "&".join(["recipient=a"] * 101),
+            "the query cannot be used: `recipient` should have at most 100 items, "
+            "not 101",
+        ),
+        (
+            "DELETE",
+            f"/feedback/{ID}?source=%00",
+            "the query cannot be used: `source` should be printable text of one line",
+        ),
+        (
+            "DELETE",
+            f"/feedback/{ID}?id=1",
+            "the query cannot be used: unknown parameter `id`; there are `profile`, "
+            "`recipient`, `source`",
+        ),
+        (
+            "GET",
+            f"/words/{'x' * 600}",
+            "the path cannot be used: `word` should have at most 512 characters",
+        ),
+        (
+            "GET",
+            "/profiles/default?profile=ann",
+            "the query cannot be used: unknown parameter `profile`; there is none",
+        ),
+    ],
+)
+def test_an_address_that_cannot_be_used(client, method, path, sentence):
+    """With the parameters as they were written, and those that there are."""
+    answer = client.request(
+        method, path, **({"content": spam(1)} if method == "POST" else {})
+    )
+
+    assert (422, sentence) == said(answer)
+
+
+def test_every_route_refuses_a_parameter_that_it_does_not_know(client):
+    """But for those that a monitoring system asks, which may add its own."""
+    before = client.get("/profiles/default").json()
+    found = {}
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method in methods:
+            body = {"json": {}} if method in {"post", "patch"} else {}
+            address = re.sub(r"\{\w+\}", "default", path)
+            answer = client.request(method, f"{address}?profil=ann", **body)
+            found[method, path] = answer.status_code, "`profil`" in answer.text
+
+    tolerant = {name: got for name, got in found.items() if name[1] in TOLERANT}
+    assert {("get", path): (200, False) for path in TOLERANT} == tolerant
+    assert {(422, True)} == {found[name] for name in found.keys() - tolerant.keys()}
+    assert 10 <= len(found.keys() - tolerant.keys())
+    assert 200 == client.get("/docs?theme=dark").status_code
+    assert before == client.get("/profiles/default").json()
+
+
+def test_a_misspelt_profile_teaches_nobody(client):
+    """It would be the default one, which others decide by."""
+    answers = [
+        client.post("/feedback?label=spam&profil=ann", content=spam(1)),
+        client.post("/feedback/undo?profil=ann", json={"source": "http"}),
+        client.delete(f"/feedback/{ID}?profil=ann"),
+        client.post("/feedback?profil=ann", json={"body": "x", "label": "spam"}),
+    ]
+
+    assert {422} == {answer.status_code for answer in answers}
+    assert 0 == client.get("/profiles/default").json()["revision"]

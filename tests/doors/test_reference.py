@@ -1,0 +1,71 @@
+"""The page at /docs: all of the interface, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.doors.http.app import create_app
+from app.doors.http.reference import page
+from app.services.application import Application
+from app.settings import Settings
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a new service."""
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    with TestClient(
+        create_app(Application(Settings(_env_file=None, database_url=url)))
+    ) as client:
+        yield client
+
+
+def test_every_operation_is_on_the_page(client):
+    """With its parameters and the fields of its answer."""
+    text = client.get("/docs").text
+    paths = client.get("/openapi.json").json()["paths"]
+
+    assert len(paths) > 5
+    for path, methods in paths.items():
+        assert f"<code>{path}</code>" in text
+        for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                assert f"<code>{parameter['name']}</code>" in text
+    assert "<code>views.*.event_model</code>" in text
+
+
+def test_nothing_is_loaded_from_elsewhere(client):
+    """No script, and no address but those of links in the page and the service."""
+    answer = client.get("/docs")
+
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text
+    targets = re.findall(r"(?:src|href)='([^']*)'", answer.text)
+    assert targets
+    assert all(each.startswith("#") or each == "openapi.json" for each in targets)
+
+
+def test_links_lead_to_sections(client):
+    """Each operation of the index has its section."""
+    text = client.get("/docs").text
+
+    links = set(re.findall(r"href='#([^']*)'", text))
+    assert links == set(re.findall(r"id='([^']*)'", text))
+
+
+def test_texts_are_no_markup():
+    """What a description holds is shown, not run."""
+    api = {
+        "info": {"title": "<b>", "version": "1", "description": "`<i>` & more"},
+        "paths": {
+            "/x": {"get": {"description": "<script>alert(1)</script>", "responses": {}}}
+        },
+    }
+
+    text = page(api, "http://127.0.0.1")
+
+    assert "<script" not in text
+    assert "<code>&lt;i&gt;</code> &amp; more" in text

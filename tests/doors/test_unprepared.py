@@ -1,0 +1,162 @@
+"""Rights that are taken away, and tables that are dropped, while a service runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.doors.http.app import create_app
+from app.services.application import Application
+from app.services.threads import scheduler as keeper
+from app.settings import Settings
+from app.storage.database.engine import open_engine
+from app.storage.database.migrate import migrate
+from tests.end_to_end.conftest import Service
+from tests.messages import HAM, SPAM, spam
+
+RAW = {"content-type": "message/rfc822"}
+PATIENCE = 30
+
+
+@pytest.fixture
+def granted(site):
+    """A database in which the guest has all rights, and owns nothing."""
+    engine = open_engine(site.url)
+    migrate(engine)
+    engine.dispose()
+    for kind in ("TABLES", "SEQUENCES"):
+        site.administer(f"GRANT ALL ON ALL {kind} IN SCHEMA public TO {{guest}}")
+    return site
+
+
+@pytest.fixture
+def client(granted, monkeypatch):
+    """A client of a service of the guest that has learned six messages."""
+    monkeypatch.setattr(keeper, "INTERVAL", 0.01)
+    settings = Settings(_env_file=None, database_url=granted.guest_url)
+    with TestClient(create_app(Application(settings))) as client:
+        for label, messages in (("ham", HAM), ("spam", SPAM)):
+            for raw in messages:
+                client.post(f"/feedback?label={label}", content=raw, headers=RAW)
+        yield client
+
+
+def teach(client, number):
+    """Teach a message, and return the answer."""
+    return client.post("/feedback?label=spam", content=spam(number), headers=RAW)
+
+
+def wait_for(said, caplog):
+    """Wait until something is logged."""
+    until = time.monotonic() + PATIENCE
+    while said not in caplog.text and time.monotonic() < until:
+        time.sleep(0.01)
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    "befell",
+    [
+        "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {guest}",
+        "ALTER SCHEMA public RENAME TO elsewhere",
+    ],
+)
+def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
+    """With 503 for the rest; the log has it once, and no traceback."""
+    granted.administer(befell)
+    # A step that was under way may have met another table.
+    wait_for("upkeep waits for the database", caplog)
+    logged = len(caplog.records)
+    scored = client.post("/classify", content=spam(7), headers=RAW)
+    answers = [
+        teach(client, 7),
+        client.post("/feedback", json={"id": "0" * 32, "label": "spam"}),
+        client.delete(f"/feedback/{'0' * 32}"),
+        client.get("/profiles/default/figures"),
+        client.get("/readyz"),
+    ]
+    metrics = client.get("/metrics")
+    time.sleep(1)
+
+    assert logged == len(caplog.records) <= 2
+    assert (200, "spam") == (scored.status_code, scored.json()["label"])
+    for answer in answers:
+        assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+        problem = answer.json()["type"]
+        assert "urn:postbayes:problem:database-unprepared" == problem
+    assert "postbayes_database_up 0.0" in metrics.text.splitlines()
+    assert "Traceback" not in caplog.text
+
+
+def test_a_right_that_is_granted_again_needs_no_restart(granted, client, caplog):
+    """The next feedback is taken."""
+    caplog.set_level(logging.INFO)
+    granted.administer("REVOKE ALL ON profile FROM {guest}")
+    wait_for("upkeep waits for the database", caplog)
+    refused = teach(client, 7)
+    granted.administer("GRANT ALL ON profile TO {guest}")
+    taken = teach(client, 7)
+    wait_for("the database is back", caplog)
+
+    assert "permission denied for table profile" in refused.json()["detail"]
+    assert (503, 200) == (refused.status_code, taken.status_code)
+
+
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        ("INSERT ON scored", "upkeep waits for the database"),
+        ("UPDATE ON fold", "the profile 'default' cannot be folded"),
+    ],
+)
+def test_one_right_that_is_missing_is_told_once(granted, client, right, told, caplog):
+    """Though feedback goes on, and so do the steps that do not need it."""
+    caplog.set_level(logging.INFO)
+    granted.administer(f"REVOKE {right} FROM {{guest}}")
+    for number in range(20):
+        # Written together: the driver sends them in one go, and drops the rest.
+        client.post("/classify", content=spam(200 + number), headers=RAW)
+        assert teach(client, 100 + number).is_success
+        time.sleep(0.05)
+    wait_for(told, caplog)
+    logged = [record for record in caplog.records if record.name != "httpx2"]
+
+    assert [told] == [record.getMessage().partition(":")[0] for record in logged]
+
+
+@pytest.fixture
+def guest(granted, tmp_path):
+    """Run commands as the guest, who may only read; one message was learned."""
+    (tmp_path / "mail").write_bytes(spam(2))
+    owner = Service(granted.url, tmp_path)
+    assert 0 == owner.command("feedback", "--label", "spam", "mail").returncode
+    granted.administer(
+        "REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public FROM {guest}"
+    )
+    return Service(granted.guest_url, tmp_path)
+
+
+def test_who_may_only_read_has_verdicts(guest):
+    """That the message cannot be taught by its id is said beside it."""
+    ended = guest.command("classify", "mail")
+
+    assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
+    assert "the last scored messages are not kept: PostgreSQL refuses" in ended.stderr
+    assert {"postbayes"} == {
+        line.partition(":")[0] for line in ended.stderr.splitlines()
+    }
+
+
+def test_a_command_that_lacks_a_right_may_be_tried_again(granted, guest):
+    """With 75: for `audit`, 1 would be a difference between counts and ledger."""
+    taught = guest.command("feedback", "--label", "ham", "mail")
+    granted.administer("REVOKE ALL ON ledger FROM {guest}")
+    audited = guest.command("audit")
+
+    for ended in (taught, audited):
+        assert 75 == ended.returncode
+        assert "postbayes: PostgreSQL refuses the user" in ended.stderr
+        assert "Traceback" not in ended.stderr

@@ -1,0 +1,77 @@
+"""Drawing: well-formed, escaped, within its frame."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.evaluation.page.svg import WIDTH, Axis, Linear, Plot, legend, tag
+
+PLOT = Plot(
+    x=Axis(scale=Linear(0, 10), title="a < b"),
+    y=Axis(scale=Linear(0, 5), title='"share" & more'),
+)
+points = st.lists(st.none() | st.tuples(st.floats(-20, 20), st.floats(-9, 9)))
+
+
+@given(points)
+def test_a_line_stays_within_its_frame_and_lifts_the_pen(points):
+    """Values beyond the axes lie at their ends."""
+    path = ET.fromstring(PLOT.line(points, class_="s0")).get("d", "")  # noqa: S314
+    numbers = [float(n) for n in re.findall(r"[-\d.]+", path)]
+
+    assert all(0 <= x <= WIDTH for x in numbers[::2])
+    assert all(0 <= y <= PLOT.height for y in numbers[1::2])
+    assert path.count("M") == sum(
+        point is not None and (not at or points[at - 1] is None)
+        for at, point in enumerate(points)
+    )
+
+
+def test_steps_go_across_then_up():
+    """A rate changes at a message, not between two."""
+    assert PLOT.line([(0, 1), (5, 1), (5, 2)], class_="x") == PLOT.steps(
+        [(0, 1), (5, 2)], class_="x"
+    )
+
+
+def test_a_picture_has_its_name_and_what_it_shows_in_words():
+    """For who cannot see it; and whatever is said is escaped."""
+    drawing = ET.fromstring(  # noqa: S314
+        PLOT.drawn(
+            PLOT.bar(1, 2, 3, class_="ham"),
+            PLOT.dot(1, 2, class_="s0", says="<&>"),
+            PLOT.upright(4, 0, 5, class_="t"),
+            PLOT.note(4, "here", side="left"),
+            PLOT.note(4, "there", side="right"),
+            title="Title & more",
+            description="What it shows",
+        )
+    )
+
+    assert "img" == drawing.get("role")
+    assert "Title & more" == drawing.findtext("title")
+    assert "What it shows" == drawing.findtext("desc")
+    assert {"a < b", '"share" & more', "here", "there"} <= set(drawing.itertext())
+
+
+def test_one_line_needs_no_legend():
+    """Its heading says what it is."""
+    assert "" == legend([("only", "s0")])
+    assert "a&amp;b" in legend([("a&b", "s0"), ("c", "s1")])
+
+
+@pytest.mark.parametrize(
+    ("element", "text"),
+    [
+        (tag("line", x1=0.04, class_="a b"), '<line x1="0" class="a b"/>'),
+        (tag("p", "<b/>", aria_label='"'), '<p aria-label="&quot;"><b/></p>'),
+    ],
+)
+def test_elements_are_written_short_and_escaped(element, text):
+    """Content is markup, attributes are text."""
+    assert text == element

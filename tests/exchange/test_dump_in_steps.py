@@ -1,0 +1,166 @@
+"""A dump that others work beside: unseen until it is whole, and in nobody's way."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.storage import bulk, hidden, tables
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.upkeep.audit import audit
+from tests.exchange.test_foreign import add
+from tests.exchange.test_import_in_steps import CutError, seen, stored
+from tests.exchange.test_transfer import COUNTED, audited, state
+from tests.storage.builders import digest, new_profile, rows_of, taught, teach
+
+
+@pytest.fixture(autouse=True)
+def in_many_steps(monkeypatch):
+    """Have a dump of a few tokens several rows."""
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 2)
+
+
+@pytest.fixture(params=["empty", "taught"])
+def profile(engine, request):
+    """One that knows nothing, and one that was taught something."""
+    made = new_profile(engine)
+    if request.param == "taught":
+        teach(engine, made, taught("mine", "ham", {"lunch": 1}))
+    return made
+
+
+def beside(engine, profile, act, *, after=2, **how):
+    """Import a dump, and do something once so many of its rows are written."""
+    rows = []
+
+    def told(at):
+        rows.append(at)
+        if len(rows) == after:
+            act()
+
+    learned = add(engine, profile, progress=told, **how)
+    assert len(rows) > after
+    return learned
+
+
+def test_nothing_is_seen_of_a_dump_until_it_is_whole(engine, profile):
+    """Neither by who lists, nor in what the profile holds."""
+    before = seen(engine), state(engine, profile.name)
+    at_half = []
+
+    def look():
+        at_half.append((seen(engine), state(engine, profile.name)))
+        assert stored(engine) > seen(engine)
+
+    beside(engine, profile, look)
+
+    assert [before] == at_half
+    assert before[1] != state(engine, profile.name)
+    assert stored(engine) == seen(engine)
+    assert audited(engine, profile.name).sound
+
+
+def test_a_dump_is_the_same_sums_in_one_step_and_in_many(engine, monkeypatch):
+    """In a profile that knew nothing, and in one that forgot what it knew."""
+    empty, forgetful, whole = (new_profile(engine) for _ in range(3))
+    teach(engine, forgetful, taught("mine", "ham", {"lunch": 1}), taught("mine", None))
+    parts = [add(engine, each) for each in (empty, forgetful)]
+    monkeypatch.setattr(bulk, "FEATURES_PER_ROW", 5_000)
+    one = add(engine, whole)
+
+    assert 1 == one.rows
+    assert one.rows < parts[0].rows == parts[1].rows
+    for table in COUNTED:
+        wanted = rows_of(engine, table, one.profile)
+        assert [wanted] * 2 == [rows_of(engine, table, x.profile) for x in parts]
+
+
+def test_a_dump_waits_for_nobody_and_nobody_for_it(engine, profile):
+    """A process that waits for no lock teaches whenever it likes, and is heard."""
+    impatient = open_engine(
+        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
+    )
+    outcomes = []
+
+    def taught_by_others():
+        outcomes.extend(teach(impatient, profile, taught("x", "ham", {"noon": 1})))
+
+    learned = beside(engine, profile, taught_by_others)
+    impatient.dispose()
+    ledger = rows_of(engine, tables.ledger, learned.profile)
+
+    assert ["learned"] == [outcome.kind for outcome in outcomes]
+    assert digest("x") in {row[1] for row in ledger}
+    assert audited(engine, profile.name).sound
+
+
+def test_a_dump_that_fails_leaves_nothing(engine, profile):
+    """It removes what it has written itself."""
+    before = stored(engine), rows_of(engine, tables.ledger, profile)
+
+    def fail():
+        raise CutError
+
+    with pytest.raises(CutError):
+        beside(engine, profile, fail)
+    assert before == (stored(engine), rows_of(engine, tables.ledger, profile))
+
+
+def test_a_dump_that_is_killed_has_taught_nothing(engine, profile, monkeypatch):
+    """What it left is unseen, and the same dump is learned afterwards."""
+    before = seen(engine), rows_of(engine, tables.ledger, profile)
+
+    def die(*_):
+        raise CutError
+
+    with monkeypatch.context() as patch:
+        # Nothing is cleaned up.
+        patch.setattr(hidden, "leave", die)
+        with pytest.raises(CutError):
+            beside(engine, profile, die)
+    with reading(engine) as connection:
+        after = audit(connection, profile)
+
+    assert stored(engine) > seen(engine)
+    assert before == (seen(engine), rows_of(engine, tables.ledger, profile))
+    assert after.sound
+    assert "added" == add(engine, profile).outcome
+
+
+def test_a_dump_that_was_taken_for_dead_learns_nothing(engine, profile):
+    """Its process had been suspended; it says what to do."""
+    before = seen(engine), rows_of(engine, tables.ledger, profile)
+
+    def remove():
+        (key,) = stored(engine) - seen(engine)
+        with writing(engine) as connection:
+            while hidden.remove_step(connection, key):
+                pass
+
+    with pytest.raises(DatabaseUnavailable, match="Import it again"):
+        beside(engine, profile, remove)
+    assert before == (seen(engine), rows_of(engine, tables.ledger, profile))
+
+
+def test_the_second_of_two_dumps_at_once_finds_it_learned(engine):
+    """Both have looked before either was there; the counts are added once."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught("mine", "ham", {"lunch": 1}))
+    outcomes = []
+    last = beside(
+        engine, profile, lambda: outcomes.append(add(engine, profile).outcome)
+    )
+
+    assert ["added", "unchanged"] == [*outcomes, last.outcome]
+    assert [2, 1] == state(engine, profile.name)["words"].messages.tolist()
+    assert stored(engine) == seen(engine)
+
+
+def test_the_second_of_two_dumps_into_nothing_is_told_so(engine):
+    """The first has taken the place; whoever says it again learns that it is there."""
+    profile = new_profile(engine)
+
+    with pytest.raises(ProfileReplaced):
+        beside(engine, profile, lambda: add(engine, profile))
+    assert "unchanged" == add(engine, profile).outcome
+    assert stored(engine) == seen(engine)

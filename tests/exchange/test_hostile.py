@@ -1,0 +1,394 @@
+"""An export that somebody made up: refused with a sentence, or harmless."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from datetime import timedelta
+from io import BytesIO
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.classifier.rule import FusionRule, VerdictRule
+from app.classifier.specification import Specification
+from app.errors import MalformedDump, MalformedExport, OtherProfile
+from app.exchange.dumps.tally import LARGEST_COUNT, Learned, Tally
+from app.exchange.format.blocks import BlockReader
+from app.exchange.format.parts import LEDGER, NAMES, SUM, UNDOS, write_names, write_sum
+from app.exchange.survey import survey
+from app.ledger.vector import encode_names
+from app.services.figures import Figures
+from app.services.memory.live import LiveProfiles
+from app.storage import tables
+from app.storage.capacity import MOST_OCCURRENCES
+from tests.exchange.test_transfer import (
+    altered,
+    audited,
+    exported,
+    imported,
+    rebuilt,
+    state,
+    taught_profile,
+    transfer,
+    undo,
+)
+from tests.storage.builders import (
+    APRIL,
+    feature,
+    new_profile,
+    on_sqlite,
+    rows_of,
+    taught,
+    teach,
+)
+
+# Fitted at each second row, so that whatever scores are imported are fitted to.
+SPECIFICATION = Specification(verdict=VerdictRule(fusion=FusionRule(every=2)))
+SCORES = {
+    "decision": "spam",
+    "log_odds": 1.5,
+    "views": {"words": {"log_odds": 1.0, "features": 3}},
+    "prior": [0.0, 0.5],
+    "terms": {name: [0.0, 1.0] for name in SPECIFICATION.verdict.names},
+}
+NUMBERS = count()
+HOSTILE = st.one_of(
+    st.sampled_from(
+        [
+            *(None, True, "", "x", "\0", "\ud800", "x" * 300, [], {}, [1], {"a": 1}),
+            *(float("nan"), float("inf"), 1e300, -1e308, 1.5, 0, -1, 1, 2, 202613),
+            *(2**31, 2**53, 2**63 - 1, 2**63, -(2**63), 10**30, 10**400),
+            *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-03-01"),
+            *("import:x", "undo:1", "auto", "ham", "spam", "sum", "00" * 16, "counts"),
+        ]
+    ),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters(exclude_categories=()), max_size=9),
+)
+
+
+def ledger(engine):
+    """Return the ledger of a profile that was scored, and undone in part."""
+    profile = taught_profile(engine)
+    teach(
+        engine,
+        profile,
+        *(
+            taught(n, label, {"a": 1, label: n}, {"size": n}, scores=SCORES)
+            for n, label in enumerate(("spam", "ham") * 3, 1)
+        ),
+    )
+    undo(engine, profile, since=APRIL, until=APRIL + timedelta(days=1))
+    return exported(engine, profile, contents="ledger")
+
+
+def paths(value, path=()):
+    """Give the way to everything in a document, the document itself first."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, inner in (
+            value.items() if isinstance(value, dict) else enumerate(value)
+        ):
+            yield from paths(inner, (*path, key))
+
+
+def put(document, path, value):
+    """Return a document with something else in one place."""
+    if not path:
+        return value
+    copied = document.copy()
+    copied[path[0]] = put(document[path[0]], path[1:], value)
+    return copied
+
+
+def documents(content):
+    """Return the JSON of a block of rows, and what follows it."""
+    (length,) = struct.unpack_from("<I", content)
+    return json.loads(content[4 : 4 + length]), content[4 + length :]
+
+
+def with_rows(content, change):
+    """Return a block of rows with other JSON in it."""
+    rows, rest = documents(content)
+    text = json.dumps(change(rows)).encode()
+    return struct.pack("<I", len(text)) + text + rest
+
+
+def crafted(data, change):
+    """Return an export with other JSON of its rows."""
+    return rebuilt(
+        data,
+        lambda blocks: [
+            (kind, with_rows(content, change) if kind == LEDGER else content)
+            for kind, content in blocks
+        ],
+    )
+
+
+def with_names(data, names):
+    """Return an export whose first row has other bytes as names."""
+
+    def change(content):
+        rows, rest = documents(content)
+        start = rows[0]["vector"]
+        rest = rest[:start] + names + rest[start + rows[0]["names"] :]
+        rows[0]["names"] = len(names)
+        text = json.dumps(rows).encode()
+        return struct.pack("<I", len(text)) + text + rest
+
+    return rebuilt(
+        data,
+        lambda blocks: [
+            (kind, change(content) if kind == LEDGER else content)
+            for kind, content in blocks
+        ],
+    )
+
+
+def mutated(data, draw):
+    """Return an export with something else in one place of its JSON."""
+    reader = BlockReader(BytesIO(data))
+    header, blocks = json.loads(reader.header), list(reader)
+    where = draw(st.sampled_from([LEDGER, UNDOS, b"header"]))
+    if where == b"header":
+        path = draw(st.sampled_from([p for p in paths(header) if p]))
+        changed = put(header[path[0]], path[1:], draw(HOSTILE))
+        return altered(data, **{path[0]: changed})
+    if where == LEDGER:
+        (rows,) = [documents(content)[0] for kind, content in blocks if kind == LEDGER]
+        path = draw(st.sampled_from(list(paths(rows))))
+        value = draw(HOSTILE)
+        return crafted(data, lambda found: put(found, path, value))
+    (written,) = [json.loads(content) for kind, content in blocks if kind == UNDOS]
+    path = draw(st.sampled_from(list(paths(written))))
+    text = json.dumps(put(written, path, draw(HOSTILE))).encode()
+    return rebuilt(
+        data,
+        lambda found: [
+            (kind, text if kind == UNDOS else content) for kind, content in found
+        ],
+    )
+
+
+def require_whole(engine, name):
+    """Raise if a profile does not add up, or no service can be started with it."""
+    assert audited(engine, name).sound
+    live = LiveProfiles(engine, lambda _: SPECIFICATION)
+    live.refresh()
+    assert Figures(live, engine)(name, window=100).profile == name
+    exported(engine, live.get(name).row, contents="ledger")
+
+
+@on_sqlite
+@given(data=st.data())
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_value_in_any_place_is_refused_or_harmless(engine, data):
+    """Right checksums do not make a hostile file believed, and no start fails."""
+    service = transfer(engine)
+    if service.profile("copy") is None:
+        imported(engine, ledger(engine), "copy")
+    valid = exported(engine, service.profile("copy"), contents="ledger")
+    name = f"other-{next(NUMBERS)}"
+    before = state(engine, "copy")
+    try:
+        imported(engine, mutated(valid, data.draw), name)
+    except (MalformedExport, OtherProfile):
+        assert service.profile(name) is None
+        assert before == state(engine, "copy")
+        return
+
+    require_whole(engine, name)
+
+
+def first(**values):
+    """Return a change of the first row of a ledger."""
+    return lambda rows: [rows[0] | values, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (first(scores=[1]), "a list where an object"),
+        (first(scores={"log_odds": "abc"}), "'abc' where a number"),
+        (first(scores={"decision": "\0", "log_odds": 1.0}), "where a decision"),
+        (first(scores={"decision": "\ud800"}), "where a decision"),
+        (first(scores={"log_odds": float("nan")}), "nan where a number"),
+        (first(feature_set=10**30), "30 digits is not from 0 to 2147483647"),
+        (first(feature_set=2**31), "2147483648 is not from 0 to 2147483647"),
+        (first(undo=10**30), "not from 1 to 2147483647"),
+        (first(undo=2**31), "not from 1 to 2147483647"),
+        (first(undo=2), "carries out undo 2, and there are 1"),
+        (first(revision=2**63), "19 digits is not from 0"),
+        (first(time="0001-01-01T00:00:00+14:00"), "not from 1970 to 9999"),
+        (first(time="9999-12-31T23:59:59-14:00"), "not from 1970 to 9999"),
+        (first(source="\ud800"), "not printable"),
+        (first(source="x" * 256), "longer than 255"),
+        (first(kind="sum", label="ham"), "cannot be read"),
+    ],
+)
+@on_sqlite
+def test_a_row_that_cannot_be_stored_is_refused(engine, change, said):
+    """Each of them was a traceback, or was stored and broke what reads it."""
+    data = ledger(engine)
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, crafted(data, change), "new")
+    assert transfer(engine).profile("new") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (encode_names({"other": ("x",)}), "not as many names"),
+        (zlib.compress(b"[" * 200_000), "recursion"),
+        (zlib.compress(b" " * 2**26 + b"{}"), "more than 33554432 bytes"),
+    ],
+)
+@on_sqlite
+def test_names_that_no_vector_has_are_refused(engine, names, said):
+    """Of views that are not there, nested without end, or unpacked without end."""
+    data = ledger(engine)
+
+    with pytest.raises(MalformedExport, match=said):
+        survey(BytesIO(with_names(data, names)))
+
+
+def undone(**values):
+    """Return a block of an undo."""
+    written = {
+        "number": 1,
+        "source": "x",
+        "time": APRIL.isoformat(),
+        "asked": {"ids": [], "source": None, "since": None, "until": None},
+        "takes": [],
+        "revisions": [1],
+    }
+    return UNDOS, json.dumps(written | values).encode()
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (undone(asked={"ids": ["zz"]}), "cannot be read"),
+        (undone(asked={"source": "\0"}), "not printable"),
+        (undone(asked={"since": "9999-12-31T23:59:59-14:00"}), "not from 1970"),
+        (undone(asked={"more": 1}), "what no undo can be"),
+        (undone(asked=[]), "what no undo can be"),
+        (undone(number=2**31), "not from 0 to 2147483647"),
+        (undone(revisions="1"), "'1' is no list"),
+        (undone(takes=[0, 0]), "not before it"),
+        ((NAMES, write_names("odd", {1: "a"})), "header lacks"),
+    ],
+)
+@on_sqlite
+def test_a_block_that_cannot_be_stored_is_refused(engine, block, said):
+    """What an undo was asked for is stored, and so are the names of views."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
+@pytest.mark.parametrize("view", ["a\0", "\ud800", "v" * 256])
+@on_sqlite
+def test_a_view_that_cannot_be_stored_is_refused(engine, view):
+    """Not both databases have room for its name."""
+    data = exported(engine, taught_profile(engine))
+
+    with pytest.raises(MalformedExport, match="cannot be named"):
+        imported(engine, altered(data, views={view: {"ham": 1}}), "new")
+
+
+def many(messages, occurrences):
+    """Return a block of one feature of the word "a", in spam."""
+    counts = FeatureCounts.of_counts(
+        np.array([0, messages]),
+        np.array([feature("a")]),
+        np.array([[0, occurrences]]),
+        np.array([[0, 1]]),
+    )
+    return SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
+
+
+def counted(engine, *blocks):
+    """Return an export of these counts."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught("any", "spam", {"a": 1}))
+    data = exported(engine, profile, words=False)
+    return rebuilt(data, lambda _: blocks, created="2026-01-01T00:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (
+            many(1, 2**63 - 1),
+            r"9.223e\+18 occurrences, more than 1,125,899,906,842,624",
+        ),
+        (many(2**63 - 1, 1), r"9.223e\+18 messages, more than 2,147,483,647"),
+    ],
+)
+def test_more_than_can_be_counted_is_refused(engine, block, said):
+    """The next fold would have left 64 bits."""
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, counted(engine, block), "new")
+
+
+def test_what_is_added_up_block_by_block_is_refused_as_well(engine):
+    """Each has room by itself."""
+    blocks = [many(1, MOST_OCCURRENCES // 2)] * 3
+
+    with pytest.raises(MalformedExport, match="occurrences, more than"):
+        imported(engine, counted(engine, *blocks), "new")
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_more_than_a_profile_can_count_beside_its_own_is_refused(engine, folded):
+    """Whether that is in the tables or in the ledger; nothing is changed."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}, {"size": 2**40}))
+    half = counted(engine, many(1, MOST_OCCURRENCES // 2))
+    other = counted(engine, many(2, MOST_OCCURRENCES // 2))
+    if folded:
+        imported(engine, half, profile.name)
+    else:
+        file = BytesIO(half)
+        found = survey(file)
+        file.seek(0)
+        transfer(engine).add(profile.name, file, found, progress=lambda _: None)
+    before = rows_of(engine, tables.ledger, profile)
+
+    with pytest.raises(OtherProfile, match="more than can be counted: 'words' comes"):
+        imported(engine, other, profile.name)
+    assert before == rows_of(engine, tables.ledger, profile)
+    assert audited(engine, profile.name).sound
+
+
+def test_a_dump_of_more_than_can_be_counted_is_refused(engine):
+    """By itself, and beside what was learned."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "spam", {"a": 1}))
+
+    def add(messages):
+        tally = Tally(program="SpamBayes", messages=messages)
+        tally.add("words", "a", Learned(1, 1))
+        transfer(engine).add_dump(
+            profile.name, tally, digest="5ca1" * 16, ham="", spam="", progress=print
+        )
+
+    with pytest.raises(MalformedDump, match="more than can be counted"):
+        add(Learned(LARGEST_COUNT, LARGEST_COUNT))
+    with pytest.raises(OtherProfile, match="more than can be counted"):
+        add(Learned(0, LARGEST_COUNT))
+    assert len(rows_of(engine, tables.ledger, profile)) == 1

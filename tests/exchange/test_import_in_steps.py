@@ -1,0 +1,465 @@
+"""An import that others work beside: unseen until it is whole, and in nobody's way."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import timedelta
+from io import BytesIO
+from types import SimpleNamespace
+
+import pytest
+
+from app.classifier.specification import Specification
+from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
+from app.exchange import export as exporting
+from app.exchange import place
+from app.exchange.survey import survey
+from app.ledger import teaching
+from app.ledger.entry import OWN
+from app.services.memory.live import LiveProfiles
+from app.services.threads.scheduler import Upkeep
+from app.storage import bulk, hidden, profiles, scored, tables
+from app.storage.database import engine as turn
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.fold import fold
+from tests.exchange.test_transfer import (
+    COUNTED,
+    LATER,
+    audited,
+    created,
+    exported,
+    imported,
+    state,
+    taught_profile,
+    transfer,
+    undo,
+)
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    digest,
+    drop_vectors,
+    fold_all,
+    new_profile,
+    observed,
+    rows_of,
+    taught,
+    teach,
+)
+from tests.storage.test_bulk import learned
+
+OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
+
+
+@pytest.fixture(params=["counts", "ledger"])
+def contents(request):
+    """Both kinds of export."""
+    return request.param
+
+
+@pytest.fixture
+def in_many_blocks(monkeypatch):
+    """Have exports of a few messages several blocks."""
+    monkeypatch.setattr(exporting, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(exporting, "FEATURES_PER_ROW", 1)
+
+
+class CutError(Exception):
+    """What ends an import in the middle."""
+
+
+def beside(engine, data, name, act, *, instead=False, after=1):
+    """Import an export, and do something once so many of its blocks are written."""
+    file = BytesIO(data)
+    found = survey(file)
+    file.seek(0)
+    blocks = []
+
+    def told(at):
+        blocks.append(at)
+        if len(blocks) == after:
+            act()
+
+    service = transfer(engine)
+    if instead:
+        done = service.replace(service.profile(name), file, found, progress=told)
+    else:
+        done = service.add(name, file, found, progress=told)
+    assert len(blocks) >= after
+    list(service.fold(done.profile))
+    return done
+
+
+def stored(engine):
+    """Return the keys of the profiles that any table has rows of."""
+    found = set()
+    with reading(engine) as connection:
+        for table in OF_PROFILES:
+            found |= set(connection.execute(table.select()).scalars())
+    return found
+
+
+def seen(engine):
+    """Return the keys of the profiles that people see."""
+    with reading(engine) as connection:
+        return {row.id for row in profiles.list_all(connection)}
+
+
+def cut(engine, data, name, *, after=1):
+    """Begin an import as a process does that is killed."""
+
+    def die(*_):
+        raise CutError
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Nothing is cleaned up.
+        patch.setattr(hidden, "leave", die)
+        with pytest.raises(CutError):
+            beside(engine, data, name, die, after=after)
+
+
+@pytest.mark.parametrize("instead", [False, True])
+def test_nothing_is_seen_of_an_import_until_it_is_whole(
+    engine, in_many_blocks, contents, instead
+):
+    """Neither by who lists, nor by a service, nor in what a profile holds."""
+    data = exported(engine, taught_profile(engine), contents=contents)
+    other = new_profile(engine)
+    created(engine, other, LATER)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    before = seen(engine), state(engine, other.name)
+    at_half = []
+
+    def look():
+        live.refresh()
+        at_half.append((seen(engine), state(engine, other.name)))
+        assert len({each.row.name for each in live}) == len(seen(engine))
+        assert stored(engine) > seen(engine)
+
+    beside(engine, data, other.name, look, instead=instead, after=3)
+
+    assert [before] == at_half
+    assert before[1] != state(engine, other.name)
+    assert stored(engine) == seen(engine)
+    assert audited(engine, other.name).sound
+
+
+def test_an_import_waits_for_nobody_and_nobody_for_it(engine, in_many_blocks, contents):
+    """A process that waits for no lock teaches whenever it likes."""
+    data = exported(engine, taught_profile(engine), contents=contents)
+    other = new_profile(engine)
+    impatient = open_engine(
+        engine.url.render_as_string(hide_password=False), busy_timeout=0.01
+    )
+    outcomes = []
+
+    def taught_by_others():
+        outcomes.extend(teach(impatient, other, taught("x", "ham", {"lunch": 1})))
+
+    beside(engine, data, "copy", taught_by_others, after=2)
+    impatient.dispose()
+
+    assert ["learned"] == [outcome.kind for outcome in outcomes]
+
+
+@pytest.mark.parametrize("by", ["import", "upkeep"])
+def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
+    engine, in_many_blocks, contents, by
+):
+    """Once it has stood still for so long that nobody can be at work on it."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    before = seen(engine)
+    cut(engine, data, "copy", after=2)
+    unseen = stored(engine) - seen(engine)
+    imported(engine, data, "early")
+    still = stored(engine) - seen(engine)
+    with writing(engine) as connection:
+        tables_profile = tables.profile
+        connection.execute(
+            tables_profile.update()
+            .where(tables_profile.c.id.in_(unseen))
+            .values(created_at=LATER - hidden.PATIENCE - timedelta(seconds=1))
+        )
+    if by == "import":
+        imported(engine, data, "late")
+    else:
+        upkeep = Upkeep(
+            engine,
+            LiveProfiles(engine, lambda _: Specification()),
+            None,
+            scored_days=1,
+            scored_rows=9,
+            vector_days=0,
+            clock=lambda: LATER,
+        )
+        while upkeep():
+            pass
+
+    assert (1, unseen) == (len(unseen), still)
+    assert before < seen(engine)
+    assert stored(engine) == seen(engine)
+
+
+def test_an_import_that_fails_leaves_nothing(engine, in_many_blocks, contents):
+    """It removes what it has written itself."""
+    data = exported(engine, taught_profile(engine), contents=contents)
+    before = stored(engine)
+
+    def fail():
+        raise CutError
+
+    with pytest.raises(CutError):
+        beside(engine, data, "copy", fail, after=2)
+    assert before == stored(engine)
+
+
+def test_an_import_that_was_taken_for_dead_learns_nothing(engine, in_many_blocks):
+    """Its process had been suspended; it says what to do."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    before = seen(engine)
+
+    def remove():
+        (key,) = stored(engine) - seen(engine)
+        with writing(engine) as connection:
+            while hidden.remove_step(connection, key):
+                pass
+
+    with pytest.raises(DatabaseUnavailable, match="Import it again"):
+        beside(engine, data, "copy", remove)
+    assert before == seen(engine) == stored(engine)
+
+
+@pytest.mark.parametrize("carried", [1, 64])
+def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
+    engine, contents, carried, monkeypatch
+):
+    """What people were told is learned is learned; the rest is forgotten."""
+    monkeypatch.setattr(place, "_CARRIED", carried)
+    data = exported(engine, taught_profile(engine), contents=contents)
+    other, alike = new_profile(engine), new_profile(engine)
+    teach(engine, other, taught("old", "ham", {"casino": 1}))
+    meanwhile = [
+        taught("new", "spam", {"casino": 2}, {"length": 9}, source="carl"),
+        taught("two", "ham", {"prize": 3, "noon": 1}, {"length": -5}),
+        taught("new", "ham", time=APRIL),
+        taught("brief", "ham", {"brief": 1}),
+        taught("brief", None),
+    ]
+    alike = imported(engine, data, alike.name).profile
+    teach(engine, alike, *meanwhile)
+    done = beside(
+        engine,
+        data,
+        other.name,
+        lambda: teach(engine, other, *meanwhile),
+        instead=True,
+    )
+    list(transfer(engine).fold(alike))
+
+    assert "replaced" == done.outcome
+    assert state(engine, alike.name) == state(engine, other.name)
+    assert audited(engine, other.name).sound
+    assert digest("old") not in {
+        row[1] for row in rows_of(engine, tables.ledger, done.profile)
+    }
+
+
+def test_others_may_write_after_each_step_of_an_import(
+    engine, in_many_blocks, contents, monkeypatch
+):
+    """Of what it reads, carries over and removes, and of the fold that follows."""
+    monkeypatch.setattr(place, "_CARRIED", 1)
+    data = exported(engine, taught_profile(engine), contents=contents)
+    other = new_profile(engine)
+    row = teaching.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
+    with writing(engine) as connection:
+        scored.put_many(connection, other.id, [row])
+    did = []
+
+    def noted(name, function):
+        def note(*args, **how):
+            did.append(name)
+            return function(*args, **how)
+
+        return note
+
+    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
+    steps = (hidden, "keep"), (hidden, "remove_step"), (fold, "write")
+    for module, name in steps:
+        monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
+    new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})
+    beside(engine, data, other.name, lambda: teach(engine, other, *new), instead=True)
+
+    assert ["pause"] * (len(did) // 2) == did[1::2]
+    assert "pause" not in did[::2]
+    assert 5 < did.count("keep")
+    assert 0 < did.count("remove_step")
+
+
+def test_what_is_taught_while_a_profile_is_made_is_not_lost(engine, contents):
+    """Somebody makes it and teaches it, and then the import has that name."""
+    data = exported(engine, taught_profile(engine), contents=contents)
+
+    def make():
+        with writing(engine) as connection:
+            made = profiles.create(
+                connection,
+                name="copy",
+                labels=("ham", "spam"),
+                spam_labels=("spam",),
+                feature_set=1,
+                created_at=MARCH,
+            )
+        teach(engine, made, taught("new", "ham", {"casino": 1}))
+
+    done = beside(engine, data, "copy", make)
+    ledger = rows_of(engine, tables.ledger, done.profile)
+
+    assert "added" == done.outcome
+    assert digest("new") in {row[1] for row in ledger}
+    assert [3, 2] == state(engine, "copy")["words"].messages[::-1].tolist()
+    assert audited(engine, "copy").sound
+
+
+@pytest.mark.parametrize("kind", ["sum", "undo", "label"])
+def test_what_cannot_be_said_to_the_new_profile_is_not_forgotten(engine, kind):
+    """The import is refused, and all is as it was."""
+    data = exported(engine, taught_profile(engine))
+    other = new_profile(engine, labels=("ham", "spam", "news"))
+    teach(engine, other, taught("old", "ham", {"casino": 1}))
+
+    def change():
+        if kind == "label":
+            teach(engine, other, taught("new", "news", {"casino": 1}))
+        elif kind == "undo":
+            undo(engine, other, source="anna")
+        else:
+            with writing(engine) as connection:
+                bulk.append_sums(
+                    connection,
+                    other,
+                    {202603: learned(n_classes=3)},
+                    source="import:x",
+                    time=MARCH,
+                )
+
+    with pytest.raises(OtherProfile, match="nothing is replaced"):
+        beside(engine, data, other.name, change, instead=True)
+    assert other.id in seen(engine)
+    assert 2 == len(rows_of(engine, tables.ledger, other))
+    assert audited(engine, other.name).sound
+
+
+@pytest.mark.parametrize("source", ["anna", OWN])
+def test_what_has_no_features_in_the_export_is_not_forgotten(engine, source):
+    """A message that is moved meanwhile, where the export has dropped its features.
+
+    But what the filter teaches itself gives way to what people say.
+    """
+    exporter, other = new_profile(engine), new_profile(engine)
+    teach(engine, exporter, taught("old", "spam", {"casino": 1}))
+    fold_all(engine, exporter)
+    with writing(engine) as connection:
+        drop_vectors(connection, exporter, before=APRIL, limit=9)
+    data = exported(engine, exporter, contents="ledger")
+
+    def say():
+        teach(engine, other, taught("old", "ham", {"casino": 1}, source=source))
+
+    with (
+        nullcontext()
+        if source == OWN
+        else pytest.raises(OtherProfile, match=r"no features of it.* is replaced")
+    ):
+        beside(engine, data, other.name, say, instead=True)
+
+    assert (source == OWN) == (other.id not in seen(engine))
+
+
+def test_what_was_scored_lately_can_be_taught_to_the_new_profile(engine, monkeypatch):
+    """All of it, also what is scored while the profile is replaced."""
+    monkeypatch.setattr(place, "_CARRIED", 2)
+    data = exported(engine, taught_profile(engine))
+    other = new_profile(engine)
+
+    def score(*messages, time=MARCH):
+        rows = [ScoredRow.of(observed(each, {"x": 1}), time=time) for each in messages]
+        with writing(engine) as connection:
+            scored.put_many(connection, other.id, rows)
+
+    ScoredRow = teaching.ScoredRow  # noqa: N806  (a class)
+    score(*"abcde")
+    done = beside(
+        engine, data, other.name, lambda: score("f", time=APRIL), instead=True
+    )
+
+    assert {digest(each) for each in "abcdef"} == {
+        row[0] for row in rows_of(engine, tables.scored, done.profile)
+    }
+
+
+def test_what_a_profile_is_taught_while_an_import_joins_it_stands(engine):
+    """The import leaves that message out, with all of its history."""
+    profile, other = taught_profile(engine), new_profile(engine)
+    data = exported(engine, profile, contents="ledger")
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    three = taught("three", "ham", {"prize": 1}, {"height": 7}, source="zoe")
+    done = beside(engine, data, other.name, lambda: teach(engine, other, three))
+    rows = rows_of(engine, tables.ledger, other)
+
+    assert ("added", 3, 2) == (done.outcome, done.rows, done.known)
+    assert [1, 2, 3, 4, 5] == [row[0] for row in rows]
+    assert ["zoe"] == [row[8] for row in rows if row[1] == digest("three")]
+    assert audited(engine, other.name).sound
+
+
+def test_the_second_of_two_imports_at_once_finds_it_learned(engine):
+    """Both have looked before either was there; the counts are added once."""
+    profile, other = taught_profile(engine), new_profile(engine)
+    created(engine, other, LATER)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    data = exported(engine, profile)
+    done = beside(engine, data, other.name, lambda: imported(engine, data, other.name))
+
+    assert "unchanged" == done.outcome
+    assert [2, 3] == state(engine, other.name)["words"].messages.tolist()
+    assert audited(engine, other.name).sound
+    assert stored(engine) == seen(engine)
+
+
+def test_a_pruning_of_what_is_known_by_then_is_refused(engine):
+    """Alone it takes counts away that nobody has added."""
+    profile, other = taught_profile(engine), new_profile(engine)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    minus = {view: -x for view, x in state(engine, profile.name).items()}
+    with writing(engine) as connection:
+        bulk.append_sums(connection, profile, {202603: minus}, source="p", time=MARCH)
+    before = rows_of(engine, tables.ledger, other)
+    data = exported_unfolded(engine, profile)
+
+    with pytest.raises(MalformedExport, match="never added"):
+        beside(engine, data, other.name, lambda: None)
+    assert before == rows_of(engine, tables.ledger, other)
+
+
+def exported_unfolded(engine, profile):
+    """Return an export with the ledger of a profile that cannot be folded."""
+    file = BytesIO()
+    transfer(engine).export(
+        profile.name, file, contents="ledger", words=True, progress=lambda _: None
+    )
+    return file.getvalue()
+
+
+def test_names_that_the_exporter_had_not_folded_come_with_their_rows(engine):
+    """An export with the ledger holds rows whose words its tables do not have yet."""
+    profile = taught_profile(engine)
+    data = exported_unfolded(engine, profile)
+    copy = imported(engine, data, "copy").profile
+    list(transfer(engine).fold(profile))
+
+    for table in COUNTED:
+        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)

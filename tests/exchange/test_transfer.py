@@ -1,0 +1,990 @@
+"""Export and import: what is there after them is what was there before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import BytesIO
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.classifier.specification import Specification
+from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
+from app.exchange import export as exporting
+from app.exchange.format.blocks import BlockReader, BlockWriter
+from app.exchange.format.parts import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    read_rows,
+    write_names,
+    write_rows,
+    write_sum,
+    write_undo,
+)
+from app.exchange.survey import survey
+from app.ledger import teaching
+from app.services import undo as undoing
+from app.services.fold import Folding
+from app.services.memory.live import LiveProfiles
+from app.services.memory.recent import Recent
+from app.services.threads.scheduler import Upkeep
+from app.services.transfer import Transfer
+from app.storage import bulk, profiles, scored, tables
+from app.storage.capacity import Amounts
+from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.migrate import migrate
+from app.storage.fold.state import load
+from app.storage.undo import work as undo_work
+from app.storage.undo.records import Selection, UndoRecord
+from app.storage.upkeep.audit import audit
+from tests import postgres
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    begin_undo,
+    digest,
+    drop_vectors,
+    fold,
+    fold_a_part,
+    new_profile,
+    observed,
+    on_sqlite,
+    rows_of,
+    taught,
+    teach,
+)
+
+LATER = datetime(2026, 5, 1, tzinfo=UTC)
+COUNTED = (
+    tables.class_count,
+    tables.feature_count,
+    tables.moment_sum,
+    tables.feature_name,
+)
+
+
+def transfer(engine, *, store_words=True):
+    """Return the use cases, with a clock that stands."""
+    return Transfer(engine, lambda: LATER, store_words=store_words)
+
+
+def exported(engine, profile, *, contents="counts", words=True):
+    """Return an export of a profile, whose ledger is folded first."""
+    file = BytesIO()
+    service = transfer(engine)
+    list(service.fold(profile))
+    service.export(
+        profile.name, file, contents=contents, words=words, progress=lambda _: None
+    )
+    return file.getvalue()
+
+
+def imported(engine, data, name, *, store_words=True, instead=False):
+    """Import an export, fold it, and return what became of it."""
+    service = transfer(engine, store_words=store_words)
+    file = BytesIO(data)
+    found = survey(file)
+    file.seek(0)
+    if instead:
+        old = service.profile(name)
+        learned = service.replace(old, file, found, progress=lambda _: None)
+    else:
+        learned = service.add(name, file, found, progress=lambda _: None)
+    list(service.fold(learned.profile))
+    return learned
+
+
+def state(engine, name):
+    """Return the statistics of a profile, by view."""
+    with reading(engine) as connection:
+        return load(connection, profiles.find(connection, name)).tables
+
+
+def audited(engine, name):
+    """Return the audit of a profile."""
+    with reading(engine) as connection:
+        return audit(connection, profiles.find(connection, name))
+
+
+def undo(engine, profile, **asked):
+    """Take back what was taught, to the end."""
+    with writing(engine) as connection:
+        begin_undo(connection, profile, Selection(**asked), source="boss", time=APRIL)
+    list(transfer(engine).fold(profile))
+
+
+def taught_profile(engine, **labels):
+    """Return a profile of two months, three views and a relabelling."""
+    profile = new_profile(engine, **labels)
+    teach(
+        engine,
+        profile,
+        taught("one", "ham", {"lunch": 1, "noon": 2}, {"length": 2**40}),
+        taught("two", "spam", {"prize": 3, "noon": 1}, {"length": -5}),
+        taught("three", "ham", {"prize": 1}, {"height": 7}, time=APRIL, source="bob"),
+        taught("empty", "spam", {}, time=APRIL),
+        taught("three", "spam", time=APRIL, scores={"log_odds": -0.5}),
+    )
+    return profile
+
+
+@pytest.fixture(params=["counts", "ledger"])
+def contents(request):
+    """Both kinds of export."""
+    return request.param
+
+
+def test_a_round_trip_is_equality(engine, contents):
+    """What is imported into a new profile is what was exported, to the last count."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    learned = imported(engine, data, "copy")
+
+    assert learned.outcome == "added"
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+    for table in COUNTED:
+        assert rows_of(engine, table, profile) == rows_of(
+            engine, table, learned.profile
+        )
+
+
+def test_a_second_export_has_the_same_bytes(engine, contents):
+    """Nothing of the way is in the file, but for counts the number of rows."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    copy = imported(engine, data, "copy").profile
+    again = exported(engine, copy, contents=contents)
+    first, second = (survey(BytesIO(found)) for found in (data, again))
+
+    assert first.content == second.content
+    assert first.header == replace(
+        second.header, profile=profile.name, revision=first.header.revision
+    )
+    if contents == "ledger":
+        assert first.header.revision == second.header.revision
+
+
+def test_exports_of_one_state_are_the_same_bytes(engine, contents):
+    """No clock and no chance is in a file, so that backups can be compared."""
+    profile = taught_profile(engine)
+
+    assert exported(engine, profile, contents=contents) == exported(
+        engine, profile, contents=contents
+    )
+
+
+histories = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.sampled_from(["ham", "spam", None]),
+        st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 300), max_size=4),
+        st.dictionaries(st.sampled_from("xyz"), st.integers(-(2**40), 2**40)),
+        st.sampled_from([MARCH, APRIL]),
+    ),
+    max_size=12,
+)
+
+
+@on_sqlite
+@given(history=histories, kind=st.sampled_from(["counts", "ledger"]))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_round_trip_is_equality_whatever_was_taught(engine, history, kind):
+    """For any history of learning, moving and forgetting."""
+    profile = new_profile(engine)
+    for message, label, words, sizes, time in history:
+        teach(engine, profile, taught(message, label, words, sizes, time=time))
+    name = f"copy-of-{profile.name}"
+    imported(engine, exported(engine, profile, contents=kind), name)
+
+    assert state(engine, profile.name) == state(engine, name)
+    assert audited(engine, name).sound
+
+
+def test_counts_are_added_to_what_is_there(engine):
+    """The sum of two profiles is a profile that learned the mail of both."""
+    here, there, both = (new_profile(engine) for _ in range(3))
+    one = taught("one", "ham", {"lunch": 1}, {"length": 4})
+    two = taught("two", "spam", {"lunch": 2, "prize": 1}, {"length": 6})
+    # Told apart by when they were made, as profiles of two sites are.
+    created(engine, there, LATER)
+    teach(engine, here, one)
+    teach(engine, there, two)
+    teach(engine, both, one, two)
+    imported(engine, exported(engine, there), here.name)
+
+    assert state(engine, both.name) == state(engine, here.name)
+    assert audited(engine, here.name).sound
+
+
+def created(engine, profile, time):
+    """Give a profile another time of making."""
+    with writing(engine) as connection:
+        connection.execute(
+            tables.profile.update()
+            .where(tables.profile.c.id == profile.id)
+            .values(created_at=time)
+        )
+
+
+def test_the_same_export_twice_changes_nothing(engine, contents):
+    """Learned is learned, also of what others have counted."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents=contents)
+    imported(engine, data, "copy")
+    before = state(engine, "copy")
+    again = imported(engine, data, "copy")
+
+    assert again.outcome == "unchanged"
+    assert before == state(engine, "copy")
+
+
+def test_counts_of_the_profile_itself_are_refused(engine):
+    """They would count each of its messages twice."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile)
+
+    with pytest.raises(OtherProfile, match="count twice"):
+        imported(engine, data, profile.name)
+
+
+def test_a_ledger_adds_the_messages_that_are_not_known(engine):
+    """What a profile says of a message stays; the others come with their history."""
+    here, there = new_profile(engine), new_profile(engine)
+    teach(engine, here, taught("both", "ham", {"lunch": 1}))
+    teach(
+        engine,
+        there,
+        taught("both", "spam", {"lunch": 1}),
+        taught("theirs", "ham", {"prize": 1}, time=APRIL, source="bob"),
+        taught("theirs", "spam"),
+    )
+    learned = imported(engine, exported(engine, there, contents="ledger"), here.name)
+    (_, *added) = rows_of(engine, tables.ledger, here)
+
+    assert (learned.rows, learned.known) == (2, 1)
+    assert [(row[2], row[3], row[8]) for row in added] == [
+        (None, "ham", "bob"),
+        ("ham", "spam", "anna"),
+    ]
+    assert [n.tolist() for n in (state(engine, here.name)["words"].messages,)] == [
+        [1, 1]
+    ]
+    assert audited(engine, here.name).sound
+
+
+def test_learned_is_learned_after_a_move(engine):
+    """A message that the ledger brought can be moved and forgotten here."""
+    profile = taught_profile(engine)
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+    outcomes = teach(
+        engine,
+        copy,
+        taught("one", "ham", {"lunch": 1}),
+        taught("one", None),
+        taught("two", "ham"),
+    )
+
+    assert [o.kind for o in outcomes] == ["unchanged", "forgotten", "relabelled"]
+    assert audited(engine, "copy").sound
+
+
+def test_an_import_in_a_ledger_is_not_counted_twice(engine):
+    """Two sites that began with one dump share it when they are merged."""
+    here, there = new_profile(engine), new_profile(engine)
+    created(engine, there, LATER)
+    counts = FeatureCounts.of_counts(
+        np.array([5, 0]), np.array([1]), np.array([[3, 0]]), np.array([[3, 0]])
+    )
+    for profile in (here, there):
+        with writing(engine) as connection:
+            bulk.append_sums(
+                connection,
+                profile,
+                {202603: {"words": counts}},
+                source="import:bogofilter:1234",
+                time=MARCH,
+            )
+    teach(engine, there, taught("theirs", "spam", {"prize": 1}))
+    learned = imported(engine, exported(engine, there, contents="ledger"), here.name)
+
+    assert (learned.rows, learned.known) == (1, 1)
+    assert state(engine, here.name)["words"].messages.tolist() == [5, 1]
+
+
+def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
+    """What it had learned is gone, also from the ledger and from the names."""
+    profile = taught_profile(engine)
+    other = new_profile(engine, labels=("ham", "junk"), spam_labels=("junk",))
+    teach(engine, other, taught("old", "junk", {"casino": 1}))
+    with writing(engine) as connection:
+        row = teaching.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
+        scored.put_many(connection, other.id, [row])
+    learned = imported(
+        engine, exported(engine, profile, contents=contents), other.name, instead=True
+    )
+
+    assert learned.outcome == "replaced"
+    assert state(engine, profile.name) == state(engine, other.name)
+    assert audited(engine, other.name).sound
+    assert learned.profile.labels == ("ham", "spam")
+    assert rows_of(engine, tables.feature_name, profile) == rows_of(
+        engine, tables.feature_name, learned.profile
+    )
+    assert rows_of(engine, tables.ledger, other) == []
+    # Teaching by id goes on.
+    assert len(rows_of(engine, tables.scored, learned.profile)) == 1
+
+
+def test_words_stay_behind_where_they_are_not_wanted(engine, contents):
+    """Either side may leave the text of features out."""
+    profile = taught_profile(engine)
+    without = exported(engine, profile, contents=contents, words=False)
+    with_words = exported(engine, profile, contents=contents)
+    left_there = imported(engine, without, "one").profile
+    left_here = imported(engine, with_words, "two", store_words=False).profile
+
+    for copy in (left_there, left_here):
+        assert rows_of(engine, tables.feature_name, copy) == []
+        assert {row[6] for row in rows_of(engine, tables.ledger, copy)} == {None}
+    assert b"lunch" not in b"".join(c for _, c in BlockReader(BytesIO(without)))
+
+
+def test_a_profile_with_more_labels_learns_an_export_of_fewer(engine):
+    """Labels are matched by name, whatever their order."""
+    profile = taught_profile(engine)
+    wide = new_profile(engine, labels=("spam", "newsletter", "ham"))
+    created(engine, wide, LATER)
+    imported(engine, exported(engine, profile), wide.name)
+
+    assert state(engine, wide.name)["words"].messages.tolist() == [3, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"labels": ("ham", "junk"), "spam_labels": ("junk",)},
+        {"labels": ("spam", "ham"), "spam_labels": ("ham",)},
+    ],
+)
+def test_labels_that_a_profile_lacks_are_refused(engine, contents, labels):
+    """The sentence has the labels of both; nothing is changed."""
+    profile = taught_profile(engine)
+    other = new_profile(engine, **labels)
+
+    with pytest.raises(OtherProfile, match="labels ham, spam \\(spam\\)"):
+        imported(engine, exported(engine, profile, contents=contents), other.name)
+    assert rows_of(engine, tables.ledger, other) == []
+
+
+def altered(data, **changes):
+    """Return an export with another header, as if it had been written so."""
+    return rebuilt(data, lambda blocks: blocks, **changes)
+
+
+def rebuilt(data, change, **header):
+    """Return an export of other blocks and another header, whole in itself."""
+    reader = BlockReader(BytesIO(data))
+    file = BytesIO()
+    writer = BlockWriter(file, json.dumps(json.loads(reader.header) | header).encode())
+    for kind, content in change(list(reader)):
+        writer.write(kind, content)
+    writer.close()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("instead", [False, True])
+def test_another_feature_set_is_refused(engine, contents, instead):
+    """Counts of other features mean nothing here; nothing is changed."""
+    profile = taught_profile(engine)
+    data = altered(exported(engine, profile, contents=contents), feature_set=2)
+    before = state(engine, profile.name)
+
+    with pytest.raises(OtherProfile, match="feature set 2"):
+        imported(engine, data, profile.name, instead=instead)
+    with pytest.raises(OtherProfile, match="feature set 2"):
+        imported(engine, data, "new")
+    assert transfer(engine).profile("new") is None
+    assert before == state(engine, profile.name)
+
+
+def sum_of(messages, occurrences, documents, *, view="words", epoch=202603):
+    """Return a block of counts of one feature."""
+    counts = FeatureCounts.of_counts(
+        np.array(messages),
+        np.array([7]),
+        np.array([occurrences]),
+        np.array([documents]),
+    )
+    return SUM, write_sum(epoch, {view: counts}, ("ham", "spam"))
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (sum_of([1, 0], [-1, 0], [-1, 0]), "negative"),
+        (sum_of([-1, 0], [0, 0], [0, 0]), "negative"),
+        (sum_of([5, 0], [1, 0], [2, 0]), "too small"),
+        (sum_of([1, 0], [9, 0], [9, 0], epoch=202604), "more messages"),
+        (sum_of([1, 0], [1, 0], [1, 0], view="odd"), "header lacks"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=202613), "no month"),
+        (sum_of([1, 0], [1, 0], [1, 0], epoch=-5), "no month"),
+        ((SUM, b""), "cannot be read"),
+        ((SUM, bytes(50)), "cannot be read"),
+        ((NAMES, b""), "cannot be read"),
+        ((NAMES, write_names("words", {1: "a"})[:-3]), "cannot be read"),
+        ((LEDGER, write_rows([], words=True)), "does not belong"),
+        ((b"X", b""), "does not belong"),
+    ],
+)
+@on_sqlite
+def test_counts_that_nobody_exported_are_refused(engine, block, said):
+    """Right checksums do not make a hostile file believed."""
+    data = exported(engine, taught_profile(engine))
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
+@on_sqlite
+def test_counts_that_no_mail_can_have_taught_are_refused(engine):
+    """A few bytes of zeros must not fill the disk with counts."""
+    n = 300_000
+    ones = np.zeros((n, 2), np.int64)
+    ones[:, 0] = 1
+    counts = FeatureCounts.of_counts(np.array([1, 0]), np.arange(n), ones, ones)
+    block = SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
+    data = exported(engine, taught_profile(engine))
+
+    with pytest.raises(MalformedExport, match="no mail can have taught"):
+        imported(engine, rebuilt(data, lambda blocks: [*blocks, block]), "new")
+
+
+def test_an_export_that_changes_while_it_is_read_is_refused(engine, contents):
+    """What is learned is what was checked, or nothing."""
+    profile = taught_profile(engine)
+    checked = survey(BytesIO(exported(engine, profile, contents=contents)))
+    teach(engine, profile, taught(99, "spam", {"later": 1}))
+    other = BytesIO(exported(engine, profile, contents=contents))
+    before = rows_of(engine, tables.ledger, profile), state(engine, profile.name)
+    use_case = transfer(engine)
+    with pytest.raises(MalformedExport, match="changed while it was read"):
+        use_case.add("elsewhere", other, checked, progress=lambda _: None)
+    other.seek(0)
+    with pytest.raises(MalformedExport, match="changed while it was read"):
+        use_case.replace(profile, other, checked, progress=lambda _: None)
+    found = rows_of(engine, tables.ledger, profile), state(engine, profile.name)
+
+    assert before == found
+    assert use_case.profile("elsewhere") is None
+
+
+def changed_row(**values):
+    """Return a change of the last row of a ledger."""
+
+    def change(blocks):
+        (kind, content), *rest = blocks
+        rows = read_rows(content, ("ham", "spam"), Amounts())
+        return [
+            (kind, write_rows([*rows[:-1], replace(rows[-1], **values)], words=True)),
+            *rest,
+        ]
+
+    return change
+
+
+def odd_text(old, new):
+    """Return a change of the text of a block of rows."""
+
+    def change(blocks):
+        (kind, content), *rest = blocks
+        return [(kind, content.replace(old, new)), *rest]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (changed_row(revision=9), "says that it is row 9"),
+        (changed_row(digest=b"short"), "digest of 16 bytes"),
+        (changed_row(time=datetime(2026, 3, 1)), "without zone"),  # noqa: DTZ001
+        (changed_row(epoch=1), "no month"),
+        (changed_row(kind="odd"), "unknown kind"),
+        (changed_row(label="junk"), "label .junk."),
+        (changed_row(label="junk", vector=None), "junk"),
+        (changed_row(source="a\0b"), "printable"),
+        (changed_row(vector=b"x"), "too short"),
+        (changed_row(encoded_names=b"x"), "names"),
+        (changed_row(encoded_names=None, label_before=None), "contradict"),
+        (odd_text(b'"epoch":202603', b'"epoch":"2026"'), "not a number"),
+        (odd_text(b'"source":"anna"', b'"source":[1234]'), "not text"),
+        (odd_text(b'"vector":', b'"vectox":'), "vector"),
+        (lambda _: [(LEDGER, b"")], "cannot be read"),
+        (lambda blocks: [(LEDGER, blocks[0].content + b"x"), *blocks[1:]], "no row"),
+        (
+            lambda blocks: [(LEDGER, blocks[0].content[:-9]), *blocks[1:]],
+            "is not there",
+        ),
+        (lambda blocks: blocks[1:], "0 ledger rows"),
+        (lambda blocks: [*blocks, (b"X", b"")], "does not belong"),
+    ],
+)
+@on_sqlite
+def test_a_ledger_that_nobody_exported_is_refused(engine, change, said):
+    """Right checksums do not make a hostile file believed; nothing is changed."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, rebuilt(data, change), "new")
+    assert transfer(engine).profile("new") is None
+
+
+@on_sqlite
+def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
+    """The profile could not be folded, or loaded, ever again."""
+    profile = new_profile(engine)
+    minus = FeatureCounts.of_counts(
+        np.array([-1, 0]), np.array([1]), np.array([[-1, 0]]), np.array([[-1, 0]])
+    )
+    with writing(engine) as connection:
+        (row,) = bulk.append_sums(
+            connection, profile, {202603: {"words": minus}}, source="x", time=MARCH
+        )
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    file = rebuilt(
+        data, lambda _: [(LEDGER, write_rows([row], words=True))], revision=1
+    )
+
+    with pytest.raises(MalformedExport, match="never added"):
+        imported(engine, file, "new")
+
+
+def test_an_export_of_counts_ends_where_the_counts_end(engine):
+    """Feedback that is not folded yet is not half in the file."""
+    profile = taught_profile(engine)
+    folded = exported(engine, profile)
+    teach(engine, profile, taught("late", "ham", {"late": 1}))
+    file = BytesIO()
+    transfer(engine).export(
+        profile.name, file, contents="counts", words=True, progress=lambda _: None
+    )
+
+    assert folded == file.getvalue()
+
+
+def test_a_fold_is_written_to_its_end_before_an_export(engine):
+    """Half of a message would be in the file."""
+    profile, whole = taught_profile(engine), taught_profile(engine)
+    for each in (profile, whole):
+        teach(engine, each, taught("late", "ham", {"late": 1, "lunch": 1}))
+    fold_a_part(engine, profile)
+    file = BytesIO()
+    done = transfer(engine).export(
+        profile.name, file, contents="counts", words=True, progress=lambda _: None
+    )
+    list(transfer(engine).fold(whole))
+
+    with reading(engine) as connection:
+        assert audit(connection, profile).folded_revision == done.header.revision
+    for table in COUNTED:
+        assert rows_of(engine, table, whole) == rows_of(engine, table, profile)
+
+
+def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
+    engine, monkeypatch
+):
+    """It says so, and has written nothing."""
+    profile = taught_profile(engine)
+    file = BytesIO()
+    messages = count()
+
+    def taught_meanwhile(self, profile):
+        named = f"late {next(messages)}"
+        list(transfer(engine).fold(profile))
+        teach(engine, profile, taught(named, "ham", {named: 1, "lunch": 1}))
+        fold_a_part(engine, profile)
+
+    taught_meanwhile(None, profile)
+    monkeypatch.setattr(Folding, "finish", taught_meanwhile)
+    with pytest.raises(DatabaseUnavailable, match="in a quieter hour"):
+        transfer(engine).export(
+            profile.name, file, contents="counts", words=True, progress=lambda _: None
+        )
+
+    assert b"" == file.getvalue()
+    with (
+        reading(engine) as connection,
+        pytest.raises(DatabaseUnavailable, match="up to date"),
+    ):
+        exporting.export(connection, profile, file, contents="counts", words=True)
+
+
+def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
+    """As beside an undo by hand."""
+    profile = taught_profile(engine)
+    with writing(engine) as connection:
+        begin_undo(
+            connection, profile, Selection(source="anna"), source="x", time=APRIL
+        )
+    pauses = []
+    monkeypatch.setattr(undo_work, "STEP", 1)
+    monkeypatch.setattr(undoing, "pause", lambda: pauses.append(None))
+    steps = [rows for rows in transfer(engine).fold(profile) if rows]
+
+    assert [1] * len(pauses) == steps[: len(pauses)]
+    assert pauses
+
+
+def test_undos_go_with_the_ledger(engine):
+    """What was taken back can be given back after the move, as before it."""
+    profile = taught_profile(engine)
+    undo(engine, profile, source="anna")
+    undo(engine, profile, source="bob")
+    undo(engine, profile, source="undo:1")
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+
+    for table in (tables.ledger, tables.undo, tables.undone):
+        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)
+    assert len(rows_of(engine, tables.undo, copy)) == 3
+    assert data == altered(
+        exported(engine, copy, contents="ledger"), profile=profile.name
+    )
+    for each in (profile, copy):
+        undo(engine, each, source="undo:2")
+        list(transfer(engine).fold(each))
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+
+
+def test_an_import_that_was_undone_can_be_imported_again(engine):
+    """What counts is whether it is learned, not whether it was."""
+    profile = taught_profile(engine)
+    here = new_profile(engine)
+    created(engine, here, LATER)
+    teach(engine, here, taught("mine", "ham", {"lunch": 1}))
+    data = exported(engine, profile)
+    first = imported(engine, data, here.name)
+    learned = state(engine, here.name)
+    undo(engine, here, source=first.source)
+    again = imported(engine, data, here.name)
+
+    assert again.outcome == "added"
+    assert learned == state(engine, here.name)
+    assert imported(engine, data, here.name).outcome == "unchanged"
+
+
+def test_what_an_undo_did_elsewhere_is_a_teaching_here(engine):
+    """Each profile counts its undos by itself, so that those of two would mix."""
+    here, there = new_profile(engine), new_profile(engine)
+    teach(engine, here, taught("mine", "ham", {"lunch": 1}))
+    teach(engine, there, taught("theirs", "spam", {"prize": 1}, source="bob"))
+    undo(engine, there, source="bob")
+    imported(engine, exported(engine, there, contents="ledger"), here.name)
+    rows = rows_of(engine, tables.ledger, here)
+
+    assert ["anna", "bob", "import:undo:1"] == [row[8] for row in rows]
+    assert {None} == {row[12] for row in rows}
+    assert state(engine, here.name)["words"].messages.tolist() == [1, 0]
+
+
+def test_an_undo_is_finished_before_an_export(engine):
+    """Half of it would be in the file, and nobody to do the rest."""
+    profile = taught_profile(engine)
+    with writing(engine) as connection:
+        begin_undo(
+            connection, profile, Selection(source="anna"), source="x", time=APRIL
+        )
+    with pytest.raises(DatabaseUnavailable, match="being carried out"):
+        transfer(engine).export(
+            profile.name,
+            BytesIO(),
+            contents="ledger",
+            words=True,
+            progress=lambda _: None,
+        )
+    imported(engine, exported(engine, profile, contents="ledger"), "copy")
+
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_ledger_whose_old_vectors_were_dropped_is_moved_whole(engine):
+    """What its rows added is sealed, and the seals go with it."""
+    profile = taught_profile(engine)
+    undo(engine, profile, source="bob")
+    with writing(engine) as connection:
+        dropped = drop_vectors(connection, profile, before=APRIL, limit=9)
+    data = exported(engine, profile, contents="ledger")
+    copy = imported(engine, data, "copy").profile
+
+    assert dropped
+    for table in (tables.ledger, *COUNTED):
+        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)
+    assert state(engine, profile.name) == state(engine, "copy")
+    assert audited(engine, "copy").sound
+    assert data == altered(
+        exported(engine, copy, contents="ledger"), profile=profile.name
+    )
+
+
+def test_a_service_loads_a_profile_anew_whose_seals_came(engine):
+    """Following the rows, it would miss what they no longer say."""
+    profile, empty = taught_profile(engine), new_profile(engine)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=LATER, limit=9)
+    imported(engine, exported(engine, profile, contents="ledger"), empty.name)
+    live.refresh()
+
+    assert live.get(empty.name).snapshot.messages.tolist() == [1, 3]
+
+
+def test_a_ledger_without_old_vectors_is_not_mixed_with_another(engine):
+    """Whose messages the sealed sums are of, nobody can tell."""
+    profile, other = taught_profile(engine), new_profile(engine)
+    teach(engine, other, taught("mine", "ham", {"lunch": 1}))
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=LATER, limit=2)
+    data = exported(engine, profile, contents="ledger")
+
+    with pytest.raises(OtherProfile, match=r"2 ledger rows.*dropped for their age"):
+        imported(engine, data, other.name)
+    assert imported(engine, data, other.name, instead=True).outcome == "replaced"
+    assert state(engine, profile.name) == state(engine, other.name)
+
+
+UNDONE = UndoRecord(
+    number=1, source="x", time=APRIL, asked={}, takes=(), revisions=(1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (write_undo(replace(UNDONE, source="a\0")), "not printable"),
+        (write_undo(replace(UNDONE, number=2)), "not the next"),
+        (write_undo(replace(UNDONE, takes=(1,))), "not before it"),
+        (write_undo(replace(UNDONE, revisions=(6,))), "not before it"),
+        (write_undo(replace(UNDONE, revisions=(2, 1))), "not before it"),
+    ],
+)
+@on_sqlite
+def test_undos_that_nobody_exported_are_refused(engine, content, said):
+    """Right checksums do not make a hostile file believed."""
+    data = exported(engine, taught_profile(engine), contents="ledger")
+    file = rebuilt(data, lambda blocks: [*blocks, (UNDOS, content)])
+
+    with pytest.raises(MalformedExport, match=said):
+        imported(engine, file, "new")
+
+
+@on_sqlite
+def test_large_profiles_are_written_in_many_blocks(engine, monkeypatch, contents):
+    """What one block does not hold goes on in the next."""
+    monkeypatch.setattr(exporting, "FEATURES_PER_ROW", 3)
+    monkeypatch.setattr(exporting, "_NAMES_PER_BLOCK", 3)
+    monkeypatch.setattr(exporting, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(exporting, "_ROWS", 2)
+    profile = new_profile(engine)
+    words = {f"word{n}": n + 1 for n in range(10)}
+    teach(engine, profile, *(taught(n, "ham", words) for n in range(5)))
+    data = exported(engine, profile, contents=contents)
+    kinds = [kind for kind, _ in BlockReader(BytesIO(data))]
+    imported(engine, data, "copy")
+
+    assert (
+        kinds
+        == [SUM if contents == "counts" else LEDGER] * len(kinds[:-4]) + [NAMES] * 4
+    )
+    assert len(kinds) == (8 if contents == "counts" else 9)
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_feature_of_the_largest_id_is_exported(engine):
+    """Ids use all 64 bits, and the last one has no successor."""
+    profile = new_profile(engine)
+    largest = FeatureCounts.of_counts(
+        np.array([1, 0]), np.array([2**63 - 1]), np.array([[1, 0]]), np.array([[1, 0]])
+    )
+    with writing(engine) as connection:
+        bulk.append_sums(
+            connection, profile, {202603: {"words": largest}}, source="x", time=MARCH
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exporting, "FEATURES_PER_ROW", 1)
+        data = exported(engine, profile)
+    imported(engine, data, "copy")
+
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+def test_a_move_between_databases_is_whole(tmp_path, postgres_url):
+    """From SQLite to PostgreSQL and back: the same bytes, and the same answers."""
+    with postgres.schema(postgres_url, "moved") as url:
+        small = open_engine(f"sqlite:///{tmp_path}/small.db")
+        large = open_engine(url)
+        for engine in (small, large):
+            migrate(engine)
+        profile = taught_profile(small)
+        data = exported(small, profile, contents="ledger")
+        moved = imported(large, data, profile.name).profile
+        again = exported(large, moved, contents="ledger")
+        counts = exported(small, profile), exported(large, moved)
+        states = state(small, profile.name), state(large, profile.name)
+        for engine in (small, large):
+            engine.dispose()
+
+    assert data == again
+    assert counts[0] == counts[1]
+    assert states[0] == states[1]
+
+
+@on_sqlite
+def test_rows_without_vectors_are_written_in_many_blocks(engine, monkeypatch):
+    """Those of a hundred thousand messages would be too large for one."""
+    monkeypatch.setattr(exporting, "_ROWS_PER_BLOCK", 2)
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(n, "ham", {"lunch": 1}) for n in range(5)))
+    list(transfer(engine).fold(profile))
+    with writing(engine) as connection:
+        drop_vectors(connection, profile, before=APRIL, limit=9)
+    data = exported(engine, profile, contents="ledger")
+    kinds = [kind for kind, _ in BlockReader(BytesIO(data))]
+    imported(engine, data, "copy")
+
+    assert 3 == kinds.count(LEDGER)
+    assert state(engine, profile.name) == state(engine, "copy")
+
+
+@on_sqlite
+def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
+    """Retention drops vectors; who learned what stays known."""
+    rows = [
+        replace(row, vector=None, encoded_names=None)
+        for row in read_rows(
+            next(
+                content
+                for kind, content in BlockReader(
+                    BytesIO(exported(engine, taught_profile(engine), contents="ledger"))
+                )
+                if kind == LEDGER
+            ),
+            ("ham", "spam"),
+            Amounts(),
+        )
+    ]
+
+    assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"), Amounts())
+
+
+def test_a_service_notices_that_a_profile_was_replaced(engine):
+    """Also where the new ledger is as long as the old one was."""
+    profile = taught_profile(engine)
+    other = new_profile(engine)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    data = exported(engine, profile, contents="ledger")
+    teach(engine, other, *(taught(n, "ham", {"casino": 1}) for n in range(5)))
+    live.refresh()
+    imported(engine, data, other.name, instead=True)
+    live.refresh()
+
+    assert live.get(profile.name).snapshot.revision == 5
+    assert live.get(other.name).snapshot.revision == 5
+    assert live.get(other.name).snapshot.messages.tolist() == [1, 3]
+
+
+def test_a_service_goes_on_while_a_profile_is_replaced(engine):
+    """What it holds of the old one is dropped, and hinders nothing."""
+    profile = taught_profile(engine)
+    other = new_profile(engine)
+    data = exported(engine, profile)
+    live = LiveProfiles(engine, lambda _: Specification())
+    live.refresh()
+    recent = Recent(rows=9, store_words=True)
+    upkeep = Upkeep(
+        engine,
+        live,
+        recent,
+        scored_days=1,
+        scored_rows=9,
+        vector_days=0,
+        clock=lambda: MARCH,
+    )
+    teach(engine, other, taught("old", "ham", {"casino": 1}))
+    recent.add(other.id, observed("seen", {"x": 1}), MARCH)
+    live.refresh()
+    imported(engine, data, other.name, instead=True)
+
+    with writing(engine) as connection:
+        assert fold(connection, other, limit=9) == 0
+    while upkeep():
+        pass
+    assert recent.get(other.id, digest("seen")) is None
+    assert rows_of(engine, tables.scored, other) == []
+
+
+def decide(engine, name, policy):
+    """Have a profile decide by thresholds of its own."""
+    with writing(engine) as connection:
+        profiles.set_policy(connection, profiles.find(connection, name), policy)
+
+
+def policy(engine, name):
+    """Return what a profile decides by otherwise than the settings."""
+    with reading(engine) as connection:
+        return profiles.find(connection, name).policy
+
+
+@pytest.mark.parametrize("contents", ["counts", "ledger"])
+def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
+    """And into one that has learned nothing and says nothing."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham"))
+    decide(engine, profile.name, {"ham_cost": 20.0, "reject_from": "never"})
+    data = exported(engine, again(engine, profile), contents=contents)
+    empty, strict = new_profile(engine).name, new_profile(engine).name
+    decide(engine, strict, {"reject_from": 9.0})
+    for name in ("made", empty, strict):
+        imported(engine, data, name)
+
+    assert {"ham_cost": 20.0, "reject_from": "never"} == policy(engine, "made")
+    assert policy(engine, "made") == policy(engine, empty)
+    assert {"reject_from": 9.0} == policy(engine, strict)
+
+
+def test_a_profile_that_learns_an_export_keeps_its_thresholds(engine):
+    """To learn more is no reason to reject more; what is replaced is replaced."""
+    first, second = new_profile(engine), new_profile(engine)
+    teach(engine, first, taught(1, "ham"))
+    teach(engine, second, taught(2, "spam"))
+    decide(engine, first.name, {"reject_from": 4.0})
+    decide(engine, second.name, {"reject_from": 9.0})
+    data = exported(engine, again(engine, first))
+    imported(engine, data, second.name)
+    kept = policy(engine, second.name)
+    imported(engine, data, second.name, instead=True)
+
+    assert {"reject_from": 9.0} == kept
+    assert {"reject_from": 4.0} == policy(engine, second.name)
+
+
+def again(engine, profile):
+    """Return a profile as it is stored now."""
+    with reading(engine) as connection:
+        return profiles.find(connection, profile.name)

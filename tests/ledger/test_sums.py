@@ -1,0 +1,217 @@
+"""The bytes of a sum of many messages."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.measurements import LIMIT
+from app.bayes.moments import MomentSums
+from app.bayes.sparse import SparseCounts
+from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
+from app.ledger import sums, vector
+from app.ledger.sums import VERSION, decode_sum, encode_sum
+from tests.ledger.test_vector import feature_ids, measured
+
+LABELS = ("ham", "spam", "newsletter")
+signed = st.integers(-(2**63) + 1, 2**63 - 1)
+
+
+@st.composite
+def feature_counts(draw):
+    """Statistics of features, of any sign."""
+    ids = sorted(draw(st.sets(feature_ids, max_size=8)))
+    numbers = st.lists(signed, min_size=3, max_size=3)
+    cells = [draw(numbers) for _ in range(2 * len(ids))]
+    both = np.array(cells, np.int64).reshape(2, -1, 3)
+    messages = np.array(draw(numbers), np.int64)
+    return FeatureCounts.of_counts(messages, np.array(ids, np.int64), both[0], both[1])
+
+
+@st.composite
+def moment_sums(draw):
+    """Sums of measurements of some messages, learned or taken back."""
+    parts = []
+    for _ in range(draw(st.integers(0, 4))):
+        x = measured(draw(st.dictionaries(feature_ids, st.integers(-LIMIT, LIMIT))))
+        part = MomentSums.of(x, label=draw(st.integers(0, 2)), n_classes=3)
+        parts.append(part if draw(st.booleans()) else -part)
+    return MomentSums.sum(parts, n_classes=3)
+
+
+views_of_sums = st.dictionaries(
+    st.text(max_size=20), feature_counts() | moment_sums(), max_size=3
+)
+WORDS = FeatureCounts.of(SparseCounts.of({-5: 1, 7: 3, 2**62: 1}), label=1, n_classes=3)
+SUM = {
+    "words": WORDS,
+    "sizes": MomentSums.of(measured({1: -3, 16: LIMIT}), label=2, n_classes=3),
+}
+
+
+def packed(body, *, size=None):
+    """Return a sum with any body, and the head that fits it."""
+    rest = struct.pack("<I", len(body) if size is None else size) + zlib.compress(body)
+    return struct.pack("<BI", VERSION, zlib.crc32(rest)) + rest
+
+
+def body_of(encoded):
+    """Return what was compressed."""
+    return zlib.decompress(encoded[9:])
+
+
+@given(views_of_sums)
+@example({})
+@example({"words": FeatureCounts.zero(3), "sizes": MomentSums.zero(3)})
+def test_a_sum_comes_back_as_it_was(views):
+    """Decoding undoes encoding, for all numbers of 64 bits and both signs."""
+    assert views == decode_sum(encode_sum(views, LABELS), LABELS)
+
+
+@given(views_of_sums, st.permutations(LABELS))
+def test_labels_are_found_by_name(views, labels):
+    """A sum means the same to whoever lists the labels in another order."""
+    read = decode_sum(encode_sum(views, LABELS), labels)
+
+    for view, x in views.items():
+        order = [LABELS.index(label) for label in labels]
+        assert x.messages[order].tolist() == read[view].messages.tolist()
+    assert views == decode_sum(encode_sum(read, labels), LABELS)
+
+
+def test_equal_sums_are_equal_bytes():
+    """The order in which views were filled in does not matter."""
+    assert encode_sum(SUM, LABELS) == encode_sum(dict(reversed(SUM.items())), LABELS)
+
+
+def test_a_sum_is_not_taken_for_a_message_nor_the_other_way_round():
+    """The first byte tells them apart."""
+    with pytest.raises(CorruptVector, match="has version 129"):
+        vector.decode(encode_sum(SUM, LABELS))
+    with pytest.raises(CorruptVector, match="has version 1;"):
+        decode_sum(vector.encode({"words": SparseCounts.of({1: 1})}), LABELS)
+
+
+def test_a_sum_cut_short_is_refused_wherever_it_was_cut():
+    """No prefix of a sum is a sum."""
+    encoded = encode_sum(SUM, LABELS)
+
+    for end in range(len(encoded)):
+        with pytest.raises(CorruptVector):
+            decode_sum(encoded[:end], LABELS)
+
+
+@given(st.data())
+def test_a_changed_byte_is_noticed(data):
+    """The checksum covers all that follows it."""
+    encoded = bytearray(encode_sum(SUM, LABELS))
+    at = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[at] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(CorruptVector):
+        decode_sum(bytes(encoded), LABELS)
+
+
+@given(st.binary(max_size=200))
+def test_any_body_is_read_or_refused(body):
+    """Whatever was compressed, no other error comes out."""
+    with suppress(CorruptVector, InconsistentCounts):
+        decode_sum(packed(body), LABELS)
+
+
+@given(st.data())
+def test_a_body_that_was_cut_is_read_or_refused(data):
+    """With a checksum that fits, too."""
+    body = body_of(encode_sum(SUM, LABELS))
+    cut = body[: data.draw(st.integers(0, len(body) - 1))]
+    with suppress(CorruptVector):
+        decode_sum(packed(cut), LABELS)
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch):
+    """More than is said, or than is allowed, is refused at its limit."""
+    monkeypatch.setattr(sums, "LARGEST", 1000)
+    zeros = bytes(100_000)
+
+    for size in (1, 999, 100_000):
+        with pytest.raises(CorruptVector, match="not of the size that it says"):
+            decode_sum(packed(zeros, size=size), LABELS)
+    with pytest.raises(InvalidObservation, match="is too large; 1000 are allowed"):
+        encode_sum(
+            {"words": FeatureCounts.sum([WORDS] * 2, n_classes=3)}
+            | {str(n): WORDS for n in range(10)},
+            LABELS,
+        )
+
+
+def test_what_is_not_compressed_is_refused():
+    """With a checksum that fits."""
+    rest = struct.pack("<I", 3) + b"xyz"
+    broken = struct.pack("<BI", VERSION, zlib.crc32(rest)) + rest
+
+    with pytest.raises(CorruptVector, match="cannot be unpacked"):
+        decode_sum(broken, LABELS)
+
+
+def moments(stored):
+    """Return the body of sums of measurements of one label."""
+    numbers = np.array(stored, "<i8")
+    columns = [column.view(np.uint8).reshape(-1, 8).T for column in numbers.T.copy()]
+    return (
+        b"\1\3ham\1w\2"
+        + bytes(8)
+        + struct.pack("<I", len(stored))
+        + b"".join(column.tobytes() for column in columns)
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\2\1a\1a", "a label is there twice"),
+        (b"\1\3ham\1w\7" + bytes(12), "of the unknown kind 7"),
+        (b"\0" + b"\1w\1\0\0\0\0" * 2, "view 'w' is there twice"),
+        (b"\1\x09ham", "a name is cut short"),
+        (b"\0\1w\1\2\0\0\0" + bytes(16), "its features are not in order"),
+        (b"\1\3ham\1w\2" + bytes(8) + b"\1\0\0\0" + bytes(64), "or no degree 0"),
+        (b"\0" + b"".join(b"\1%c\1\0\0\0\0" % n for n in range(65)), "than 64 views"),
+        (moments([[n, n, 1, 0, 1, 0, 0, 0] for n in range(129)]), "it has 129 fields"),
+        (moments([[1, 1, 1, 0, 1, 0, 0, 0]] * 2), "a sum is there twice"),
+        (moments([[2, 1, 2, 0, 1, 0, 0, 0]]), "fields 2 and 1 have no sum"),
+        (moments([[1, 2, 1, 0, 1, 0, 0, 0]]), "fields 1 and 2 have no sum"),
+        (
+            b"\0\1w\1"
+            + struct.pack("<I", 300_000)
+            + b"\1" * 300_000
+            + bytes(2_100_000),
+            "300000 features of 3 labels are 16800000 bytes",
+        ),
+    ],
+)
+def test_the_reason_of_a_refusal_is_said(body, reason):
+    """What contradicts itself is not guessed at."""
+    with pytest.raises(CorruptVector, match=reason):
+        decode_sum(packed(body), LABELS)
+
+
+def test_a_label_that_the_profile_lacks_is_an_error():
+    """The sentence names it."""
+    with pytest.raises(InconsistentCounts, match="'newsletter', but the labels"):
+        decode_sum(encode_sum(SUM, LABELS), ("ham", "spam"))
+
+
+def test_what_cannot_be_written_is_refused():
+    """Long names, too many labels, and statistics of other classes."""
+    with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
+        encode_sum({"v" * 256: WORDS}, LABELS)
+    with pytest.raises(InvalidObservation, match="at most 255 labels, got 256"):
+        encode_sum({}, [str(n) for n in range(256)])
+    with pytest.raises(InvalidObservation, match="counts of 3 labels, but there are 2"):
+        encode_sum({"words": WORDS}, ("ham", "spam"))

@@ -1,0 +1,82 @@
+"""What was scored or taught is found by its id, many at once as well as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import CorruptVector, UnknownProfile
+from app.services.application import now
+from app.storage.database.engine import writing
+from tests.messages import ham, spam
+from tests.services.test_feedback import teach
+
+
+def scored(app, raw):
+    """Score a message, and return its digest."""
+    return app.classify("default", raw, strongest=0).observation.digest
+
+
+def only_in_the_database(app):
+    """Write what was scored, and let go of it, as a start of the service does."""
+    app.recent.flush(app.engine)
+    app.recent.forget(before=now(), profiles=())
+
+
+def test_a_message_that_was_just_scored_is_at_hand(app):
+    """Before it is in the database, and after."""
+    digest = scored(app, ham(1))
+    before = app.recall.look_up("default", digest).result(0)
+    app.recent.flush(app.engine)
+    after = app.recall.look_up("default", digest).result(0)
+
+    assert digest == before.evidence.digest
+    assert before.evidence == after.evidence
+    assert [False, False] == [before.learned, after.learned]
+
+
+def test_many_look_ups_at_once_are_answered_each(app):
+    """Learned, only scored and unknown ones side by side."""
+    learned = teach(app, ham(1), "ham").outcome.digest
+    seen = scored(app, spam(2))
+    only_in_the_database(app)
+    asked = [learned, seen, bytes(16)] * 40
+    answers = [app.recall.look_up("default", digest) for digest in asked]
+    found = [answer.result(30) for answer in answers]
+
+    assert [True, False, False] * 40 == [known.learned for known in found]
+    assert [learned, seen, None] * 40 == [
+        known.evidence and known.evidence.digest for known in found
+    ]
+    assert [True, True, False] * 40 == [bool(known) for known in found]
+
+
+def test_what_is_found_is_what_was_seen(app):
+    """The features come back as they were scored."""
+    digest = scored(app, spam(3))
+    seen = app.recent.get(app.live.get("default").row.id, digest)
+    only_in_the_database(app)
+    known = app.recall.wait("default", digest)
+
+    assert seen.views.keys() == known.evidence.views.keys()
+    assert all(seen.views[name] == known.evidence.views[name] for name in seen.views)
+
+
+def test_a_look_up_that_fails_fails_for_those_who_asked_and_no_others(app):
+    """The thread goes on."""
+    app.keeper.stop()
+    broken = scored(app, ham(1))
+    only_in_the_database(app)
+    with writing(app.engine) as connection:
+        connection.exec_driver_sql("UPDATE scored SET vector = digest")
+    learned = teach(app, spam(1), "spam").outcome.digest
+    failed = app.recall.look_up("default", broken).exception(30)
+    found = app.recall.look_up("default", learned).result(30)
+
+    assert isinstance(failed, CorruptVector)
+    assert found.learned
+
+
+def test_an_unknown_profile_is_told_at_once(app):
+    """Nothing is asked of the database."""
+    with pytest.raises(UnknownProfile, match="'nobody'"):
+        app.recall.look_up("nobody", bytes(16))

@@ -1,0 +1,139 @@
+"""What was scored lately is in memory, as long and as much as it may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.services.memory import recent as module
+from app.services.memory.recent import Recent
+from app.storage import scored
+from app.storage.database.engine import reading
+from tests.storage.builders import new_profile, observed
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+FOREVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def profile(engine):
+    """A profile that scores."""
+    return new_profile(engine)
+
+
+def add(recent, profile, *names, time=NOON):
+    """Leave some messages of three features each, and return their digests."""
+    seen = [observed(name, {f"{name}{n}": 1 for n in range(3)}) for name in names]
+    for one in seen:
+        recent.add(profile.id, one, time)
+    return [one.digest for one in seen]
+
+
+def at_hand(recent, profile, digests):
+    """Tell which of some messages are in memory."""
+    return [recent.get(profile.id, digest) is not None for digest in digests]
+
+
+def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profile):
+    """Features, words and time, before and after it is written."""
+    recent = Recent(rows=9, store_words=True)
+    (digest,) = add(recent, profile, "a")
+    waiting = recent.get(profile.id, digest)
+    recent.flush(engine)
+    written = recent.get(profile.id, digest)
+    with reading(engine) as connection:
+        stored = scored.get(connection, profile.id, digest)
+
+    assert stored == waiting == written
+    assert written.decoded == waiting.decoded
+    assert 0 == recent.flush(engine)
+
+
+def test_without_words_none_are_in_memory(engine, profile):
+    """Neither before nor after they are written."""
+    recent = Recent(rows=9, store_words=False)
+    (digest,) = add(recent, profile, "a")
+    waiting = recent.get(profile.id, digest)
+    recent.flush(engine)
+
+    assert waiting.encoded_names is None
+    assert recent.get(profile.id, digest).encoded_names is None
+
+
+def test_no_more_stays_than_the_database_keeps(engine, profile):
+    """By number, by age, and of the profiles that there are."""
+    recent = Recent(rows=3, store_words=True)
+    old = add(recent, profile, "a", "b", time=NOON - timedelta(days=1))
+    new = add(recent, profile, "c", "d")
+    recent.flush(engine)
+    kept_by_number = at_hand(recent, profile, [*old, *new])
+    recent.forget(before=NOON, profiles={profile.id})
+    kept_by_age = at_hand(recent, profile, [*old, *new])
+    recent.forget(before=FOREVER, profiles={profile.id + 1})
+    kept_of_others = at_hand(recent, profile, [*old, *new])
+
+    assert [False, True, True, True] == kept_by_number
+    assert [False, False, True, True] == kept_by_age
+    assert [False] * 4 == kept_of_others
+
+
+def test_what_waits_for_the_database_is_not_forgotten(profile):
+    """It has not been written, so nothing is known of what the database keeps."""
+    recent = Recent(rows=9, store_words=True)
+    digests = add(recent, profile, "a")
+    recent.forget(before=NOON + timedelta(days=1), profiles=())
+
+    assert [True] == at_hand(recent, profile, digests)
+
+
+def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
+    """The oldest go: a long message takes the place of many short ones."""
+    monkeypatch.setattr(module, "FEATURES", 10)
+    recent = Recent(rows=9, store_words=True)
+    digests = add(recent, profile, "a", "b", "c", "d")
+    some = at_hand(recent, profile, digests)
+    recent.add(profile.id, observed("e", {f"e{n}": 1 for n in range(10)}), NOON)
+
+    assert [False, True, True, True] == some
+    assert [False] * 4 == at_hand(recent, profile, digests)
+
+
+def test_what_is_written_has_a_limit_in_bytes(engine, profile, monkeypatch):
+    """The newest stay; three features have an id and a count of 8 bytes each."""
+    recent = Recent(rows=9, store_words=True)
+    (digest,) = add(recent, profile, "a")
+    row = recent.get(profile.id, digest)
+    size = len(row.vector) + len(row.encoded_names) + 3 * 2 * 8
+    monkeypatch.setattr(module, "WRITTEN_BYTES", 2 * size)
+    recent = Recent(rows=9, store_words=True)
+    digests = add(recent, profile, "a", "b", "c")
+    recent.flush(engine)
+
+    assert [False, True, True] == at_hand(recent, profile, digests)
+
+
+class Slow(dict):
+    """Features in whose encoding something else happens."""
+
+    def __iter__(self):
+        """Give the names of the views, after that."""
+        self.meanwhile()
+        return super().__iter__()
+
+
+def test_what_is_scored_again_while_it_is_written_is_written_again(engine, profile):
+    """Not lost, and with the later time, by which it expires."""
+    recent = Recent(rows=9, store_words=True)
+    seen = observed("a", {"x": 1})
+    views = Slow(seen.views)
+    later = NOON + timedelta(hours=1)
+    views.meanwhile = lambda: recent.add(profile.id, seen, later)
+    recent.add(profile.id, replace(seen, views=views), NOON)
+    flushed = [recent.flush(engine) for _ in range(3)]
+    with reading(engine) as connection:
+        stored = scored.get(connection, profile.id, seen.digest)
+
+    assert [1, 1, 0] == flushed
+    assert later == stored.time

@@ -1,0 +1,167 @@
+"""Workers on PostgreSQL hear of what others learn; nobody has to look."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from app.services.threads import notifications as bell
+from app.services.threads import scheduler as maintenance
+from app.services.threads.notifications import Bell
+from app.storage.database.engine import listening, reading, writing
+from tests.messages import ham, spam
+from tests.services.conftest import running
+from tests.storage.builders import on_postgresql
+
+PATIENCE = 30
+
+
+@pytest.fixture
+def deaf(monkeypatch):
+    """House-keeping does not look at what others have learned."""
+    monkeypatch.setattr(maintenance, "FOLLOW_SECONDS", 3600)
+    monkeypatch.setattr(bell, "RETRY", 0.05)
+
+
+def wait_until(true):
+    """Wait until something is true, and tell whether it is."""
+    deadline = time.monotonic() + PATIENCE
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return true()
+
+
+def learned(app):
+    """Return the revision that an application answers from."""
+    return app.live.get("default").snapshot.revision
+
+
+def wait_for(app, revision):
+    """Wait until an application answers from a revision."""
+    wait_until(lambda: learned(app) >= revision)
+    return learned(app)
+
+
+def listeners(app):
+    """Return the backends that listen."""
+    with reading(app.engine) as connection:
+        return set(
+            connection.exec_driver_sql(
+                "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN %%'"
+                " OR query LIKE '%%NOTIFY postbayes%%' AND pid <> pg_backend_pid()"
+            ).scalars()
+        )
+
+
+@on_postgresql
+def test_what_one_learns_the_others_are_told(database_url, deaf):
+    """Three processes follow one another, though none of them looks."""
+    with ExitStack() as stack:
+        apps = [stack.enter_context(running(database_url=database_url)) for _ in "abc"]
+        seen = []
+        for n, app in enumerate(apps):
+            app.feedback.teach("default", spam(n), label="spam", source="test")
+            seen += [wait_for(other, n + 1) for other in apps]
+
+    assert [1, 1, 1, 2, 2, 2, 3, 3, 3] == seen
+
+
+@on_postgresql
+def test_it_ends_however_late_it_is_told(engine, monkeypatch):
+    """Told while it looks whether somebody rang, it does not wait for the next."""
+    followed, pulled = threading.Event(), threading.Event()
+    it = Bell(engine, follow=followed.set)
+    stopping = threading.Thread(target=it.stop)
+
+    def late(descriptor, size):
+        if followed.is_set() and stopping.ident is None:
+            stopping.start()
+            pulled.wait(PATIENCE)
+        return os.read(descriptor, size)
+
+    def pull(descriptor, data):
+        written = os.write(descriptor, data)
+        pulled.set()
+        return written
+
+    rope = SimpleNamespace(read=late, write=pull, close=os.close)
+    monkeypatch.setattr(bell, "os", rope)
+    monkeypatch.setattr(bell, "RETRY", 0.05)
+    it.start()
+    wait_until(lambda: stopping.ident is not None)
+    stopping.join(PATIENCE)
+
+    assert not stopping.is_alive()
+
+
+@on_postgresql
+def test_a_lost_connection_is_replaced_and_nothing_is_missed(database_url, deaf):
+    """What was taught while nobody listened is looked for when somebody does."""
+    with (
+        running(database_url=database_url) as here,
+        running(database_url=database_url) as there,
+    ):
+        here.feedback.teach("default", ham(1), label="ham", source="test")
+        heard = wait_for(there, 1)
+        wait_until(lambda: len(listeners(here)) == 2)
+        before = listeners(here)
+        with writing(here.engine) as connection:
+            for backend in before:
+                connection.exec_driver_sql(f"SELECT pg_terminate_backend({backend})")
+        here.feedback.teach("default", ham(2), label="ham", source="test")
+        heard_again = wait_for(there, 2)
+        replaced = wait_until(lambda: len(listeners(here) - before) == 2)
+
+    assert (1, 2) == (heard, heard_again)
+    assert replaced
+
+
+@on_postgresql
+def test_who_rings_does_not_follow_itself(engine):
+    """Its own commits are in memory already."""
+    followed = threading.Semaphore(0)
+    ours = Bell(engine, followed.release)
+    theirs = Bell(engine, lambda: None)
+    ours.start()
+    begun = followed.acquire(timeout=PATIENCE)
+    theirs.start()
+    for _ in range(100):
+        ours.ring()
+    with listening(engine) as connection:
+        connection.execute("LISTEN postbayes")
+        ours.ring()
+        heard = next(connection.notifies(timeout=PATIENCE)).channel
+    of_itself = followed.acquire(blocking=False)
+    theirs.ring()
+    of_theirs = followed.acquire(timeout=PATIENCE)
+    ours.stop()
+    theirs.stop()
+    theirs.stop()
+
+    assert ("postbayes", True) == (heard, begun)
+    assert (False, True) == (of_itself, of_theirs)
+
+
+@on_postgresql
+def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
+    """Feedback that never pauses does not have the others look after each commit."""
+    monkeypatch.setattr(bell, "PAUSE", 3600)
+    followed = threading.Semaphore(0)
+    ours = Bell(engine, followed.release)
+    ours.start()
+    begun = followed.acquire(timeout=PATIENCE)
+    with listening(engine) as connection:
+        for _ in range(50):
+            connection.execute("NOTIFY postbayes")
+        connection.execute("LISTEN postbayes")
+        ours.ring()
+        answered = next(connection.notifies(timeout=PATIENCE)).channel
+    again = followed.acquire(blocking=False)
+    ours.stop()
+
+    assert (True, "postbayes", False) == (begun, answered, again)

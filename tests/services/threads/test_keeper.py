@@ -1,0 +1,121 @@
+"""The thread that keeps house: it goes on, whatever happens, until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from app.errors import DatabaseDamaged, DatabaseUnavailable
+from app.services.threads import scheduler as module
+from app.services.threads.scheduler import Keeper
+
+PATIENCE = 30
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), DatabaseUnavailable("away")])
+def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
+    """House-keeping may break; the thread does not end of it."""
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    tried = threading.Semaphore(0)
+
+    def broken():
+        tried.release()
+        raise error
+
+    keeper = Keeper(broken)
+    keeper.start()
+    again = [tried.acquire(timeout=PATIENCE) for _ in range(3)]
+    alive = keeper.alive
+    keeper.stop()
+
+    assert ([True] * 3, True, False) == (again, alive, keeper.alive)
+
+
+def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, caplog):
+    """A night without it does not fill the log."""
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    caplog.set_level("INFO", logger="app.services.threads.scheduler")
+    back = threading.Event()
+    tries = iter(
+        [
+            DatabaseUnavailable("is full"),
+            DatabaseUnavailable("is full"),
+            DatabaseUnavailable("is full"),
+            DatabaseDamaged("is broken"),
+            DatabaseDamaged("is broken"),
+            None,
+        ]
+    )
+
+    def away():
+        error = next(tries, None)
+        if error is None:
+            back.set()
+            return False
+        raise error
+
+    keeper = Keeper(away)
+    keeper.start()
+    back.wait(PATIENCE)
+    keeper.stop()
+
+    assert [
+        ("WARNING", "upkeep waits for the database: is full"),
+        ("ERROR", "upkeep waits for the database: is broken"),
+        ("INFO", "the database is back"),
+    ] == [(record.levelname, record.message) for record in caplog.records]
+
+
+def test_what_is_left_is_done_while_nobody_teaches(monkeypatch):
+    """A step that has more to do is followed by the next without an interval."""
+    monkeypatch.setattr(module, "INTERVAL", 3600)
+    done = threading.Event()
+    left = list(range(5))
+
+    def step():
+        left.pop()
+        if not left:
+            done.set()
+        return bool(left)
+
+    keeper = Keeper(step)
+    keeper.start()
+    finished = done.wait(PATIENCE)
+    keeper.stop()
+
+    assert finished
+
+
+def test_under_feedback_that_never_pauses_there_is_a_step_per_interval(monkeypatch):
+    """Busy or not, the house is kept."""
+    monkeypatch.setattr(module, "INTERVAL", 0.05)
+    stepped = threading.Semaphore(0)
+
+    def step():
+        stepped.release()
+        return True
+
+    keeper = Keeper(step, idle=lambda: 0.0)
+    keeper.start()
+    again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
+    keeper.stop()
+
+    assert [True] * 3 == again
+
+
+def test_under_feedback_that_never_pauses_a_step_says_when_the_next_is_due(monkeypatch):
+    """It does not wait for the interval."""
+    monkeypatch.setattr(module, "INTERVAL", 3600)
+    stepped = threading.Semaphore(0)
+
+    def step():
+        stepped.release()
+        return 0.001
+
+    keeper = Keeper(step, idle=lambda: 0.0)
+    keeper.start()
+    again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
+    keeper.stop()
+
+    assert [True] * 3 == again

@@ -1,0 +1,349 @@
+"""The writer thread: it answers everybody, whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+from sqlalchemy import select
+
+from app.classifier.record import record
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
+from app.ledger.teaching import ScoredRow, Teaching
+from app.services import queue as module
+from app.services.classify import observe
+from app.services.memory import live as live_module
+from app.services.memory.live import LiveProfile
+from app.services.threads import writer as writer_module
+from app.services.threads.writer import Writer
+from app.storage import hidden, profiles, tables
+from app.storage.database.engine import opened, writing
+from tests.messages import ham, spam
+from tests.storage.builders import new_profile
+
+NOW = datetime(2026, 11, 6, tzinfo=UTC)
+PATIENCE = 30
+
+
+def teaching(raw, label):
+    """Return what somebody says about a message."""
+    seen = observe(raw, Specification().views)
+    return Teaching(
+        digest=seen.digest,
+        label=label,
+        evidence=ScoredRow.of(seen, time=NOW),
+        source="test",
+        time=NOW,
+    )
+
+
+@contextmanager
+def busy(engine):
+    """Hold the lock that the ledger is appended under."""
+    with writing(engine) as connection:
+        connection.execute(select(tables.profile).with_for_update())
+        yield
+
+
+@pytest.fixture
+def live(engine):
+    """A profile that has learned nothing."""
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name="default",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=NOW,
+        )
+    return LiveProfile(row, Snapshot.empty(Specification()))
+
+
+def test_feedback_that_waits_shares_a_commit(engine, live):
+    """What gathers while the thread is busy is committed together, in order."""
+    writer = Writer(engine)
+    writer.start()
+    with busy(engine):
+        jobs = [writer.submit(live, teaching(spam(n), "spam")) for n in range(20)]
+
+    outcomes = [job.result(PATIENCE).outcome for job in jobs]
+    writer.stop()
+
+    assert list(range(1, 21)) == [outcome.row.revision for outcome in outcomes]
+    assert 20 == live.snapshot.revision
+
+
+def test_what_shares_a_commit_is_scored_as_if_it_came_alone(engine, live):
+    """Each by what was known before any of them was learned, bit for bit."""
+    writer = Writer(engine)
+    writer.start()
+    for n in range(3):
+        for raw, label in ((ham(n), "ham"), (spam(n), "spam")):
+            writer.submit(live, teaching(raw, label)).result(PATIENCE)
+    known = live.snapshot
+    fresh = [teaching(spam(n), "spam") for n in range(10, 15)]
+    alone = [score(known, each.evidence.views) for each in fresh]
+    with busy(engine):
+        jobs = [writer.submit(live, each) for each in fresh]
+    written = [job.result(PATIENCE) for job in jobs]
+    writer.stop()
+
+    assert [v.log_odds for v in alone] == [w.before.log_odds for w in written]
+    assert [record(v, known.specification) for v in alone] == [
+        w.outcome.row.scores for w in written
+    ]
+
+
+def test_what_was_submitted_cannot_be_cancelled(engine, live):
+    """A sender that gives up changes nothing: the row is written, and told."""
+    writer = Writer(engine)
+    writer.start()
+    with busy(engine):
+        given_up = writer.submit(live, teaching(ham(1), "ham"))
+        cancelled = given_up.cancel()
+    after = writer.submit(live, teaching(ham(2), "ham")).result(PATIENCE).outcome
+    writer.stop()
+
+    assert (False, "learned") == (cancelled, given_up.result(0).outcome.kind)
+    assert 2 == after.row.revision
+
+
+def test_what_is_far_behind_is_left_to_the_house_keeping(engine, live, monkeypatch):
+    """A feedback does not wait for all that somebody else has imported."""
+    monkeypatch.setattr(live_module, "CATCH_UP_ROWS", 3)
+    elsewhere = LiveProfile(live.row, live.snapshot)
+    writer = Writer(engine)
+    writer.start()
+    for n in range(2):
+        writer.submit(elsewhere, teaching(spam(n), "spam")).result(PATIENCE)
+    writer.submit(live, teaching(ham(0), "ham")).result(PATIENCE)
+    near = live.snapshot.revision
+    for n in range(10, 15):
+        writer.submit(elsewhere, teaching(spam(n), "spam")).result(PATIENCE)
+    far = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE).outcome
+    left = live.snapshot.revision
+    writer.stop()
+    live.follow(engine)
+
+    assert (3, 3) == (near, left)
+    assert ("learned", 9) == (far.kind, far.row.revision)
+    assert 9 == live.snapshot.revision
+
+
+def test_an_error_is_the_answer_of_those_who_wait(engine, live):
+    """A teaching that the ledger refuses raises for its sender, and only then."""
+    writer = Writer(engine)
+    writer.start()
+    with pytest.raises(UnknownLabel):
+        writer.submit(live, teaching(ham(1), "junk")).result(PATIENCE)
+    outcome = writer.submit(live, teaching(ham(1), "ham")).result(PATIENCE).outcome
+    writer.stop()
+
+    assert "learned" == outcome.kind
+
+
+def test_a_stopped_writer_takes_nothing_and_loses_nothing(engine, live):
+    """What was submitted before the stop is answered; after it, refused."""
+    writer = Writer(engine)
+    writer.start()
+    jobs = [writer.submit(live, teaching(ham(n), "ham")) for n in range(5)]
+    writer.stop()
+
+    assert ["learned"] * 5 == [job.result(0).outcome.kind for job in jobs]
+    with pytest.raises(DatabaseUnavailable, match="stopping"):
+        writer.submit(live, teaching(ham(9), "ham"))
+
+
+def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
+    """A disk that cannot keep up is said, before memory fills."""
+    monkeypatch.setattr(module, "BACKLOG", 2)
+    writer = Writer(engine)
+    writer.start()
+    waiting = [teaching(ham(n), "ham") for n in range(20)]
+
+    with busy(engine), pytest.raises(DatabaseUnavailable, match="waiting"):
+        list(map(partial(writer.submit, live), waiting))
+    writer.stop()
+
+
+@pytest.fixture
+def large(engine, live):
+    """The same profile, that says it has learned 640 messages: eight may wait."""
+    with writing(engine) as connection:
+        connection.execute(tables.profile.update().values(revision=640))
+    snapshot = replace(live.snapshot, revision=640)
+    return LiveProfile(live.row, snapshot, opened=opened(engine))
+
+
+def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):
+    """Eight may wait: the ninth of a quick series does not know the first."""
+    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
+    writer = Writer(engine)
+    writer.start()
+    written = [
+        writer.submit(large, teaching(spam(3 * n), "spam")).result(PATIENCE)
+        for n in range(10)
+    ]
+    writer.stop()
+
+    # All are added before the ninth is answered.
+    features = [each.before.views["words"].features for each in written]
+    assert [0] * 9 == features[:9]
+    assert features[9] > 0
+    assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
+    assert (649, 650) == (large.at_hand.revision, large.revision)
+    assert 650 == large.snapshot.revision == large.at_hand.revision
+
+
+def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
+    """At the pace of people each message is scored by all that came before."""
+    settled = threading.Event()
+    settle = large.settle
+
+    def told():
+        settle()
+        settled.set()
+
+    monkeypatch.setattr(large, "settle", told)
+    writer = Writer(engine)
+    writer.start()
+    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
+    assert settled.wait(PATIENCE)
+    known = large.at_hand.revision
+    after = writer.submit(large, teaching(spam(6), "spam")).result(PATIENCE)
+    writer.stop()
+
+    assert 641 == known
+    assert after.before.views["words"].features > 0
+
+
+def test_a_series_is_of_one_profile(engine, large, monkeypatch):
+    """What waits in one is added once another is taught, however quickly."""
+    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
+    other = LiveProfile(new_profile(engine), Snapshot.empty(Specification()))
+    writer = Writer(engine)
+    writer.start()
+    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
+    waiting = large.at_hand.revision
+    for n in range(2):
+        writer.submit(other, teaching(ham(n), "ham")).result(PATIENCE)
+    added = large.at_hand.revision
+    writer.stop()
+
+    assert (640, 641) == (waiting, added)
+
+
+def replaced(engine, row, *, spam_label="spam"):
+    """Put a profile that has learned nothing in the place of another."""
+    with writing(engine) as connection:
+        new = hidden.begin(
+            connection,
+            name=row.name,
+            labels=("ham", spam_label),
+            spam_labels=(spam_label,),
+            feature_set=row.feature_set,
+            now=NOW,
+        )
+        return hidden.show(connection, new, instead_of=row, created_at=NOW, policy=None)
+
+
+def test_others_are_taught_while_a_successor_is_loaded(engine, live):
+    """Those who taught what was replaced wait for it, all for the same one."""
+    loaded, asked = threading.Event(), []
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name="other",
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=NOW,
+        )
+    other = LiveProfile(row, Snapshot.empty(Specification()))
+    new = LiveProfile(replaced(engine, live.row), Snapshot.empty(Specification()))
+
+    def successor(profile):
+        asked.append(profile)
+        loaded.wait(PATIENCE)
+        return new
+
+    writer = Writer(engine, successor=successor)
+    writer.start()
+    waiting = [writer.submit(live, teaching(spam(n), "spam")) for n in range(3)]
+    meanwhile = writer.submit(other, teaching(ham(1), "ham")).result(PATIENCE)
+    done_before = [job.done() for job in waiting]
+    loaded.set()
+    written = [job.result(PATIENCE) for job in waiting]
+    writer.stop()
+
+    assert other is meanwhile.profile
+    assert [False] * 3 == done_before
+    assert [new] * 3 == [each.profile for each in written]
+    assert [1, 2, 3] == [each.outcome.row.revision for each in written]
+    assert [live] == asked
+
+
+def test_a_successor_without_a_label_takes_the_others(engine, live):
+    """Who said the missing one is told, and nobody else fails with him."""
+    row = replaced(engine, live.row, spam_label="junk")
+    specification = Specification(labels=row.labels, spam_labels=row.spam_labels)
+    new = LiveProfile(row, Snapshot.empty(specification))
+    writer = Writer(engine, successor=lambda _: new)
+    spam_answer, ham_answer = (
+        writer.submit(live, teaching(spam(1), "spam")),
+        writer.submit(live, teaching(ham(1), "ham")),
+    )
+    writer.start()
+
+    with pytest.raises(UnknownLabel, match="ham, junk"):
+        spam_answer.result(PATIENCE)
+    assert "learned" == ham_answer.result(PATIENCE).outcome.kind
+    writer.stop()
+
+
+def test_who_waits_for_a_successor_is_told_that_there_is_none(engine, live):
+    """Or that this one was replaced as well: nobody is handed on a second time."""
+    replaced(engine, live.row)
+
+    def away(_):
+        msg = "away"
+        raise DatabaseUnavailable(msg)
+
+    for successor, error in ((away, DatabaseUnavailable), (None, ProfileReplaced)):
+        writer = Writer(engine, **({"successor": successor} if successor else {}))
+        writer.start()
+        job = writer.submit(live, teaching(spam(1), "spam"))
+        with pytest.raises(error):
+            job.result(PATIENCE)
+        writer.stop()
+
+        assert 0 == live.snapshot.revision
+
+
+def test_a_service_that_stops_meanwhile_says_so(engine, live):
+    """The thread that would teach it has ended."""
+    replaced(engine, live.row)
+    begun, stopped = threading.Event(), threading.Event()
+
+    def successor(profile):
+        begun.set()
+        stopped.wait(PATIENCE)
+        return profile
+
+    writer = Writer(engine, successor=successor)
+    writer.start()
+    job = writer.submit(live, teaching(spam(1), "spam"))
+    begun.wait(PATIENCE)
+    writer.stop()
+    stopped.set()
+
+    with pytest.raises(DatabaseUnavailable, match="is stopping"):
+        job.result(PATIENCE)

@@ -1,0 +1,179 @@
+"""The state: tables and unfolded rows, in one snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.measurements import LIMIT
+from app.bayes.moments import MomentSums
+from app.errors import UnknownProfile
+from app.features.observation import Observation
+from app.ledger.teaching import ScoredRow
+from app.storage import tables
+from app.storage.database.engine import reading, writing
+from app.storage.fold.state import load
+from app.storage.ledger import batches_after
+from tests.storage.builders import (
+    APRIL,
+    MARCH,
+    digest,
+    fold,
+    fold_all,
+    measured,
+    new_profile,
+    sparse,
+    taught,
+    teach,
+)
+
+LABELS = ("ham", "spam", "newsletter")
+
+words = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 3), max_size=4)
+sizes = st.dictionaries(
+    st.sampled_from("xyz"),
+    st.integers(-2, 2) | st.sampled_from([2**31, LIMIT, -LIMIT]),
+    max_size=3,
+)
+messages = st.integers(0, 4)
+acts = st.one_of(
+    st.tuples(st.just("teach"), messages, st.sampled_from(LABELS), words, sizes),
+    st.tuples(st.just("forget"), messages),
+    st.tuples(st.just("fold"), st.integers(1, 4)),
+)
+
+
+def loaded(engine, profile):
+    """Return the state of a profile."""
+    with reading(engine) as connection:
+        return load(connection, profile)
+
+
+def test_nothing_learned_is_an_empty_state(engine):
+    """No view, revision zero."""
+    found = loaded(engine, new_profile(engine))
+
+    assert ({}, 0, 0) == (found.tables, found.revision, found.folded_revision)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(history=st.lists(acts, max_size=15))
+def test_the_state_is_the_sum_of_what_is_learned_now(engine, history):
+    """Whatever was moved, forgotten and folded on the way."""
+    profile = new_profile(engine, labels=LABELS)
+    learned = {}
+    for act, *arguments in history:
+        if act == "teach":
+            message, label, *views = arguments
+            teach(engine, profile, taught(message, label, *views))
+            learned[message] = (label, learned.get(message, (label, views))[1])
+        elif act == "forget":
+            teach(engine, profile, taught(arguments[0], None))
+            learned.pop(arguments[0], None)
+        else:
+            with writing(engine) as connection:
+                fold(connection, profile, limit=arguments[0])
+    expected = {"words": FeatureCounts.zero(3), "sizes": MomentSums.zero(3)}
+    for label, (text, fields) in learned.values():
+        y = LABELS.index(label)
+        expected["words"] += FeatureCounts.of(sparse(text), label=y, n_classes=3)
+        expected["sizes"] += MomentSums.of(measured(fields), label=y, n_classes=3)
+    found = loaded(engine, profile).tables
+
+    for view, statistics in expected.items():
+        assert statistics == found.get(view, statistics + -statistics)
+
+
+def test_a_state_is_one_snapshot(engine):
+    """A fold and a feedback between its queries change nothing."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    before = loaded(engine, profile)
+    with reading(engine) as connection:
+        connection.execute(tables.profile.select()).all()
+        with writing(engine) as other:
+            fold(other, profile, limit=9)
+        teach(engine, profile, taught(2, "spam", {"b": 1}, time=APRIL))
+        during = load(connection, profile)
+    after = loaded(engine, profile)
+
+    assert before == during
+    assert (2, 1) == (after.revision, after.folded_revision)
+
+
+def test_a_state_says_how_far_it_goes(engine):
+    """The revision of the newest row, and of the newest folded one."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(5)))
+    with writing(engine) as connection:
+        fold(connection, profile, limit=3)
+    found = loaded(engine, profile)
+
+    assert (5, 3) == (found.revision, found.folded_revision)
+    assert [5, 0] == found.tables["words"].messages.tolist()
+
+
+def test_many_rows_are_read_a_part_at_a_time(engine):
+    """In order, without a gap, and the last part may be short."""
+    profile = new_profile(engine)
+    teach(engine, profile, *(taught(m, "ham", {"a": 1}) for m in range(7)))
+    with reading(engine) as connection:
+        batches = [
+            [row.revision for row in rows]
+            for rows in batches_after(connection, profile.id, revision=0, at_once=3)
+        ]
+
+    assert [[1, 2, 3], [4, 5, 6], [7]] == batches
+
+
+def test_a_profile_that_is_gone_is_an_error(engine):
+    """It has no state."""
+    profile = new_profile(engine)
+    with writing(engine) as connection:
+        connection.execute(tables.fold.delete())
+        connection.execute(tables.profile.delete())
+
+    with reading(engine) as connection, pytest.raises(UnknownProfile):
+        load(connection, profile)
+
+
+def test_a_view_keeps_its_kind_from_row_to_table(engine):
+    """Messages without any measurement are no reason to take it for features."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}, {}))
+    fold_all(engine, profile)
+    teach(engine, profile, taught(2, "spam", {"a": 1}, {"x": 4}))
+    found = loaded(engine, profile).tables["sizes"]
+
+    assert MomentSums.of(measured({}), label=0, n_classes=2) == (
+        found - MomentSums.of(measured({"x": 4}), label=1, n_classes=2)
+    )
+
+
+def test_views_of_a_later_feature_set_count_their_own_messages(engine):
+    """A message learned before a view existed has no part in it."""
+    profile = new_profile(engine)
+    teach(engine, profile, taught(1, "ham", {"a": 1}))
+    later = replace(
+        taught(2, "ham"),
+        evidence=ScoredRow.of(
+            Observation(
+                digest(2), 2, {"words": sparse({"a": 1}), "pairs": sparse({"ab": 1})}
+            ),
+            time=MARCH,
+        ),
+    )
+    teach(engine, profile, later)
+    fold_all(engine, profile)
+    found = loaded(engine, profile)
+
+    assert [2, 0] == found.tables["words"].messages.tolist()
+    assert [1, 0] == found.tables["pairs"].messages.tolist()
