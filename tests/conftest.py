@@ -9,14 +9,20 @@ import pytest
 from hypothesis import settings
 
 from app.storage.database.engine import open_engine
-from app.storage.database.migrate import migrate
-from tests import postgres
+from tests.support import databases, postgres
 
 # A busy machine is not a broken law.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 _numbers = count(1)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what needs PostgreSQL, however it asks for it."""
+    for item in items:
+        if "postgres_binaries" in item.fixturenames:
+            item.add_marker(pytest.mark.postgresql)
 
 
 @pytest.fixture(scope="session")
@@ -33,20 +39,40 @@ def postgres_binaries():
 
 @pytest.fixture(scope="session")
 def postgres_url(postgres_binaries):
-    """URL of a PostgreSQL that is there for this session only."""
+    """URL of a PostgreSQL that is there for this process of the tests only."""
+    # One for each process: it starts in 0.7 s, and nothing is shared.
     with postgres.cluster(postgres_binaries) as cluster:
         yield cluster.url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request, tmp_path):
-    """URL of an empty database; the test runs once per kind of database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/postbayes.db"
+@pytest.fixture(params=databases.BOTH)
+def database(request):
+    """Which database it is; the test runs once for each of the two."""
+    return request.param
+
+
+@pytest.fixture
+def database_url(request, database, tmp_path):
+    """URL of a database with all tables and no rows."""
+    if database == "sqlite":
+        yield databases.sqlite_url(tmp_path)
         return
-    url = request.getfixturevalue("postgres_url")
-    with postgres.schema(url, f"test_{next(_numbers)}") as schema_url:
-        yield schema_url
+    server = request.getfixturevalue("postgres_url")
+    name = f"test_{next(_numbers)}"
+    with databases.postgres_database(server, name, prepared=True) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(request, database, tmp_path):
+    """URL of a database without tables."""
+    if database == "sqlite":
+        yield f"sqlite:///{tmp_path}/empty.db"
+        return
+    server = request.getfixturevalue("postgres_url")
+    name = f"test_{next(_numbers)}"
+    with databases.postgres_database(server, name, prepared=False) as url:
+        yield url
 
 
 @pytest.fixture
@@ -61,6 +87,5 @@ def site(request, postgres_url):
 def engine(database_url):
     """Engine of a database with all tables and no rows."""
     engine = open_engine(database_url)
-    migrate(engine)
     yield engine
     engine.dispose()

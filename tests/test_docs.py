@@ -24,8 +24,9 @@ from scripts.reference import errors as error_pages
 from scripts.reference import exchanges
 from scripts.reference import http as http_pages
 from scripts.reference.pages import pages
-from tests.end_to_end.conftest import Service
-from tests.messages import ham, spam
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import Service
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -85,7 +86,7 @@ def written():
 @pytest.fixture
 def service(tmp_path):
     """A running service that has learned ten messages, on SQLite."""
-    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    service = Service(sqlite_url(tmp_path), tmp_path)
     try:
         service.start()
         for n in range(5):
@@ -202,7 +203,7 @@ def test_every_error_is_documented():
 
 def test_the_examples_of_the_reference_are_what_a_server_answers(tmp_path):
     """Its requests, run by curl in their order, get the answers that it shows."""
-    fresh = Service(f"sqlite:///{tmp_path}/fresh.db", tmp_path)
+    fresh = Service(sqlite_url(tmp_path, "fresh.db"), tmp_path)
     page = DOCS / "reference" / "http.md"
     before, *requests = blocks(page, "sh")
     shown = [json.loads(answer) for answer in blocks(page, "json")]

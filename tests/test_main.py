@@ -9,14 +9,15 @@ from fastapi.testclient import TestClient
 
 from app.errors import DatabaseUnavailable
 from app.main import create
-from tests.messages import ham
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham
 
 
 @pytest.fixture
 def client(tmp_path, monkeypatch):
     """A client of the application of an environment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/p.db")
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path, "p.db"))
     with TestClient(create()) as client:
         yield client
     gc.unfreeze()

@@ -66,8 +66,8 @@ def reliability(
     -------
     tuple of Bin
         In rising order of probability; none without messages.  Messages of
-        one probability are in one bin, whatever their order, so there are
-        fewer bins where many are alike.
+        one probability are in one bin, whatever their order, and the middle of
+        their ranks decides which, so there are fewer bins where many are alike.
 
     Raises
     ------
@@ -99,8 +99,12 @@ def reliability(
     if bins < 1:
         msg = f"there must be at least one bin, got {bins}"
         raise InvalidObservation(msg)
-    rank = np.searchsorted(np.sort(probability), probability)
-    owner = rank * bins // max(1, probability.size)
+    ordered = np.sort(probability)
+    # Twice the middle of the ranks that equal probabilities have.  By the least of
+    # these ranks a large group would share the bin of the few messages below it.
+    middle = np.searchsorted(ordered, probability, "left")
+    middle += np.searchsorted(ordered, probability, "right") - 1
+    owner = middle * bins // max(1, 2 * probability.size)
     held = [owner == number for number in range(bins)]
     groups = [(is_spam[members], probability[members]) for members in held]
     return tuple(

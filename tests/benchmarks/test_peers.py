@@ -17,8 +17,8 @@ from benchmarks.peers.libraries import ScikitLearn, text_of
 from benchmarks.peers.peer import Said
 from benchmarks.peers.table import BEGIN, END, every_stream, in_short, write
 from benchmarks.peers.trial import Stream, Trial, figures, with_header_end
-from tests import clients
-from tests.messages import ham, spam
+from tests.support import clients
+from tests.support.messages import ham, spam
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -120,6 +120,7 @@ def test_a_filter_goes_through_a_stream(stream, peer):
     assert found["brier"] < 0.25
 
 
+@pytest.mark.clients
 def test_bogofilter_is_asked_by_its_command_line(stream):
     """It needs both classes before it says anything."""
     clients.find("bogofilter")

@@ -23,7 +23,7 @@ from benchmarks.which_bayes import (
     scores,
     select,
 )
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 tables = st.lists(
     st.tuples(st.sets(st.integers(0, 5)), st.booleans()), min_size=4, max_size=30

@@ -19,7 +19,7 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
 from app.features.extract import extract
 from app.mail.parse import parse
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 SPECIFICATION = Specification()
 

@@ -22,7 +22,7 @@ from app.classifier.specification import Specification, ViewModel
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.mail.parse import parse
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 WORDS = {"words": ViewModel(view="words", event_model=Multinomial())}
 BY_WORDS = VerdictRule(terms=(Term(classifier="words", normaliser=Root()),))

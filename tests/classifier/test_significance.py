@@ -12,8 +12,8 @@ from app.classifier.explain import attribute, insignificant
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import TEXT_VIEWS, Specification
-from tests.messages import ham, spam
-from tests.storage.upkeep.test_backup import seen
+from tests.support.builders import seen
+from tests.support.messages import ham, spam
 
 SPECIFICATION = Specification()
 messages = st.tuples(

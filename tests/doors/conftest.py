@@ -8,14 +8,15 @@ import sys
 import pytest
 
 from app.doors.cli.main import main
-from tests.messages import ham, spam
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Run `postbayes` in an empty folder, and return code, output and errors."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path))
 
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -13,14 +13,15 @@ from app.doors.documents.verdict import MAX_MESSAGES
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings
-from tests.messages import HAM, SPAM, ham, spam
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM, ham, spam
 
 TEXTS = [{"message": raw.decode()} for raw in (ham(7), spam(8), ham(9))]
 
 
 def application(tmp_path):
     """Return an application over an empty SQLite database."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     return Application(Settings(_env_file=None, database_url=url))
 
 

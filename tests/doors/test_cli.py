@@ -22,7 +22,7 @@ import pytest
 from app.doors.cli.main import EXIT, exit_code
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
 from app.exchange.format.blocks import BlockWriter
-from tests.messages import HAM, SPAM, ham, spam
+from tests.support.messages import HAM, SPAM, ham, spam
 
 ROOT = str(Path(__file__).parent.parent.parent)
 

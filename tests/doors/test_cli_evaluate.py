@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from app.corpora import source
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 
 def figures(run, *arguments):

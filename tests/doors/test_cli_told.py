@@ -19,7 +19,7 @@ from app.services.learn import Learn
 from app.services.transfer import Transfer
 from app.services.undo import Undo
 from app.storage.undo import work as undo_work
-from tests.messages import HAM, ham, spam
+from tests.support.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
 

@@ -19,7 +19,8 @@ from app.doors.http.direct import document
 from app.services.application import Application
 from app.services.feedback import Taught
 from app.settings import Settings
-from tests.messages import HAM, SPAM
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM
 
 RAW = {"content-type": "message/rfc822"}
 LABELS = ("späm", "ham\u2028", '"')
@@ -106,7 +107,7 @@ def test_the_answer_to_a_feedback_is_that_of_the_model(taught):
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned nothing."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     settings = Settings(_env_file=None, database_url=url)
     with TestClient(create_app(Application(settings))) as client:
         yield client

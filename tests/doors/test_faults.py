@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.doors.test_http import served
-from tests.messages import spam
+from tests.support.application import served
+from tests.support.messages import spam
 
 ID = "0" * 32
 

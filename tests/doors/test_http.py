@@ -18,16 +18,11 @@ from app.services.application import Application
 from app.settings import Settings
 from app.storage import profiles
 from app.storage.database.engine import writing
-from tests.messages import HAM, SPAM, ham, spam
+from tests.support.application import served
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM, ham, spam
 
 RAW = {"content-type": "message/rfc822"}
-
-
-def served(tmp_path, **settings):
-    """Return a client of an application over an empty SQLite database."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
-    application = Application(Settings(_env_file=None, database_url=url, **settings))
-    return TestClient(create_app(application))
 
 
 @pytest.fixture
@@ -43,7 +38,7 @@ def client(tmp_path):
 
 def test_what_stands_beside_the_door_is_there_while_the_application_runs(tmp_path):
     """Other doors open after the application started, and close before it stops."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     application = Application(Settings(_env_file=None, database_url=url))
     alive = []
 
@@ -494,7 +489,7 @@ def test_a_body_that_does_not_arrive_is_given_up(tmp_path, monkeypatch):
     """408, and the connection is free again."""
     monkeypatch.setattr(intake, "BODY_SECONDS", 0.05)
     application = Application(
-        Settings(_env_file=None, database_url=f"sqlite:///{tmp_path}/p.db")
+        Settings(_env_file=None, database_url=sqlite_url(tmp_path, "p.db"))
     )
 
     async def request():

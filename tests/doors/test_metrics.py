@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings
-from tests.messages import HAM, SPAM, spam
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM, spam
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -19,7 +20,7 @@ RAW = {"content-type": "message/rfc822"}
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned six messages."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     settings = Settings(_env_file=None, database_url=url, busy_timeout=0.1)
     with TestClient(create_app(Application(settings))) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):

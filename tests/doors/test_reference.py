@@ -11,12 +11,13 @@ from app.doors.http.app import create_app
 from app.doors.http.reference import page
 from app.services.application import Application
 from app.settings import Settings
+from tests.support.databases import sqlite_url
 
 
 @pytest.fixture
 def client(tmp_path):
     """A client of a new service."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     with TestClient(
         create_app(Application(Settings(_env_file=None, database_url=url)))
     ) as client:

@@ -14,8 +14,8 @@ from app.services.threads import scheduler as keeper
 from app.settings import Settings
 from app.storage.database.engine import open_engine
 from app.storage.database.migrate import migrate
-from tests.end_to_end.conftest import Service
-from tests.messages import HAM, SPAM, spam
+from tests.support.messages import HAM, SPAM, spam
+from tests.support.service import Service
 
 RAW = {"content-type": "message/rfc822"}
 PATIENCE = 30

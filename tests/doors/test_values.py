@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.messages import spam
+from tests.support.messages import spam
 
 # As Python gives the byte FF of an argument.
 FF = "\udcff"

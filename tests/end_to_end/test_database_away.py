@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings
-from tests import postgres
-from tests.end_to_end.conftest import Service
-from tests.messages import ham, spam
+from tests.support import postgres
+from tests.support.messages import ham, spam
+from tests.support.service import Service
 
 RAW = {"content-type": "message/rfc822"}
 ATTEMPTS = 600

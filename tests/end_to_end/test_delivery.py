@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import clients
-from tests.end_to_end.conftest import Service
-from tests.messages import ham, spam
+from tests.support import clients
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import Service
+
+pytestmark = pytest.mark.clients
 
 PAGE = (Path(__file__).parents[2] / "docs" / "connecting.md").read_text()
 MARK = "/usr/local/bin/postbayes-mark"
@@ -20,7 +23,7 @@ MARK = "/usr/local/bin/postbayes-mark"
 def home(tmp_path_factory):
     """A home with a Maildir and the marking script, beside a service."""
     home = tmp_path_factory.mktemp("home")
-    service = Service(f"sqlite:///{home}/postbayes.db", home)
+    service = Service(sqlite_url(home), home)
     service.start()
     for n in range(10, 30):
         service.teach(ham(n), "ham")

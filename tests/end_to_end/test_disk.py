@@ -7,9 +7,11 @@ import time
 
 import pytest
 
-from tests.end_to_end.conftest import Service
-from tests.end_to_end.disk import mounted
-from tests.messages import ham, spam
+from tests.support.disk import mounted
+from tests.support.messages import ham, spam
+from tests.support.service import Service
+
+pytestmark = pytest.mark.disk
 
 ATTEMPTS = 500
 

@@ -8,8 +8,9 @@ import threading
 import httpx2
 
 from app.storage.database.engine import open_engine, writing
-from tests.end_to_end.conftest import Service
-from tests.messages import HAM, SPAM, ham, spam
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM, ham, spam
+from tests.support.service import Service
 
 
 def test_learning_survives_a_clean_restart(service):
@@ -108,7 +109,7 @@ def test_a_newer_database_is_refused_with_a_sentence(service):
 
 def test_feedback_that_waits_for_a_lock_keeps_no_scoring_waiting(tmp_path):
     """More feedback than threads waits for a locked file; mail is scored meanwhile."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     service = Service(url, tmp_path)
     service.environment["POSTBAYES_BUSY_TIMEOUT"] = "60"
     service.start()

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import clients
-from tests.messages import HAM, SPAM
+from tests.support import clients
+from tests.support.messages import HAM, SPAM
+
+pytestmark = pytest.mark.clients
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "connecting.md"
 

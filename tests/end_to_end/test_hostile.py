@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import PATIENCE, Service
-from tests.golden import packets, transcript
-from tests.messages import ham, spam
+from tests.support import packets, transcript
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import PATIENCE, Service
 
 DOORS = ("http", "rspamd", "spamd", "milter")
 CLIENTS = 200
@@ -83,7 +84,7 @@ def heard(door, answer):
 @contextmanager
 def opened(folder):
     """Run a service with every door open, that has learned forty messages."""
-    service = Service(f"sqlite:///{folder}/postbayes.db", folder)
+    service = Service(sqlite_url(folder), folder)
     service.ports = {"http": service.port} | {
         door: service.open_door(door) for door in DOORS[1:]
     }

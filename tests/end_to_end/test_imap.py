@@ -11,10 +11,12 @@ import time
 import pytest
 
 from app.doors.cli import main as cli
-from tests import mail_site
-from tests.end_to_end.conftest import PATIENCE
-from tests.end_to_end.test_mail_site import learned, more, required, until
-from tests.messages import ham, spam
+from tests.support import mail_site
+from tests.support.mail_site import required
+from tests.support.messages import ham, spam
+from tests.support.service import PATIENCE, learned, more, until
+
+pytestmark = pytest.mark.mail
 
 ANN = f"ann@{mail_site.DOMAIN}"
 

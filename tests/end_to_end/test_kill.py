@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.messages import ham
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.messages import ham
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from tests.end_to_end.conftest import PATIENCE
-from tests.messages import spam
+from tests.support.databases import on_sqlite
+from tests.support.messages import spam
+from tests.support.service import PATIENCE
 
-pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 
 def told(service, line, *, times):

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import smtplib
 import sqlite3
-import time
 from contextlib import closing, contextmanager
 
 import pytest
 
-from tests import mail_site
-from tests.end_to_end.conftest import PATIENCE
-from tests.messages import ham, spam
+from tests.support import mail_site
+from tests.support.mail_site import required
+from tests.support.messages import ham, spam
+from tests.support.service import learned, more, until
+
+pytestmark = pytest.mark.mail
 
 ANN = f"ann@{mail_site.DOMAIN}"
-
-
-def required():
-    """Skip the test where there is no Postfix or Dovecot; in CI it fails."""
-    reason = mail_site.missing()
-    if reason is not None:
-        if os.environ.get(mail_site.REQUIRE) == "1":
-            pytest.fail(f"{reason}, but {mail_site.REQUIRE}=1")
-        pytest.skip(f"{reason}: not tested")
 
 
 @pytest.fixture(scope="module")
@@ -47,27 +39,6 @@ def mailbox(site):
     """Ann's mail, over IMAP."""
     with mail_site.Mailbox(site, ANN) as mailbox:
         yield mailbox
-
-
-def learned(service):
-    """Return how many messages of each label are learned."""
-    return service.client.get("/profiles/default").json()["messages"]
-
-
-def until(service, expected):
-    """Wait until so much is learned; teaching goes on in the background."""
-    deadline = time.monotonic() + PATIENCE
-    while learned(service) != expected:
-        assert time.monotonic() < deadline, (learned(service), expected)
-        time.sleep(0.02)
-
-
-def more(service, **numbers):
-    """Return what will be learned once so many messages are added."""
-    return {
-        label: number + numbers.get(label, 0)
-        for label, number in learned(service).items()
-    }
 
 
 def test_spam_goes_to_junk_and_ham_to_the_inbox(service, mailbox):

@@ -13,9 +13,10 @@ from app.storage import profiles
 from app.storage.database.engine import open_engine, reading
 from app.storage.ledger import batches_after
 from app.storage.upkeep.audit import audit
-from tests import postgres
-from tests.end_to_end.conftest import Service
-from tests.messages import ham, spam
+from tests.support import postgres
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import Service
 
 CLIENTS = 4
 
@@ -94,7 +95,7 @@ def what_is_in(url):
 
 def test_a_copy_of_the_files_has_all_that_was_acknowledged_before_it(tmp_path):
     """SQLite: the database and its log, without the index that the kernel shares."""
-    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    service = Service(sqlite_url(tmp_path), tmp_path)
     service.start()
     copies = []
     with ExitStack() as stack:

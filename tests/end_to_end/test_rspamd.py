@@ -7,15 +7,18 @@ import subprocess
 
 import pytest
 
-from tests import clients
-from tests.end_to_end.conftest import Service
-from tests.messages import ham, spam
+from tests.support import clients
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import Service
+
+pytestmark = pytest.mark.clients
 
 
 @pytest.fixture
 def rspamd_site(tmp_path):
     """A service with a profile for a domain, and the port of its rspamd door."""
-    service = Service(f"sqlite:///{tmp_path}/postbayes.db", tmp_path)
+    service = Service(sqlite_url(tmp_path), tmp_path)
     service.environment["POSTBAYES_REJECT_FROM"] = "8"
     port = service.open_door("rspamd")
     try:

@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 
-from tests import clients
-from tests.messages import ham, spam
+from tests.support import clients
+from tests.support.messages import ham, spam
+
+pytestmark = pytest.mark.clients
 
 EX_UNAVAILABLE = 69
 EX_IOERR = 74

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from app.storage.database.migrate import MIGRATIONS
-from tests.end_to_end.conftest import PATIENCE, free_port
-from tests.messages import ham
+from tests.support.messages import ham
+from tests.support.service import PATIENCE, free_port
 
 MANY = 10
 RAW = {"content-type": "message/rfc822"}

@@ -17,8 +17,9 @@ from app.services.application import Specify, open_database
 from app.services.classify import observe
 from app.services.memory.live import LiveProfiles
 from app.settings import Settings
-from tests.end_to_end.conftest import PATIENCE
-from tests.messages import ham, spam
+from tests.support.databases import on_sqlite
+from tests.support.messages import ham, spam
+from tests.support.service import PATIENCE
 
 WORKERS = 4
 RAW = {"content-type": "message/rfc822"}
@@ -133,7 +134,7 @@ def test_workers_under_random_feedback_end_at_the_replay(service, workers):
     assert (0, 0, newest) == (code, audit["difference"], snapshot.revision)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@on_sqlite
 def test_a_worker_that_dies_is_replaced_and_learns_what_the_others_know(
     service, workers
 ):
@@ -167,7 +168,7 @@ threading.Thread.start = refuse
 """
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@on_sqlite
 def test_a_service_that_ends_since_a_worker_fails_does_not_say_all_went_well(
     service, tmp_path
 ):
@@ -211,7 +212,7 @@ def test_workers_end_with_a_parent_that_was_killed(service, workers):
     assert nobody_listens(service)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@on_sqlite
 def test_workers_that_begin_while_their_parent_is_killed_end_too(service):
     """The first is ready by then, and the others still load what they need."""
     service.environment["POSTBAYES_WORKERS"] = str(WORKERS)
@@ -222,7 +223,7 @@ def test_workers_that_begin_while_their_parent_is_killed_end_too(service):
     assert nobody_listens(service)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@on_sqlite
 def test_what_a_service_that_was_killed_counted_into_is_removed(service, tmp_path):
     """By the next start, though its workers live a little longer than it."""
     service.environment |= {"POSTBAYES_WORKERS": "2", "TMPDIR": str(tmp_path)}

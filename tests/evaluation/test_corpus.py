@@ -9,7 +9,7 @@ import pytest
 from app.evaluation.corpus import Corpus
 from app.features.extract import extract
 from app.mail.parse import parse
-from tests.messages import HAM, SPAM
+from tests.support.messages import HAM, SPAM
 
 VIEWS = {"words": False, "pairs": False, "structure": False, "measurements": True}
 RAWS = [*HAM, *SPAM, b"", b"Subject: \n\n"]

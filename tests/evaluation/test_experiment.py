@@ -10,7 +10,7 @@ from app.corpora.source import IndexSource, survey
 from app.errors import UnknownLabel, UnreadableSource
 from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.plan import Folds, Online
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 
 @pytest.fixture

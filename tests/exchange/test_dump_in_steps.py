@@ -8,10 +8,9 @@ from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.storage import bulk, hidden, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.upkeep.audit import audit
-from tests.exchange.test_foreign import add
-from tests.exchange.test_import_in_steps import CutError, seen, stored
-from tests.exchange.test_transfer import COUNTED, audited, state
-from tests.storage.builders import digest, new_profile, rows_of, taught, teach
+from tests.support.builders import digest, new_profile, rows_of, taught, teach
+from tests.support.ledger import COUNTED
+from tests.support.transfer import CutError, add, audited, seen, state, stored
 
 
 @pytest.fixture(autouse=True)

@@ -13,39 +13,17 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import UnknownLabel
-from app.exchange.dumps import bogofilter
 from app.features.extract import extract
 from app.mail.parse import parse
-from app.services.transfer import Transfer
 from app.storage import tables
 from app.storage.database.engine import reading
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import new_profile, rows_of
+from tests.support.builders import new_profile, rows_of
+from tests.support.transfer import add
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-
-
-def add(
-    engine,
-    profile,
-    *,
-    store_words=True,
-    digest="5ca1ab1e" * 8,
-    ham="",
-    spam="",
-    progress=lambda _: None,
-):
-    """Import the dump of bogofilter, fold it, and return what became of it."""
-    with (DUMPS / "bogofilter.txt").open("rb") as file:
-        tally = bogofilter.read(file)
-    service = Transfer(engine, lambda: NOW, store_words=store_words)
-    learned = service.add_dump(
-        profile.name, tally, digest=digest, ham=ham, spam=spam, progress=progress
-    )
-    list(service.fold(learned.profile))
-    return learned
 
 
 def test_a_dump_is_learned_as_sums_of_this_month(engine):

@@ -27,7 +27,9 @@ from app.services.figures import Figures
 from app.services.memory.live import LiveProfiles
 from app.storage import tables
 from app.storage.capacity import MOST_OCCURRENCES
-from tests.exchange.test_transfer import (
+from tests.support.builders import APRIL, feature, new_profile, rows_of, taught, teach
+from tests.support.databases import on_sqlite
+from tests.support.transfer import (
     altered,
     audited,
     exported,
@@ -37,15 +39,6 @@ from tests.exchange.test_transfer import (
     taught_profile,
     transfer,
     undo,
-)
-from tests.storage.builders import (
-    APRIL,
-    feature,
-    new_profile,
-    on_sqlite,
-    rows_of,
-    taught,
-    teach,
 )
 
 # Fitted at each second row, so that whatever scores are imported are fitted to.

@@ -20,21 +20,9 @@ from app.services.memory.live import LiveProfiles
 from app.services.threads.scheduler import Upkeep
 from app.storage import bulk, hidden, profiles, scored, tables
 from app.storage.database import engine as turn
-from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.engine import open_engine, writing
 from app.storage.fold import fold
-from tests.exchange.test_transfer import (
-    COUNTED,
-    LATER,
-    audited,
-    created,
-    exported,
-    imported,
-    state,
-    taught_profile,
-    transfer,
-    undo,
-)
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     digest,
@@ -46,9 +34,21 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import learned
-
-OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
+from tests.support.ledger import COUNTED, learned
+from tests.support.transfer import (
+    LATER,
+    CutError,
+    audited,
+    created,
+    exported,
+    imported,
+    seen,
+    state,
+    stored,
+    taught_profile,
+    transfer,
+    undo,
+)
 
 
 @pytest.fixture(params=["counts", "ledger"])
@@ -62,10 +62,6 @@ def in_many_blocks(monkeypatch):
     """Have exports of a few messages several blocks."""
     monkeypatch.setattr(exporting, "_BLOCK_BYTES", 1)
     monkeypatch.setattr(exporting, "FEATURES_PER_ROW", 1)
-
-
-class CutError(Exception):
-    """What ends an import in the middle."""
 
 
 def beside(engine, data, name, act, *, instead=False, after=1):
@@ -88,21 +84,6 @@ def beside(engine, data, name, act, *, instead=False, after=1):
     assert len(blocks) >= after
     list(service.fold(done.profile))
     return done
-
-
-def stored(engine):
-    """Return the keys of the profiles that any table has rows of."""
-    found = set()
-    with reading(engine) as connection:
-        for table in OF_PROFILES:
-            found |= set(connection.execute(table.select()).scalars())
-    return found
-
-
-def seen(engine):
-    """Return the keys of the profiles that people see."""
-    with reading(engine) as connection:
-        return {row.id for row in profiles.list_all(connection)}
 
 
 def cut(engine, data, name, *, after=1):

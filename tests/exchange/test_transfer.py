@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from io import BytesIO
 from itertools import count
 
@@ -17,7 +16,7 @@ from app.bayes.counts import FeatureCounts
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
-from app.exchange.format.blocks import BlockReader, BlockWriter
+from app.exchange.format.blocks import BlockReader
 from app.exchange.format.parts import (
     LEDGER,
     NAMES,
@@ -36,17 +35,14 @@ from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
 from app.services.memory.recent import Recent
 from app.services.threads.scheduler import Upkeep
-from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.capacity import Amounts
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from app.storage.fold.state import load
 from app.storage.undo import work as undo_work
 from app.storage.undo.records import Selection, UndoRecord
 from app.storage.upkeep.audit import audit
-from tests import postgres
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     begin_undo,
@@ -56,84 +52,25 @@ from tests.storage.builders import (
     fold_a_part,
     new_profile,
     observed,
-    on_sqlite,
     rows_of,
     taught,
     teach,
 )
-
-LATER = datetime(2026, 5, 1, tzinfo=UTC)
-COUNTED = (
-    tables.class_count,
-    tables.feature_count,
-    tables.moment_sum,
-    tables.feature_name,
+from tests.support.databases import on_sqlite, postgres_database, sqlite_url
+from tests.support.ledger import COUNTED
+from tests.support.transfer import (
+    LATER,
+    altered,
+    audited,
+    created,
+    exported,
+    imported,
+    rebuilt,
+    state,
+    taught_profile,
+    transfer,
+    undo,
 )
-
-
-def transfer(engine, *, store_words=True):
-    """Return the use cases, with a clock that stands."""
-    return Transfer(engine, lambda: LATER, store_words=store_words)
-
-
-def exported(engine, profile, *, contents="counts", words=True):
-    """Return an export of a profile, whose ledger is folded first."""
-    file = BytesIO()
-    service = transfer(engine)
-    list(service.fold(profile))
-    service.export(
-        profile.name, file, contents=contents, words=words, progress=lambda _: None
-    )
-    return file.getvalue()
-
-
-def imported(engine, data, name, *, store_words=True, instead=False):
-    """Import an export, fold it, and return what became of it."""
-    service = transfer(engine, store_words=store_words)
-    file = BytesIO(data)
-    found = survey(file)
-    file.seek(0)
-    if instead:
-        old = service.profile(name)
-        learned = service.replace(old, file, found, progress=lambda _: None)
-    else:
-        learned = service.add(name, file, found, progress=lambda _: None)
-    list(service.fold(learned.profile))
-    return learned
-
-
-def state(engine, name):
-    """Return the statistics of a profile, by view."""
-    with reading(engine) as connection:
-        return load(connection, profiles.find(connection, name)).tables
-
-
-def audited(engine, name):
-    """Return the audit of a profile."""
-    with reading(engine) as connection:
-        return audit(connection, profiles.find(connection, name))
-
-
-def undo(engine, profile, **asked):
-    """Take back what was taught, to the end."""
-    with writing(engine) as connection:
-        begin_undo(connection, profile, Selection(**asked), source="boss", time=APRIL)
-    list(transfer(engine).fold(profile))
-
-
-def taught_profile(engine, **labels):
-    """Return a profile of two months, three views and a relabelling."""
-    profile = new_profile(engine, **labels)
-    teach(
-        engine,
-        profile,
-        taught("one", "ham", {"lunch": 1, "noon": 2}, {"length": 2**40}),
-        taught("two", "spam", {"prize": 3, "noon": 1}, {"length": -5}),
-        taught("three", "ham", {"prize": 1}, {"height": 7}, time=APRIL, source="bob"),
-        taught("empty", "spam", {}, time=APRIL),
-        taught("three", "spam", time=APRIL, scores={"log_odds": -0.5}),
-    )
-    return profile
 
 
 @pytest.fixture(params=["counts", "ledger"])
@@ -223,16 +160,6 @@ def test_counts_are_added_to_what_is_there(engine):
 
     assert state(engine, both.name) == state(engine, here.name)
     assert audited(engine, here.name).sound
-
-
-def created(engine, profile, time):
-    """Give a profile another time of making."""
-    with writing(engine) as connection:
-        connection.execute(
-            tables.profile.update()
-            .where(tables.profile.c.id == profile.id)
-            .values(created_at=time)
-        )
 
 
 def test_the_same_export_twice_changes_nothing(engine, contents):
@@ -384,22 +311,6 @@ def test_labels_that_a_profile_lacks_are_refused(engine, contents, labels):
     with pytest.raises(OtherProfile, match="labels ham, spam \\(spam\\)"):
         imported(engine, exported(engine, profile, contents=contents), other.name)
     assert rows_of(engine, tables.ledger, other) == []
-
-
-def altered(data, **changes):
-    """Return an export with another header, as if it had been written so."""
-    return rebuilt(data, lambda blocks: blocks, **changes)
-
-
-def rebuilt(data, change, **header):
-    """Return an export of other blocks and another header, whole in itself."""
-    reader = BlockReader(BytesIO(data))
-    file = BytesIO()
-    writer = BlockWriter(file, json.dumps(json.loads(reader.header) | header).encode())
-    for kind, content in change(list(reader)):
-        writer.write(kind, content)
-    writer.close()
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("instead", [False, True])
@@ -835,8 +746,8 @@ def test_a_feature_of_the_largest_id_is_exported(engine):
 
 def test_a_move_between_databases_is_whole(tmp_path, postgres_url):
     """From SQLite to PostgreSQL and back: the same bytes, and the same answers."""
-    with postgres.schema(postgres_url, "moved") as url:
-        small = open_engine(f"sqlite:///{tmp_path}/small.db")
+    with postgres_database(postgres_url, "moved", prepared=True) as url:
+        small = open_engine(sqlite_url(tmp_path, "small.db"))
         large = open_engine(url)
         for engine in (small, large):
             migrate(engine)

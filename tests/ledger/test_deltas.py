@@ -8,7 +8,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.bayes.statistics import sum_by_view, total
 from app.errors import InconsistentCounts
-from tests.storage.builders import measured, sparse
+from tests.support.builders import measured, sparse
 
 COUNTS = FeatureCounts.of(sparse({"a": 1}), label=0, n_classes=2)
 SUMS = MomentSums.of(measured({"x": 3}), label=1, n_classes=2)

@@ -18,7 +18,7 @@ from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger import sums, vector
 from app.ledger.sums import VERSION, decode_sum, encode_sum
-from tests.ledger.test_vector import feature_ids, measured
+from tests.support.vectors import feature_ids, measured
 
 LABELS = ("ham", "spam", "newsletter")
 signed = st.integers(-(2**63) + 1, 2**63 - 1)

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 
-from app.services.application import Application
-from app.settings import Settings
-
-
-@contextmanager
-def running(**settings):
-    """Run an application with some settings, whatever the environment says."""
-    app = Application(Settings(_env_file=None, **settings))
-    app.start()
-    try:
-        yield app
-    finally:
-        app.stop()
+from tests.support.application import running
 
 
 @pytest.fixture

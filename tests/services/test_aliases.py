@@ -9,7 +9,8 @@ import pytest
 
 from app.errors import InvalidSetting
 from app.services.delivery import Aliases, parse_aliases
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.databases import sqlite_url
 
 
 def test_a_file_of_aliases_has_one_on_each_line():
@@ -41,7 +42,7 @@ def test_the_service_reads_the_file_that_the_setting_names(tmp_path):
     """Aliases count from the start of the service."""
     file = tmp_path / "aliases"
     file.write_text("root: default\n@example.org: default\n")
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
 
     with running(database_url=url, aliases=file) as app:
         assert "default" == app.recipients.profile("root")
@@ -53,7 +54,7 @@ def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
     file = tmp_path / "aliases"
     if content is not None:
         file.write_bytes(content)
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
 
     with (
         pytest.raises(InvalidSetting, match="POSTBAYES_ALIASES names"),
@@ -121,7 +122,7 @@ def test_without_a_file_there_are_none():
 def test_the_service_reads_a_file_that_changes(tmp_path, file):
     """Nobody has to restart it."""
     file.write_text("root: nobody\n")
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
 
     with running(database_url=url, aliases=file) as app:
         before = app.aliases.get("root")

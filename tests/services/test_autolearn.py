@@ -14,8 +14,8 @@ from app.settings import Settings
 from app.storage import ledger
 from app.storage.database.engine import reading
 from app.storage.undo.records import Selection
-from tests.messages import ham, spam
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.messages import ham, spam
 
 TAUGHT = 40
 

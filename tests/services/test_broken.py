@@ -17,9 +17,9 @@ from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold.state import folded_revision
 from app.storage.ledger import append
-from tests.messages import ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import observed, taught
+from tests.support.application import running
+from tests.support.builders import observed, taught
+from tests.support.messages import ham, spam
 
 
 def broken(engine, name):

@@ -28,9 +28,8 @@ from app.storage.database.engine import reading, writing
 from app.storage.undo import work
 from app.storage.undo.records import Selection
 from app.storage.upkeep import audit
-from tests.messages import ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import (
+from tests.support.application import running
+from tests.support.builders import (
     begin_undo,
     fold_all,
     new_profile,
@@ -38,6 +37,7 @@ from tests.storage.builders import (
     taught,
     teach,
 )
+from tests.support.messages import ham, spam
 
 WORDS = ({"free": 2}, {"free": 1, "meet": 1}, {"meet": 3}, {"lunch": 1, "pills": 1})
 # Every few rows, so that a few dozen of them refit the weights several times.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.standin import Application
+from tests.support.standin import Application
 
 BOB = "bob@example.org"
 ANN = "ann@example.net"

@@ -27,14 +27,10 @@ from app.storage.database.engine import reading, writing
 from app.storage.fold.state import folded_revision
 from app.storage.ledger import append
 from app.storage.upkeep import audit
-from tests.messages import HAM, SPAM, ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import fold as fold_some
-
-
-def teach(app, raw, label, profile="default"):
-    """Teach one message by its bytes."""
-    return app.feedback.teach(profile, raw, label=label, source="test")
+from tests.support.application import running, teach
+from tests.support.builders import fold as fold_some
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM, ham, spam
 
 
 def state(app):
@@ -346,7 +342,7 @@ def test_a_profile_made_elsewhere_is_noticed(app):
 
 def test_a_locked_database_refuses_feedback_and_goes_on_scoring(tmp_path):
     """While another process holds the lock: 503 for feedback, scores for mail."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     with (
         running(database_url=url, busy_timeout=0.2) as app,
         running(database_url=url) as other,

@@ -7,7 +7,7 @@ import pytest
 
 from app.errors import UnknownProfile
 from app.figures.metrics import Errors, roca_pct
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 N = 24
 

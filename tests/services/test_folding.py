@@ -24,7 +24,7 @@ from app.storage.database.engine import reading, writing
 from app.storage.fold import fold
 from app.storage.fold.state import folded_revision
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import new_profile, taught, teach
+from tests.support.builders import new_profile, taught, teach
 
 # Folds what it can in batches of one row and parts of one feature, and says so.
 ROW_BY_ROW = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.services.application import now
 from app.services.learn import Learn
-from tests.messages import ham, spam
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.messages import ham, spam
 
 
 def learn(app, numbers):

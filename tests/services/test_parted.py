@@ -13,8 +13,9 @@ from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
 from app.storage.ledger import append
-from tests.messages import ham, spam
-from tests.storage.builders import on_postgresql, taught
+from tests.support.builders import taught
+from tests.support.databases import on_postgresql
+from tests.support.messages import ham, spam
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from sqlalchemy import update
 from app.errors import Inconsistent, InvalidPolicy, UnknownProfile
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
-from tests.messages import HAM, SPAM, spam
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.messages import HAM, SPAM, spam
 
 
 def teach(app):

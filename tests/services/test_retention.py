@@ -13,8 +13,8 @@ from app.services.application import now
 from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
-from tests.messages import ham, spam
-from tests.services.conftest import running
+from tests.support.application import running
+from tests.support.messages import ham, spam
 
 
 def test_the_upkeep_drops_what_is_too_old(database_url):

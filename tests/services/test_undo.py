@@ -22,9 +22,9 @@ from app.storage.fold.state import load
 from app.storage.undo import work as undo_work
 from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
-from tests.messages import ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import APRIL, MARCH
+from tests.support.application import running
+from tests.support.builders import APRIL, MARCH
+from tests.support.messages import ham, spam
 
 HOUR = timedelta(hours=1)
 

@@ -11,9 +11,9 @@ import pytest
 from app.classifier.specification import TEXT_BACKOFF, TEXT_SMOOTHING
 from app.services.learn import Learn
 from app.storage.database.engine import writing
-from tests.messages import ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import fold
+from tests.support.application import running
+from tests.support.builders import fold
+from tests.support.messages import ham, spam
 
 JANUARY = datetime(2026, 1, 9, tzinfo=UTC)
 JULY = datetime(2026, 7, 9, tzinfo=UTC)

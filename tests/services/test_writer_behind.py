@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import DatabaseUnavailable
 from app.services import retry as news
-from tests.messages import spam
+from tests.support.messages import spam
 
 AWAY = DatabaseUnavailable("the database is away")
 

@@ -10,7 +10,7 @@ from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
 from app.storage import profiles, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from tests.storage.builders import new_profile, taught, teach
+from tests.support.builders import new_profile, taught, teach
 
 
 @contextmanager

@@ -9,72 +9,25 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import sum_by_view, total
-from app.classifier.learn import delta
+from app.bayes.statistics import total
 from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
 from app.storage import bulk, tables
-from app.storage.bulk import append_sums, pieces
+from app.storage.bulk import pieces
 from app.storage.database.engine import reading, writing
-from app.storage.fold import state
 from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
-from app.storage.upkeep.audit import audit
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     digest,
     feature,
     fold,
     fold_all,
-    measured,
     new_profile,
     rows_of,
-    sparse,
     taught,
     teach,
 )
-
-MAIL = [
-    (0, {"money": 1, "now": 2}, {"size": 7}),
-    (1, {"money": 3, "cheap": 1}, {"size": -2, "skew": 4}),
-    (1, {"cheap": 2}, None),
-]
-
-
-def learned(messages=MAIL, *, n_classes=2):
-    """Return what messages teach, view by view."""
-    deltas = []
-    for label, words, sizes in messages:
-        views = {"words": sparse(words)}
-        if sizes is not None:
-            views["sizes"] = measured(sizes)
-        deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
-    return sum_by_view(deltas, n_classes=n_classes)
-
-
-def negated(views):
-    """Return what takes statistics back."""
-    return {view: -x for view, x in views.items()}
-
-
-def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
-    """Append sums in one transaction and return their rows."""
-    with writing(engine) as connection:
-        return append_sums(
-            connection, profile, sums, source=source, time=time, names=names
-        )
-
-
-def loaded(engine, profile):
-    """Return the state of a profile."""
-    with reading(engine) as connection:
-        return state.load(connection, profile).tables
-
-
-def audited(engine, profile):
-    """Return whether the ledger and the tables agree, and up to where."""
-    with reading(engine) as connection:
-        found = audit(connection, profile)
-    return found.sound, found.folded_revision
+from tests.support.ledger import MAIL, add, audited, learned, loaded, negated
 
 
 def test_a_sum_is_what_its_messages_are(engine, monkeypatch):

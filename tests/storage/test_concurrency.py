@@ -13,7 +13,7 @@ from app.storage.fold.state import load
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import fold, new_profile, taught, teach
+from tests.support.builders import fold, new_profile, taught, teach
 
 WRITERS = 6
 ROUNDS = 12

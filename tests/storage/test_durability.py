@@ -11,7 +11,7 @@ from app.storage import profiles
 from app.storage.database.engine import reading
 from app.storage.ledger import rows_after
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import digest, fold_all, new_profile, taught, teach
+from tests.support.builders import digest, fold_all, new_profile, taught, teach
 
 # Teaches without end, says so after each commit, and folds now and then.
 PROGRAM = """
@@ -20,7 +20,7 @@ from itertools import count
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.ledger import append
-from tests.storage.builders import fold, taught
+from tests.support.builders import fold, taught
 
 engine = open_engine(sys.argv[1])
 with reading(engine) as connection:

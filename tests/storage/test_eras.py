@@ -1,7 +1,7 @@
 """Databases that older code filled: they reach the tables of today, sound.
 
 Rows and tables are what the code of each migration left behind
-(`tests.storage.eras`), not what the code of today would write.
+(`tests.support.eras`), not what the code of today would write.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from app.storage.database.engine import migrating, open_engine, reading, writing
 from app.storage.database.migrate import alembic_config, migrate
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
-from tests.storage import eras
-from tests.storage.builders import fold_all, new_profile, rows_of, sparse
+from tests.support import eras
+from tests.support.builders import fold_all, new_profile, rows_of, sparse
 
 SPECIFICATION = Specification()
 NUMBERS = sorted(
@@ -37,9 +37,9 @@ by_era = pytest.mark.parametrize("era", NUMBERS)
 
 
 @pytest.fixture
-def bare(database_url):
+def bare(empty_database_url):
     """Engine of a database without tables."""
-    engine = open_engine(database_url)
+    engine = open_engine(empty_database_url)
     yield engine
     engine.dispose()
 

@@ -12,7 +12,7 @@ from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     begin_undo,

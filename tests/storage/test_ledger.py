@@ -20,19 +20,18 @@ from app.ledger.teaching import Teaching
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, latest, latest_of, rows_after
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     digest,
     new_profile,
     observed,
-    on_postgresql,
-    on_sqlite,
     rows_of,
     sparse,
     taught,
     teach,
 )
+from tests.support.databases import on_postgresql, on_sqlite
 
 
 def kinds(outcomes):

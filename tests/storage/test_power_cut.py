@@ -13,7 +13,8 @@ import pytest
 from app.storage.database.engine import checkpoint, open_engine, reading, writing
 from app.storage.ledger import rows_after
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import digest, fold, new_profile, on_sqlite, taught, teach
+from tests.support.builders import digest, fold, new_profile, taught, teach
+from tests.support.databases import on_sqlite
 
 # Disks write whole sectors; older ones have them of this size.
 SECTOR = 512

@@ -7,7 +7,7 @@ import pytest
 from app.errors import ProfileExists, UnknownProfile
 from app.storage import profiles
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import APRIL, MARCH
+from tests.support.builders import APRIL, MARCH
 
 
 def create(engine, name, labels=("ham", "spam"), spam_labels=("spam",), at=MARCH):

@@ -9,7 +9,7 @@ import pytest
 from app.errors import DatabaseUnavailable
 from app.storage.database.engine import Kept, open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from tests.storage.builders import new_profile, taught, teach
+from tests.support.builders import new_profile, taught, teach
 
 
 @pytest.fixture

@@ -12,14 +12,8 @@ from app.features.observation import Observation
 from app.ledger import teaching
 from app.storage import scored
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import (
-    MARCH,
-    digest,
-    new_profile,
-    observed,
-    on_postgresql,
-    sparse,
-)
+from tests.support.builders import MARCH, digest, new_profile, observed, sparse
+from tests.support.databases import on_postgresql
 
 
 def row(message, minutes=0, words=("money",)):

@@ -12,7 +12,7 @@ from sqlalchemy.exc import StatementError
 
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import new_profile
+from tests.support.builders import new_profile
 
 moments = st.datetimes(
     min_value=datetime(1970, 1, 2),  # noqa: DTZ001  (the strategy takes naive bounds)

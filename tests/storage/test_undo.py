@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from app.errors import (
@@ -22,15 +20,13 @@ from app.ledger.teaching import ScoredRow
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from app.storage.ledger import latest
 from app.storage.undo import plan as undo_plan
-from app.storage.undo import records, work
+from app.storage.undo import records, sums, work
 from app.storage.undo import sums as undo_features
 from app.storage.undo.records import Selection
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
-    begin_undo,
     digest,
     drop_vectors,
     fold_all,
@@ -39,45 +35,25 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import MAIL, add, audited, learned, loaded, negated
-
-COUNTED = (
-    tables.class_count,
-    tables.feature_count,
-    tables.moment_sum,
-    tables.feature_name,
+from tests.support.databases import sqlite_url
+from tests.support.ledger import (
+    MAIL,
+    add,
+    audited,
+    begin,
+    contents,
+    finish,
+    labels_of,
+    learned,
+    loaded,
+    negated,
+    noted,
+    planned,
 )
-
-
-def begin(engine, profile, asked, *, source="boss", time=APRIL):
-    """Note an undo and return its plan."""
-    with writing(engine) as connection:
-        return begin_undo(connection, profile, asked, source=source, time=time)
-
-
-def planned(engine, profile, asked, *, source="boss", time=APRIL):
-    """Return the plan of an undo that is not noted yet."""
-    with reading(engine) as connection:
-        return undo_plan.plan(connection, profile, asked, source=source, time=time)
-
-
-def noted(engine, profile, plan):
-    """Return whether a plan could be noted."""
-    with writing(engine) as connection:
-        return work.begin(connection, profile, plan)
-
-
-def finish(engine, profile, *, limit=256):
-    """Carry out what was begun, and return how many rows that were."""
-    written = 0
-    while True:
-        with writing(engine) as connection:
-            rows = work.step(connection, profile, limit=limit)
-        if not rows:
-            with reading(engine) as connection:
-                if not work.pending(connection, profile.id):
-                    return written
-        written += len(rows)
+from tests.support.stories import (
+    stories,
+    tell,
+)
 
 
 def undo(engine, profile, *, limit=256, time=APRIL, **asked):
@@ -85,19 +61,6 @@ def undo(engine, profile, *, limit=256, time=APRIL, **asked):
     plan = begin(engine, profile, Selection(**asked), time=time)
     finish(engine, profile, limit=limit)
     return plan
-
-
-def labels_of(engine, profile, messages=range(4)):
-    """Return what each message is learned as now."""
-    with reading(engine) as connection:
-        found = [latest(connection, profile.id, digest(m)) for m in messages]
-    return [row and row.label for row in found]
-
-
-def contents(engine, profile):
-    """Return all counts of a profile, folded."""
-    fold_all(engine, profile)
-    return [rows_of(engine, table, profile) for table in COUNTED]
 
 
 def test_an_undone_source_was_never_there(engine):
@@ -458,7 +421,7 @@ def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypat
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
     plan = planned(engine, profile, Selection(source="anna"))
     with reading(engine) as connection:
-        features = undo_features.features_of(connection, profile, plan.work)
+        features = sums.features_of(connection, profile, plan.work)
 
     assert 6 == features
 
@@ -476,137 +439,10 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
         plan = undo_plan.plan(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-        features = undo_features.features_of(connection, profile, plan.work)
+        features = sums.features_of(connection, profile, plan.work)
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)
-
-
-@dataclass
-class Event:
-    """Something that was taught or undone, in the test's own book."""
-
-    source: str
-    time: datetime
-    row: object = None
-    sums: object = None
-    takes: list = field(default_factory=list)
-    in_force: bool = True
-
-
-def settle(events):
-    """Say which events are in force: the newest decides."""
-    for event in events:
-        event.in_force = True
-    for event in reversed(events):
-        if event.in_force:
-            for taken in event.takes:
-                taken.in_force = False
-
-
-teachings = st.tuples(
-    st.just("teach"),
-    st.integers(0, 2),
-    st.sampled_from(["ham", "spam", None]),
-    st.dictionaries(st.sampled_from("abc"), st.integers(1, 2), min_size=1),
-    st.none() | st.dictionaries(st.sampled_from("xy"), st.integers(-3, 3)),
-    st.sampled_from(["ann", "ben"]),
-    st.integers(0, 1),
-)
-imports = st.tuples(st.just("import"), st.integers(1, 3), st.sampled_from("IJ"))
-by_source = st.tuples(st.just("source"), st.integers(0, 8))
-by_time = st.tuples(st.just("time"), st.integers(0, 12), st.integers(1, 6))
-by_id = st.tuples(st.just("id"), st.integers(0, 2))
-stories = st.lists(
-    teachings | teachings | teachings | imports | by_source | by_time | by_id,
-    max_size=12,
-)
-
-
-def selected(verb, rest, events, start):
-    """Return what an undo asks for, and the events that it takes back."""
-    if verb == "source":
-        names = sorted({event.source for event in events})
-        if not names:
-            return None, []
-        name = names[rest[0] % len(names)]
-        return Selection(source=name), taken(events, lambda e: e.source == name)
-    if verb == "time":
-        since = start + timedelta(hours=rest[0])
-        until = since + timedelta(hours=rest[1])
-        return Selection(since=since, until=until), taken(
-            events, lambda e: since <= e.time < until
-        )
-    wanted = digest(rest[0])
-    if not any(e.row is not None and e.row.digest == wanted for e in events):
-        return None, []
-    return Selection(ids=frozenset([wanted])), taken(
-        events, lambda e: e.row is not None and e.row.digest == wanted
-    )
-
-
-def taken(events, unwanted):
-    """Return what is taken back so that nothing unwanted is in force."""
-    found, gone = [], []
-    for event in reversed(events):
-        if event in gone:
-            continue
-        if unwanted(event):
-            found.append(event)
-        else:
-            gone += event.takes
-    for_good = [e for e in events if e not in gone and e not in found and not e.takes]
-    before = [e for e in events if e.in_force and not e.takes]
-    return [] if before == for_good else found
-
-
-def tell(engine, profile, story):
-    """Teach and undo as a story says, and return what is in the test's book."""
-    start = datetime(2026, 3, 1, tzinfo=UTC)
-    events = []
-
-    def say(n, message, label, words, sizes, source, month):
-        given = taught(
-            message,
-            label,
-            words,
-            sizes,
-            time=start + timedelta(hours=n, days=31 * month),
-            source=source,
-        )
-        (outcome,) = teach(engine, profile, given)
-        if outcome.row is not None:
-            events.append(Event(source, outcome.row.time, row=outcome.row))
-
-    said = -1
-    for n, (verb, *rest) in enumerate(story):
-        now = start + timedelta(hours=n)
-        settle(events)
-        if verb == "teach":
-            if n != said:
-                say(n, *rest)
-            continue
-        if verb == "import":
-            size, name = rest
-            sums = {202603: learned(MAIL[:size])}
-            add(engine, profile, sums, source=name, time=now)
-            events.append(Event(name, now, sums=sums))
-            continue
-        asked, takes = selected(verb, rest, events, start)
-        if asked is None:
-            continue
-        plan = planned(engine, profile, asked, time=now)
-        # What comes next may be said before the plan is noted.
-        if story[n + 1 : n + 2] and story[n + 1][0] == "teach":
-            said = n + 1
-            say(said, *story[said][1:])
-        assert noted(engine, profile, plan)
-        finish(engine, profile, limit=1 + n % 3)
-        assert plan.empty == (not takes)
-        if takes:
-            events.append(Event(plan.undo.name, now, takes=takes))
-    settle(events)
-    return events
 
 
 @given(stories)
@@ -614,7 +450,7 @@ def tell(engine, profile, story):
 def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, story):
     """Taught, imported, undone in any order: only what is in force counts."""
     folder = tmp_path_factory.mktemp("story")
-    engine = open_engine(f"sqlite:///{folder}/postbayes.db")
+    engine = open_engine(sqlite_url(folder))
     migrate(engine)
     profile, other = new_profile(engine), new_profile(engine)
     for event in tell(engine, profile, story):

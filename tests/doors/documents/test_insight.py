@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 from app.doors.http.app import create_app
 from app.services.application import Application
 from app.settings import Settings
-from tests.messages import HAM, SPAM
+from tests.support.databases import sqlite_url
+from tests.support.messages import HAM, SPAM
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -16,7 +17,7 @@ RAW = {"content-type": "message/rfc822"}
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned six messages."""
-    url = f"sqlite:///{tmp_path}/postbayes.db"
+    url = sqlite_url(tmp_path)
     application = Application(Settings(_env_file=None, database_url=url))
     with TestClient(create_app(application)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):

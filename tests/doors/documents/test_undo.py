@@ -12,9 +12,8 @@ import pytest
 from app.errors import DatabaseUnavailable
 from app.services.undo import Undo
 from app.storage.undo import work as undo_work
-from tests.doors.test_http import served
-from tests.messages import ham, spam
-from tests.services.conftest import running
+from tests.support.application import running, served
+from tests.support.messages import ham, spam
 
 SOON = datetime.now(UTC) + timedelta(days=1)
 

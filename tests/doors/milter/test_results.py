@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.doors.milter.results import claims, parse_authserv_id, result
 from app.errors import InvalidSetting
 from app.mail.parse import parse
-from tests.standin import classified
+from tests.support.standin import classified
 
 NAME = "mx.example.org"
 

@@ -19,8 +19,8 @@ from app.doors.milter.server import Milter, milter
 from app.doors.serving.listener import Listener
 from app.doors.serving.sockets import Inet, listen
 from app.errors import DatabaseUnavailable, InvalidSetting
-from tests.golden import packets
-from tests.standin import Application, classified
+from tests.support import packets
+from tests.support.standin import Application, classified
 
 CONVERSATIONS = packets.paths()
 OPTIONS = codec.packet(b"O", struct.pack("!III", 6, 0x1FF, 0x1FFFFF))

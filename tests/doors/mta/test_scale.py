@@ -12,7 +12,7 @@ from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
 from app.classifier.verdict import ActionRule
 from app.doors.mta.points import MOST, Scale, symbols
-from tests.standin import classified
+from tests.support.standin import classified
 
 # Thresholds 1e-40 apart would make a nat worth 1e41 points.
 nats = st.floats(-50, 50).map(lambda value: round(value, 6))

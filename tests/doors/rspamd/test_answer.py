@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.doors.rspamd.client import SPAM, ask, request
-from tests.standin import Application
+from tests.support.rspamd import SPAM, ask, request
+from tests.support.standin import Application
 
 
 def test_symbols_add_up_and_thresholds_say_what_the_action_is():

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.doors.rspamd import codec
 from app.doors.rspamd.codec import MAGIC, WINDOW_LOG, Refusal, unpacked
 from app.mail.limits import MAX_BYTES
-from tests.doors.rspamd.client import SPAM, ask, exchange, opened, request
-from tests.standin import Application
+from tests.support.rspamd import SPAM, ask, exchange, opened, request
+from tests.support.standin import Application
 
 PACKED = zstd.compress(SPAM)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.doors.rspamd.client import SPAM, ask, request
-from tests.standin import Application
+from tests.support.rspamd import SPAM, ask, request
+from tests.support.standin import Application
 
 
 def test_each_profile_has_thresholds_of_its_own():

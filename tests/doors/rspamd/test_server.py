@@ -15,7 +15,8 @@ from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import Unix, listen
 from app.errors import PostbayesError
 from app.mail.limits import MAX_BYTES
-from tests.doors.rspamd.client import (
+from tests.support import transcript
+from tests.support.rspamd import (
     LOOPBACK,
     SPAM,
     ask,
@@ -25,8 +26,7 @@ from tests.doors.rspamd.client import (
     opened,
     request,
 )
-from tests.golden import transcript
-from tests.standin import Application
+from tests.support.standin import Application
 
 TRANSCRIPTS = transcript.paths("rspamd")
 

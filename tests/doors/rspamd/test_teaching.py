@@ -9,8 +9,8 @@ import pytest
 from app.doors.rspamd.server import rspamd
 from app.doors.serving.sockets import Unix
 from app.errors import InvalidSetting
-from tests.doors.rspamd.client import SPAM, ask, exchange, opened, request
-from tests.standin import Application
+from tests.support.rspamd import SPAM, ask, exchange, opened, request
+from tests.support.standin import Application
 
 
 def test_a_message_is_learned_once_and_moved():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.doors.spamd import codec
 from app.doors.spamd.codec import MAX_FIELDS, MAX_LINE_BYTES
 from app.doors.spamd.session import Request, Session
-from tests.doors.spamd.client import LIMIT, answer
+from tests.support.spamd import LIMIT, answer
 
 
 @pytest.mark.parametrize(

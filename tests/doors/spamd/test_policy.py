@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.doors.spamd.client import SPAM, answer, request
-from tests.standin import Application
+from tests.support.spamd import SPAM, answer, request
+from tests.support.standin import Application
 
 
 def test_the_policy_of_the_user_decides_the_points():

@@ -13,9 +13,9 @@ from app.doors.spamd import server
 from app.doors.spamd.server import Spamd
 from app.errors import PostbayesError
 from app.settings import Settings
-from tests.doors.spamd.client import SPAM, Pieces, answer, request
-from tests.golden import transcript
-from tests.standin import Application
+from tests.support import transcript
+from tests.support.spamd import SPAM, Pieces, answer, request
+from tests.support.standin import Application
 
 TRANSCRIPTS = transcript.paths("spamd")
 

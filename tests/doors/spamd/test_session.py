@@ -8,7 +8,7 @@ import pytest
 
 from app.doors.spamd.session import Session
 from app.mail.limits import MAX_BYTES
-from tests.doors.spamd.client import LIMIT, SPAM, answer, feed, request
+from tests.support.spamd import LIMIT, SPAM, answer, feed, request
 
 
 def test_a_compressed_message_is_the_message():

@@ -12,8 +12,8 @@ from app.doors.serving.listener import Listener
 from app.doors.serving.sockets import Inet, Unix, listen
 from app.doors.spamd import server
 from app.doors.spamd.server import spamd
-from tests.doors.spamd.client import request
-from tests.standin import Application
+from tests.support.spamd import request
+from tests.support.standin import Application
 
 
 @pytest.fixture(params=["port", "unix"])

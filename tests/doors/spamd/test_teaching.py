@@ -6,8 +6,8 @@ import pytest
 
 from app.doors.spamd.server import spamd
 from app.errors import InvalidSetting
-from tests.doors.spamd.client import answer, request
-from tests.standin import Application
+from tests.support.spamd import answer, request
+from tests.support.standin import Application
 
 
 def test_learning_moving_and_forgetting_are_told():

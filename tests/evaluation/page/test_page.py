@@ -15,7 +15,7 @@ from app.evaluation.experiment import Configuration, Experiment, Protocol
 from app.evaluation.page.page import Document, page
 from app.evaluation.page.tables import named, number, table
 from app.evaluation.plan import Folds, Online
-from tests.messages import ham, spam
+from tests.support.messages import ham, spam
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
 from app.services.classify import observe
 from app.services.memory.live import MOST_WAITING, SHARE_WAITING, Latest, LiveProfile
-from tests.messages import ham, spam
-from tests.storage.builders import new_profile
+from tests.support.builders import new_profile
+from tests.support.messages import ham, spam
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
 EMPTY = Snapshot.empty(Specification())

@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 from app.storage import profiles, tables
 from app.storage.database.engine import writing
 from app.storage.ledger import append
-from tests.storage.builders import taught
+from tests.support.builders import taught
 
 
 def test_a_row_that_cannot_be_read_is_told_once(app, caplog):

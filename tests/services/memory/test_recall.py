@@ -7,8 +7,8 @@ import pytest
 from app.errors import CorruptVector, UnknownProfile
 from app.services.application import now
 from app.storage.database.engine import writing
-from tests.messages import ham, spam
-from tests.services.test_feedback import teach
+from tests.support.application import teach
+from tests.support.messages import ham, spam
 
 
 def scored(app, raw):

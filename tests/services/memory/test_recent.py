@@ -11,7 +11,7 @@ from app.services.memory import recent as module
 from app.services.memory.recent import Recent
 from app.storage import scored
 from app.storage.database.engine import reading
-from tests.storage.builders import new_profile, observed
+from tests.support.builders import new_profile, observed
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 FOREVER = datetime(1970, 1, 1, tzinfo=UTC)

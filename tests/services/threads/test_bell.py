@@ -14,9 +14,9 @@ from app.services.threads import notifications as bell
 from app.services.threads import scheduler as maintenance
 from app.services.threads.notifications import Bell
 from app.storage.database.engine import listening, reading, writing
-from tests.messages import ham, spam
-from tests.services.conftest import running
-from tests.storage.builders import on_postgresql
+from tests.support.application import running
+from tests.support.databases import on_postgresql
+from tests.support.messages import ham, spam
 
 PATIENCE = 30
 

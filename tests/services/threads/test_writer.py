@@ -25,8 +25,8 @@ from app.services.threads import writer as writer_module
 from app.services.threads.writer import Writer
 from app.storage import hidden, profiles, tables
 from app.storage.database.engine import opened, writing
-from tests.messages import ham, spam
-from tests.storage.builders import new_profile
+from tests.support.builders import new_profile
+from tests.support.messages import ham, spam
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
 PATIENCE = 30

@@ -16,7 +16,8 @@ from app.storage import tables
 from app.storage.counts import deltas
 from app.storage.counts import features as feature_columns
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import feature, new_profile, on_sqlite, rows_of, sparse
+from tests.support.builders import feature, new_profile, rows_of, sparse
+from tests.support.databases import on_sqlite
 
 LABELS = ("ham", "spam")
 LEAST, MOST = -(2**63), 2**63 - 1

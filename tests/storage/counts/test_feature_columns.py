@@ -13,7 +13,8 @@ from app.storage.counts import deltas
 from app.storage.counts import features as feature_columns
 from app.storage.counts.features import LEAST, MOST, Key
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import new_profile, on_sqlite
+from tests.support.builders import new_profile
+from tests.support.databases import on_sqlite
 
 EPOCHS = range(202601, 202611)
 

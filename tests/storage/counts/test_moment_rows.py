@@ -18,14 +18,8 @@ from app.errors import InconsistentCounts
 from app.storage import tables
 from app.storage.counts import deltas
 from app.storage.database.engine import reading, writing
-from tests.storage.builders import (
-    feature,
-    measured,
-    new_profile,
-    on_sqlite,
-    rows_of,
-    sparse,
-)
+from tests.support.builders import feature, measured, new_profile, rows_of, sparse
+from tests.support.databases import on_sqlite
 
 LABELS = ("ham", "spam")
 TABLES = (tables.moment_sum, tables.class_count)

@@ -38,15 +38,8 @@ from app.storage.database.engine import (
 from app.storage.database.migrate import migrate
 from app.storage.database.postgresql import LONG_SILENCE
 from app.storage.ledger import append
-from tests.storage.builders import (
-    damage,
-    new_profile,
-    on_postgresql,
-    on_sqlite,
-    rows_of,
-    taught,
-    teach,
-)
+from tests.support.builders import damage, new_profile, rows_of, taught, teach
+from tests.support.databases import on_postgresql, on_sqlite
 
 
 def revision(connection, profile):

@@ -7,7 +7,8 @@ from sqlalchemy import select, update
 
 from app.storage.database.engine import Kept, reading
 from app.storage.tables import profile as table
-from tests.storage.builders import new_profile, on_postgresql, on_sqlite
+from tests.support.builders import new_profile
+from tests.support.databases import on_postgresql, on_sqlite
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from app.storage.fold import fold
 from app.storage.fold.state import load
 from app.storage.ledger import rows_after
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import fold_all, new_profile, on_sqlite, taught, teach
+from tests.support.builders import fold_all, new_profile, taught, teach
+from tests.support.databases import on_sqlite
 
 
 @contextmanager
@@ -49,10 +50,10 @@ def downgrade(engine, revision):
         command.downgrade(config, revision)
 
 
-def test_an_empty_database_is_migrated_there_and_back(database_url):
+def test_an_empty_database_is_migrated_there_and_back(empty_database_url):
     """Empty, head, base, head: all tables, none, all again."""
     everything = set(tables.metadata.tables)
-    with opened(database_url) as engine:
+    with opened(empty_database_url) as engine:
         migrate(engine)
         there = table_names(engine)
         downgrade(engine, "base")
@@ -196,21 +197,21 @@ print([os.waitpid(child, 0)[1] for child in children])
 """
 
 
-def test_ten_processes_at_once_migrate_once(database_url):
+def test_ten_processes_at_once_migrate_once(empty_database_url):
     """They all find the tables, and none fails."""
     ran = subprocess.run(
-        [sys.executable, "-c", TEN_PROCESSES, database_url],
+        [sys.executable, "-c", TEN_PROCESSES, empty_database_url],
         capture_output=True,
         check=False,
         text=True,
     )
 
     assert (f"{[0] * 10}\n", "") == (ran.stdout, ran.stderr)
-    with opened(database_url) as engine:
+    with opened(empty_database_url) as engine:
         assert set(tables.metadata.tables) == table_names(engine)
 
 
-def test_a_migration_that_fails_leaves_nothing(database_url):
+def test_a_migration_that_fails_leaves_nothing(empty_database_url):
     """The database is empty as before."""
 
     def fail(engine):
@@ -218,7 +219,7 @@ def test_a_migration_that_fails_leaves_nothing(database_url):
             connection.execute(text("CREATE TABLE half (a INTEGER)"))
             connection.execute(text("SELECT * FROM no_such_table"))
 
-    with opened(database_url) as engine:
+    with opened(empty_database_url) as engine:
         with pytest.raises(Exception, match="no_such_table"):
             fail(engine)
 

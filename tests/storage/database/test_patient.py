@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError
 
 from app.storage.database.engine import writing
-from tests.storage.builders import on_postgresql
+from tests.support.databases import on_postgresql
 
 # More than the driver sends before it looks for answers: behind the first, which
 # fails, are others that the server passes over.

@@ -13,7 +13,8 @@ from app.errors import DatabaseUnavailable
 from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.database.statements import Prepared
-from tests.storage.builders import new_profile, on_postgresql
+from tests.support.builders import new_profile
+from tests.support.databases import on_postgresql
 
 ADD = Prepared(insert(tables.ledger))
 GET = Prepared(

@@ -10,7 +10,7 @@ from app.errors import UnknownProfile
 from app.storage import profiles
 from app.storage.database import engine as turn
 from app.storage.database.engine import brief, reading, writing
-from tests.storage.builders import MARCH
+from tests.support.builders import MARCH
 
 
 @pytest.fixture

@@ -20,18 +20,18 @@ from app.storage.fold.fold import prepare, write
 from app.storage.fold.state import folded_revision, load
 from app.storage.ledger import append
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     feature,
     fold,
     fold_all,
     new_profile,
-    on_postgresql,
     rows_of,
     taught,
     teach,
 )
+from tests.support.databases import on_postgresql
 
 COUNT_TABLES = (
     tables.feature_count,

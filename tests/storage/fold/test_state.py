@@ -18,7 +18,7 @@ from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold.state import load
 from app.storage.ledger import batches_after
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     digest,

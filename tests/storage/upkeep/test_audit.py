@@ -8,7 +8,7 @@ from app.errors import InconsistentCounts, UnknownProfile
 from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
-from tests.storage.builders import APRIL, feature, fold, new_profile, taught, teach
+from tests.support.builders import APRIL, feature, fold, new_profile, taught, teach
 
 
 @pytest.fixture

@@ -8,41 +8,33 @@ import subprocess
 import threading
 
 import numpy as np
-import psycopg
 import pytest
 
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
-from app.features.extract import extract
 from app.ledger.teaching import ScoredRow, Teaching
-from app.mail.parse import parse
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold.state import load
 from app.storage.ledger import append
 from app.storage.upkeep.audit import audit
 from app.storage.upkeep.backup import backup
-from tests import postgres
-from tests.messages import ham, spam
-from tests.storage.builders import (
+from tests.support import postgres
+from tests.support.builders import (
     MARCH,
     damage,
     fold_all,
     new_profile,
-    on_postgresql,
-    on_sqlite,
+    seen,
     taught,
     teach,
 )
+from tests.support.databases import on_postgresql, on_sqlite, postgres_database
+from tests.support.messages import ham, spam
 
 SPECIFICATION = Specification()
-
-
-def seen(raw):
-    """Return what is seen of a message."""
-    return extract(parse(raw), SPECIFICATION.views)
 
 
 def learned(engine):
@@ -172,37 +164,19 @@ def test_a_database_restored_from_pg_dump_answers_the_same(
     folder = postgres.binaries()
     dump = tmp_path / "postbayes.dump"
     plain_c = os.environ | {"LC_ALL": "C"}
-    plain, _, path = database_url.partition("&options=")
-    schema = path.rpartition("%3D")[2]
     subprocess.run(
-        [
-            folder / "pg_dump",
-            "--format=custom",
-            f"--schema={schema}",
-            f"--file={dump}",
-            plain,
-        ],
+        [folder / "pg_dump", "--format=custom", f"--file={dump}", database_url],
         check=True,
         env=plain_c,
     )
-    copy = f"copy_of_{schema}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{copy}"')
-    url = database_url.replace("/postgres?", f"/{copy}?")
-    subprocess.run(
-        [
-            folder / "pg_restore",
-            "--no-owner",
-            f"--dbname={plain.replace('/postgres?', f'/{copy}?')}",
-            dump,
-        ],
-        check=True,
-        env=plain_c,
-    )
-    restored = open_engine(url)
-    found = answers(restored, name)
-    restored.dispose()
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{copy}"')
+    with postgres_database(postgres_url, "restored", prepared=False) as url:
+        subprocess.run(
+            [folder / "pg_restore", "--no-owner", f"--dbname={url}", dump],
+            check=True,
+            env=plain_c,
+        )
+        restored = open_engine(url)
+        found = answers(restored, name)
+        restored.dispose()
 
     assert answers(engine, name).tobytes() == found.tobytes()

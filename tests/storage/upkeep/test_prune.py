@@ -15,7 +15,7 @@ from app.storage.database.engine import reading, writing
 from app.storage.fold.state import folded_revision, in_part
 from app.storage.undo.records import Selection
 from app.storage.upkeep.prune import carry_out, find
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     digest,
@@ -28,8 +28,7 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import audited, loaded
-from tests.storage.test_undo import begin, contents, finish, labels_of
+from tests.support.ledger import audited, begin, contents, finish, labels_of, loaded
 
 LONG_AGO = datetime(2025, 1, 10, tzinfo=UTC)
 NOW = datetime(2026, 4, 20, tzinfo=UTC)

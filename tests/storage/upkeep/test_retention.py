@@ -18,7 +18,7 @@ from app.storage.undo.records import Selection
 from app.storage.upkeep import retention
 from app.storage.upkeep import retention as sealed
 from app.storage.upkeep.retention import RUNS
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     drop_vectors,
@@ -28,8 +28,9 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import add, audited, learned, loaded
-from tests.storage.test_undo import begin, finish, labels_of, stories, tell
+from tests.support.databases import sqlite_url
+from tests.support.ledger import add, audited, begin, finish, labels_of, learned, loaded
+from tests.support.stories import stories, tell
 
 LATER = APRIL + timedelta(days=1)
 
@@ -241,7 +242,7 @@ def test_an_audit_misses_what_was_sealed(engine):
 def test_whatever_is_dropped_the_audit_stays_exact(tmp_path_factory, story, hours):
     """Taught, imported, undone, dropped in any order."""
     folder = tmp_path_factory.mktemp("story")
-    engine = open_engine(f"sqlite:///{folder}/postbayes.db")
+    engine = open_engine(sqlite_url(folder))
     migrate(engine)
     profile = new_profile(engine)
     tell(engine, profile, story)

@@ -8,12 +8,14 @@ from hashlib import blake2b
 from itertools import count
 
 import numpy as np
-import pytest
 
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
+from app.classifier.specification import Specification
+from app.features.extract import extract
 from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow, Teaching
+from app.mail.parse import parse
 from app.storage import profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold.fold import prepare, write
@@ -23,10 +25,6 @@ from app.storage.upkeep import retention
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
-
-# For what only one of the two databases can do.
-on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-on_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
 _numbers = count(1)
 
@@ -158,3 +156,8 @@ def damage(engine, path, *tables):
         for table in tables:
             file.seek((roots[table] - 1) * size)
             file.write(b"\x0d\xff\xff\xff\xff" * 9)
+
+
+def seen(raw):
+    """Return what is seen of a message."""
+    return extract(parse(raw), Specification().views)

@@ -142,17 +142,6 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             yield made
 
 
-@contextmanager
-def schema(url: str, name: str) -> Iterator[str]:
-    """Give the URL of an empty schema of its own, which is dropped after it."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{name}"')
-        try:
-            yield f"{url}&options={quote(f'-csearch_path={name}')}"
-        finally:
-            connection.execute(f'DROP SCHEMA "{name}" CASCADE')
-
-
 class Site:
     """A database of its own, with its owner and a role that owns nothing.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent.parent / "golden"
 
 
 def load(path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "milter"
+FOLDER = Path(__file__).parent.parent / "golden" / "milter"
 
 
 def packet(line):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from app.doors.spamd.server import Spamd
-from tests.standin import Application
+from tests.support.standin import Application
 
 SPAM = b"From: win@prizes.example\nSubject: Win\n\nfree money\n"
 

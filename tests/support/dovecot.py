@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # What Sieve does: file spam, or learn from moves and from marks as well.
 Sieve = Literal["filing", "learning"]
 
-DEPLOY = Path(__file__).parent.parent / "deploy" / "dovecot"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "dovecot"
 INSTALLED = "/usr/local/lib/postbayes"
 
 _COMMON = """\

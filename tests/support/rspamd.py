@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from app.doors.rspamd.server import rspamd
 from app.doors.serving.http1 import WebListener
 from app.doors.serving.sockets import Inet, listen
-from tests.standin import Application
+from tests.support.standin import Application
 
 SPAM = b"From: win@prizes.example\nSubject: Win\n\nfree money\n"
 

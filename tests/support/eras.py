@@ -4,7 +4,7 @@
 table, as it wrote them.  Told again with the code of today, the same story has
 to end in the same state.
 
-With a new migration the story gets a chapter, and ``python -m tests.storage.eras``
+With a new migration the story gets a chapter, and ``python -m tests.support.eras``
 keeps what the code of that migration leaves behind.
 """
 
@@ -27,7 +27,7 @@ from app.storage.database.migrate import migrate
 from app.storage.undo import work
 from app.storage.undo.records import Selection
 from app.storage.upkeep import prune
-from tests.storage.builders import (
+from tests.support.builders import (
     APRIL,
     MARCH,
     begin_undo,
@@ -38,7 +38,7 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import learned
+from tests.support.ledger import learned
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden" / "databases"
 

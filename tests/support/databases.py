@@ -1,0 +1,81 @@
+"""Prepared databases: every table of this version, and no row.
+
+A migration of an empty database takes 0.19 s on SQLite and 0.09 s on PostgreSQL;
+a copy of a prepared one 0.001 s and 0.02 s.  One is prepared for each process
+of the tests, and copied for each test.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from app.storage.database.engine import open_engine
+from app.storage.database.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+
+# What one of the two databases does alone, or does as the other.
+on_sqlite = pytest.mark.parametrize("database", BOTH[:1], indirect=True)
+on_postgresql = pytest.mark.parametrize("database", BOTH[1:], indirect=True)
+
+_TEMPLATE = "postbayes_template"
+
+
+def sqlite_url(folder: Path, name: str = "postbayes.db") -> str:
+    """Return the URL of a prepared file in a folder that has none yet."""
+    file = Path(folder, name)
+    with file.open("xb") as copy:
+        copy.write(_prepared_file())
+    return f"sqlite:///{file}"
+
+
+@contextmanager
+def postgres_database(server: str, name: str, *, prepared: bool) -> Iterator[str]:
+    """Give the URL of a database on a server, which is dropped after it."""
+    template = f'TEMPLATE "{_prepared_database(server)}"' if prepared else ""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" {template}')
+        try:
+            yield _renamed(server, name)
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@cache
+def _prepared_file() -> bytes:
+    """Return the bytes of a prepared SQLite database."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "template.db")
+        _prepare(f"sqlite:///{file}")
+        # The last connection that closes moves the log into the file.
+        assert [file] == list(file.parent.iterdir())
+        return file.read_bytes()
+
+
+@cache
+def _prepared_database(server: str) -> str:
+    """Return the name of a prepared database on a server."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{_TEMPLATE}"')
+    _prepare(_renamed(server, _TEMPLATE))
+    return _TEMPLATE
+
+
+def _prepare(url: str) -> None:
+    engine = open_engine(url)
+    migrate(engine)
+    engine.dispose()
+
+
+def _renamed(server: str, name: str) -> str:
+    return server.replace("/postgres?", f"/{name}?")

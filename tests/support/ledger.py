@@ -1,0 +1,119 @@
+"""Sums and undos in a profile's ledger, and what the tables make of them."""
+
+from __future__ import annotations
+
+from app.bayes.statistics import sum_by_view
+from app.classifier.learn import delta
+from app.storage import tables
+from app.storage.bulk import append_sums
+from app.storage.database.engine import reading, writing
+from app.storage.fold import state
+from app.storage.ledger import latest
+from app.storage.undo import plan as undo_plan
+from app.storage.undo import work
+from app.storage.upkeep.audit import audit
+from tests.support.builders import (
+    APRIL,
+    MARCH,
+    begin_undo,
+    digest,
+    fold_all,
+    measured,
+    rows_of,
+    sparse,
+)
+
+MAIL = [
+    (0, {"money": 1, "now": 2}, {"size": 7}),
+    (1, {"money": 3, "cheap": 1}, {"size": -2, "skew": 4}),
+    (1, {"cheap": 2}, None),
+]
+
+
+def learned(messages=MAIL, *, n_classes=2):
+    """Return what messages teach, view by view."""
+    deltas = []
+    for label, words, sizes in messages:
+        views = {"words": sparse(words)}
+        if sizes is not None:
+            views["sizes"] = measured(sizes)
+        deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
+    return sum_by_view(deltas, n_classes=n_classes)
+
+
+def negated(views):
+    """Return what takes statistics back."""
+    return {view: -x for view, x in views.items()}
+
+
+def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
+    """Append sums in one transaction and return their rows."""
+    with writing(engine) as connection:
+        return append_sums(
+            connection, profile, sums, source=source, time=time, names=names
+        )
+
+
+def loaded(engine, profile):
+    """Return the state of a profile."""
+    with reading(engine) as connection:
+        return state.load(connection, profile).tables
+
+
+def audited(engine, profile):
+    """Return whether the ledger and the tables agree, and up to where."""
+    with reading(engine) as connection:
+        found = audit(connection, profile)
+    return found.sound, found.folded_revision
+
+
+COUNTED = (
+    tables.class_count,
+    tables.feature_count,
+    tables.moment_sum,
+    tables.feature_name,
+)
+
+
+def begin(engine, profile, asked, *, source="boss", time=APRIL):
+    """Note an undo and return its plan."""
+    with writing(engine) as connection:
+        return begin_undo(connection, profile, asked, source=source, time=time)
+
+
+def planned(engine, profile, asked, *, source="boss", time=APRIL):
+    """Return the plan of an undo that is not noted yet."""
+    with reading(engine) as connection:
+        return undo_plan.plan(connection, profile, asked, source=source, time=time)
+
+
+def finish(engine, profile, *, limit=256):
+    """Carry out what was begun, and return how many rows that were."""
+    written = 0
+    while True:
+        with writing(engine) as connection:
+            rows = work.step(connection, profile, limit=limit)
+        if not rows:
+            with reading(engine) as connection:
+                if not work.pending(connection, profile.id):
+                    return written
+        written += len(rows)
+
+
+def labels_of(engine, profile, messages=range(4)):
+    """Return what each message is learned as now."""
+    with reading(engine) as connection:
+        found = [latest(connection, profile.id, digest(m)) for m in messages]
+    return [row and row.label for row in found]
+
+
+def contents(engine, profile):
+    """Return all counts of a profile, folded."""
+    fold_all(engine, profile)
+    return [rows_of(engine, table, profile) for table in COUNTED]
+
+
+def noted(engine, profile, plan):
+    """Return whether a plan could be noted."""
+    with writing(engine) as connection:
+        return work.begin(connection, profile, plan)

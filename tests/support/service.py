@@ -1,0 +1,135 @@
+"""A real `postbayes serve`, in a process of its own, over loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx2
+import pytest
+
+# Ends what hangs.  A busy machine does not: five processes that start at once have
+# taken more than a minute where twenty others were at work.
+PATIENCE = 600
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Service:
+    """One server process at a time, on one port and one database."""
+
+    def __init__(self, url, folder):
+        self.port = free_port()
+        self.folder = folder
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("POSTBAYES_")},
+            "POSTBAYES_DATABASE_URL": url,
+            "POSTBAYES_PORT": str(self.port),
+        }
+        self.process = None
+        self.client = httpx2.Client(
+            base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE
+        )
+
+    def open_door(self, name):
+        """Have another door opened at the start, and return its port."""
+        port = free_port()
+        self.environment[f"POSTBAYES_{name.upper()}"] = f"127.0.0.1:{port}"
+        return port
+
+    def command(self, *arguments):
+        """Run `postbayes` with some arguments to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "app.doors.cli", *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def start(self):
+        """Start the server, and wait until it is ready."""
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "app.doors.cli", "serve"],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if self.client.get("/readyz").is_success:
+                    return
+            except httpx2.TransportError:
+                time.sleep(0.05)
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+        pytest.fail("the service did not become ready")
+
+    def kill(self):
+        """End the server as a power cut would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        """Ask the server to stop, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def audit(self):
+        """Return what `postbayes audit --json` prints, and its exit code."""
+        done = self.command("audit", "--json")
+        return done.returncode, json.loads(done.stdout)
+
+    def classify(self, raw):
+        """Return the answer about one message."""
+        answer = self.client.post(
+            "/classify", content=raw, headers={"content-type": "message/rfc822"}
+        )
+        answer.raise_for_status()
+        return answer.json()
+
+    def teach(self, raw, label):
+        """Teach one message, and return the answer."""
+        answer = self.client.post(
+            "/feedback",
+            params={"label": label},
+            content=raw,
+            headers={"content-type": "message/rfc822"},
+        )
+        answer.raise_for_status()
+        return answer.json()
+
+
+def learned(service):
+    """Return how many messages of each label are learned."""
+    return service.client.get("/profiles/default").json()["messages"]
+
+
+def until(service, expected):
+    """Wait until so much is learned; teaching goes on in the background."""
+    deadline = time.monotonic() + PATIENCE
+    while learned(service) != expected:
+        assert time.monotonic() < deadline, (learned(service), expected)
+        time.sleep(0.02)
+
+
+def more(service, **numbers):
+    """Return what will be learned once so many messages are added."""
+    return {
+        label: number + numbers.get(label, 0)
+        for label, number in learned(service).items()
+    }
