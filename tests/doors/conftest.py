@@ -13,10 +13,17 @@ from tests.support.messages import ham, spam
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(run_anew, tmp_path):
+    """Run `postbayes` with an empty database, and return code, output and errors."""
+    sqlite_url(tmp_path)
+    return run_anew
+
+
+@pytest.fixture
+def run_anew(tmp_path, monkeypatch, capsys):
     """Run `postbayes` in an empty folder, and return code, output and errors."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path))
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}/postbayes.db")
 
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

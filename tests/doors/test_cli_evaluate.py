@@ -23,9 +23,9 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_stream_is_evaluated_without_a_database(run, index, tmp_path):
+def test_a_stream_is_evaluated_without_a_database(run_anew, index, tmp_path):
     """The figures have their stable names; --jsonl has a line per message."""
-    said = figures(run, "--index", index, "--jsonl", tmp_path / "lines")
+    said = figures(run_anew, "--index", index, "--jsonl", tmp_path / "lines")
 
     assert (20, 10, 10) == (said["messages"], said["ham"], said["spam"])
     assert {
@@ -204,10 +204,10 @@ def test_each_mistake_has_its_code_and_a_sentence(run, options, code, says):
     assert "Traceback" not in err
 
 
-def test_nothing_is_written_where_the_options_are_wrong(run, tmp_path):
+def test_nothing_is_written_where_the_options_are_wrong(run_anew, tmp_path):
     """A page that was there before is still there."""
     (tmp_path / "report.html").write_text("last week's")
-    run("evaluate", "--report", "report.html")
+    run_anew("evaluate", "--report", "report.html")
 
     assert "last week's" == (tmp_path / "report.html").read_text()
     assert ["report.html"] == [path.name for path in tmp_path.iterdir()]

@@ -168,11 +168,11 @@ def test_a_profile_that_is_missing_is_told_in_one_way(run, tmp_path, arguments):
 
 
 @pytest.mark.usefixtures("starting")
-def test_a_port_that_is_taken_is_told_before_anything_is_loaded(run, tmp_path):
+def test_a_port_that_is_taken_is_told_before_anything_is_loaded(run_anew, tmp_path):
     """With both ways to choose another, and the code that systemd sees."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, _, err = run("serve", "--port", port)
+        code, _, err = run_anew("serve", "--port", port)
 
     assert 3 == code
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in err

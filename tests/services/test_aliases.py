@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_read_stops_the_start(tmp_path, content):
     file = tmp_path / "aliases"
     if content is not None:
         file.write_bytes(content)
-    url = sqlite_url(tmp_path)
+    url = f"sqlite:///{tmp_path}/postbayes.db"
 
     with (
         pytest.raises(InvalidSetting, match="POSTBAYES_ALIASES names"),

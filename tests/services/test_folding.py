@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-import time
-from itertools import cycle, zip_longest
+from itertools import zip_longest
 
 import pytest
 
@@ -26,9 +26,11 @@ from app.storage.fold.state import folded_revision
 from app.storage.upkeep.audit import audit
 from tests.support.builders import new_profile, taught, teach
 
-# Folds what it can in batches of one row and parts of one feature, and says so.
+# Folds in batches of one row and parts of one feature, and is killed at a statement.
 ROW_BY_ROW = """
-import sys
+import os, signal, sys
+from itertools import count
+from sqlalchemy import event
 from app.services import fold
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading
@@ -38,8 +40,15 @@ folding.BY_HAND = 1e-9
 engine = open_engine(sys.argv[1])
 with reading(engine) as connection:
     profile = profiles.find(connection, sys.argv[2])
-for rows in folding.Folding(engine).all(profile):
-    print(rows, flush=True)
+statements, last = count(1), int(sys.argv[3])
+
+def kill(*_):
+    if next(statements) == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+event.listen(engine, "before_cursor_execute", kill)
+event.listen(engine, "commit", kill)
+list(folding.Folding(engine).all(profile))
 """
 
 
@@ -269,27 +278,23 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     """With SIGKILL, between steps and within them; the next one goes on."""
     profile = new_profile(engine)
     burst(engine, profile, 24)
-    pauses = cycle((0.0, 0.01, 0.02, 0.04, 0.08))
     _, found = marked(engine, profile)
     marks, last = [0], found.revision
-    kills = 0
+    kills, statements = 0, 1
     while marks[-1] < last:
-        process = subprocess.Popen(
-            [sys.executable, "-c", ROW_BY_ROW, database_url, profile.name],
-            stdout=subprocess.PIPE,
-            text=True,
+        arguments = database_url, profile.name, str(statements)
+        done = subprocess.run(
+            [sys.executable, "-c", ROW_BY_ROW, *arguments], check=False
         )
-        process.stdout.readline()
-        time.sleep(next(pauses))
-        process.kill()
-        kills += process.wait() == -9
-        process.stdout.close()
+        kills += done.returncode == -signal.SIGKILL
+        # Half as many more each time, so that it comes to an end.
+        statements += 1 + statements // 2
         mark, found = marked(engine, profile)
         marks.append(mark)
 
         assert found.sound
     assert sorted(marks) == marks
-    assert kills > 0
+    assert kills > 8
 
 
 def upkeep_of(engine):

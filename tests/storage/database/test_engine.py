@@ -566,10 +566,10 @@ def test_a_file_that_is_held_for_a_moment_is_waited_for(database_url, tmp_path):
 
 
 @on_sqlite
-def test_a_file_that_stays_held_is_given_up_on(database_url, tmp_path):
+def test_a_file_that_stays_held_is_given_up_on(empty_database_url, tmp_path):
     """After the busy time-out."""
-    other = held_by_a_writer(tmp_path / "postbayes.db")
-    engine = open_engine(database_url, busy_timeout=0.05)
+    other = held_by_a_writer(tmp_path / "empty.db")
+    engine = open_engine(empty_database_url, busy_timeout=0.05)
 
     with pytest.raises(DatabaseUnavailable, match="busy: database is locked"):
         migrate(engine)
