@@ -15,9 +15,9 @@ from app.services.threads import scheduler as keeper
 from app.settings import Settings
 from tests.support.builders import damage
 from tests.support.messages import HAM, SPAM, spam
+from tests.support.service import PATIENCE
 
 RAW = {"content-type": "message/rfc822"}
-PATIENCE = 30
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from app.settings import Settings
 from app.storage.database.engine import open_engine
 from app.storage.database.migrate import migrate
 from tests.support.messages import HAM, SPAM, spam
-from tests.support.service import Service
+from tests.support.service import PATIENCE, Service
 
 RAW = {"content-type": "message/rfc822"}
-PATIENCE = 30
 
 
 @pytest.fixture
@@ -67,9 +66,7 @@ def wait_for(said, caplog):
 def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
     """With 503 for the rest; the log has it once, and no traceback."""
     granted.administer(befell)
-    # A step that was under way may have met another table.
     wait_for("upkeep waits for the database", caplog)
-    logged = len(caplog.records)
     scored = client.post("/classify", content=spam(7), headers=RAW)
     answers = [
         teach(client, 7),
@@ -81,7 +78,10 @@ def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
     metrics = client.get("/metrics")
     time.sleep(1)
 
-    assert logged == len(caplog.records) <= 2
+    logged = [record.getMessage() for record in caplog.records]
+
+    # A step that was under way may have met another table than those after it.
+    assert 1 <= len(logged) == len(set(logged)) <= 2
     assert (200, "spam") == (scored.status_code, scored.json()["label"])
     for answer in answers:
         assert (503, "5") == (answer.status_code, answer.headers["retry-after"])

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import clients
 from tests.support.messages import HAM, SPAM
+from tests.support.service import PATIENCE
 
 pytestmark = pytest.mark.clients
 
@@ -84,7 +85,7 @@ def exim(request, spamd_site):
             input=dialogue.replace(b"\n", b"\r\n"),
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         mailbox = home / "mbox"
         return done.stdout.decode(), mailbox.read_text() if mailbox.exists() else ""

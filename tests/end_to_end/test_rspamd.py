@@ -10,7 +10,7 @@ import pytest
 from tests.support import clients
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
-from tests.support.service import Service
+from tests.support.service import PATIENCE, Service
 
 pytestmark = pytest.mark.clients
 
@@ -42,7 +42,7 @@ def rspamc(rspamd_site):
             input=message,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         return done.returncode, done.stdout.decode()
 

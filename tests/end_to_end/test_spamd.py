@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import clients
 from tests.support.messages import ham, spam
+from tests.support.service import PATIENCE
 
 pytestmark = pytest.mark.clients
 
@@ -28,7 +29,7 @@ def spamc(spamd_site):
             input=message,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         return done.returncode, done.stdout.decode()
 

@@ -61,11 +61,11 @@ def revision(client):
 
 
 @pytest.fixture
-def ports(database_url, tmp_path):
+def ports(empty_database_url, tmp_path):
     """Ports of ten services that were started at once."""
     ports = [free_port() for _ in range(MANY)]
     environment = {k: v for k, v in os.environ.items() if "POSTBAYES" not in k}
-    environment["POSTBAYES_DATABASE_URL"] = database_url
+    environment["POSTBAYES_DATABASE_URL"] = empty_database_url
     environment[PORTS] = " ".join(map(str, ports))
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(

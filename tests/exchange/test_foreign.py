@@ -20,6 +20,7 @@ from app.storage.database.engine import reading
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
 from tests.support.builders import new_profile, rows_of
+from tests.support.databases import on_sqlite
 from tests.support.transfer import add
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
@@ -42,6 +43,7 @@ def test_a_dump_is_learned_as_sums_of_this_month(engine):
     assert {"prize", "subject:lunch"} <= names
 
 
+@on_sqlite
 def test_the_same_dump_is_learned_once(engine):
     """And another one of the same program is another one."""
     profile = new_profile(engine)
@@ -53,6 +55,7 @@ def test_the_same_dump_is_learned_once(engine):
     assert outcomes == ["added", "unchanged", "added"]
 
 
+@on_sqlite
 def test_words_are_not_kept_where_they_are_not_wanted(engine):
     """The counts are the same; only their text is not there."""
     profile = new_profile(engine)
@@ -61,6 +64,7 @@ def test_words_are_not_kept_where_they_are_not_wanted(engine):
     assert rows_of(engine, tables.feature_name, profile) == []
 
 
+@on_sqlite
 def test_labels_are_those_that_are_chosen(engine):
     """The first ham and the first spam label, unless somebody says otherwise."""
     labels = ("newsletter", "ham", "phishing", "spam")
@@ -80,6 +84,7 @@ def test_labels_are_those_that_are_chosen(engine):
         add(engine, profile, digest="c" * 64, ham="newsletter", spam="ham")
 
 
+@on_sqlite
 def test_views_that_a_dump_has_not_have_no_say(engine):
     """Pairs, structure and measurements know nothing, and the others decide."""
     profile = add(engine, new_profile(engine)).profile

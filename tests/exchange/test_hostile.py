@@ -322,6 +322,7 @@ def counted(engine, *blocks):
     return rebuilt(data, lambda _: blocks, created="2026-01-01T00:00:00+00:00")
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("block", "said"),
     [
@@ -338,6 +339,7 @@ def test_more_than_can_be_counted_is_refused(engine, block, said):
         imported(engine, counted(engine, block), "new")
 
 
+@on_sqlite
 def test_what_is_added_up_block_by_block_is_refused_as_well(engine):
     """Each has room by itself."""
     blocks = [many(1, MOST_OCCURRENCES // 2)] * 3
@@ -346,6 +348,7 @@ def test_what_is_added_up_block_by_block_is_refused_as_well(engine):
         imported(engine, counted(engine, *blocks), "new")
 
 
+@on_sqlite
 @pytest.mark.parametrize("folded", [True, False])
 def test_more_than_a_profile_can_count_beside_its_own_is_refused(engine, folded):
     """Whether that is in the tables or in the ledger; nothing is changed."""
@@ -368,6 +371,7 @@ def test_more_than_a_profile_can_count_beside_its_own_is_refused(engine, folded)
     assert audited(engine, profile.name).sound
 
 
+@on_sqlite
 def test_a_dump_of_more_than_can_be_counted_is_refused(engine):
     """By itself, and beside what was learned."""
     profile = new_profile(engine)

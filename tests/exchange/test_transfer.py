@@ -94,6 +94,7 @@ def test_a_round_trip_is_equality(engine, contents):
         )
 
 
+@on_sqlite
 def test_a_second_export_has_the_same_bytes(engine, contents):
     """Nothing of the way is in the file, but for counts the number of rows."""
     profile = taught_profile(engine)
@@ -110,6 +111,7 @@ def test_a_second_export_has_the_same_bytes(engine, contents):
         assert first.header.revision == second.header.revision
 
 
+@on_sqlite
 def test_exports_of_one_state_are_the_same_bytes(engine, contents):
     """No clock and no chance is in a file, so that backups can be compared."""
     profile = taught_profile(engine)
@@ -162,6 +164,7 @@ def test_counts_are_added_to_what_is_there(engine):
     assert audited(engine, here.name).sound
 
 
+@on_sqlite
 def test_the_same_export_twice_changes_nothing(engine, contents):
     """Learned is learned, also of what others have counted."""
     profile = taught_profile(engine)
@@ -174,6 +177,7 @@ def test_the_same_export_twice_changes_nothing(engine, contents):
     assert before == state(engine, "copy")
 
 
+@on_sqlite
 def test_counts_of_the_profile_itself_are_refused(engine):
     """They would count each of its messages twice."""
     profile = taught_profile(engine)
@@ -208,6 +212,7 @@ def test_a_ledger_adds_the_messages_that_are_not_known(engine):
     assert audited(engine, here.name).sound
 
 
+@on_sqlite
 def test_learned_is_learned_after_a_move(engine):
     """A message that the ledger brought can be moved and forgotten here."""
     profile = taught_profile(engine)
@@ -272,6 +277,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     assert len(rows_of(engine, tables.scored, learned.profile)) == 1
 
 
+@on_sqlite
 def test_words_stay_behind_where_they_are_not_wanted(engine, contents):
     """Either side may leave the text of features out."""
     profile = taught_profile(engine)
@@ -286,6 +292,7 @@ def test_words_stay_behind_where_they_are_not_wanted(engine, contents):
     assert b"lunch" not in b"".join(c for _, c in BlockReader(BytesIO(without)))
 
 
+@on_sqlite
 def test_a_profile_with_more_labels_learns_an_export_of_fewer(engine):
     """Labels are matched by name, whatever their order."""
     profile = taught_profile(engine)
@@ -296,6 +303,7 @@ def test_a_profile_with_more_labels_learns_an_export_of_fewer(engine):
     assert state(engine, wide.name)["words"].messages.tolist() == [3, 0, 1]
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     "labels",
     [
@@ -313,6 +321,7 @@ def test_labels_that_a_profile_lacks_are_refused(engine, contents, labels):
     assert rows_of(engine, tables.ledger, other) == []
 
 
+@on_sqlite
 @pytest.mark.parametrize("instead", [False, True])
 def test_another_feature_set_is_refused(engine, contents, instead):
     """Counts of other features mean nothing here; nothing is changed."""
@@ -480,6 +489,7 @@ def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
         imported(engine, file, "new")
 
 
+@on_sqlite
 def test_an_export_of_counts_ends_where_the_counts_end(engine):
     """Feedback that is not folded yet is not half in the file."""
     profile = taught_profile(engine)
@@ -493,6 +503,7 @@ def test_an_export_of_counts_ends_where_the_counts_end(engine):
     assert folded == file.getvalue()
 
 
+@on_sqlite
 def test_a_fold_is_written_to_its_end_before_an_export(engine):
     """Half of a message would be in the file."""
     profile, whole = taught_profile(engine), taught_profile(engine)
@@ -511,6 +522,7 @@ def test_a_fold_is_written_to_its_end_before_an_export(engine):
         assert rows_of(engine, table, whole) == rows_of(engine, table, profile)
 
 
+@on_sqlite
 def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
     engine, monkeypatch
 ):
@@ -556,6 +568,7 @@ def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
     assert pauses
 
 
+@on_sqlite
 def test_undos_go_with_the_ledger(engine):
     """What was taken back can be given back after the move, as before it."""
     profile = taught_profile(engine)
@@ -578,6 +591,7 @@ def test_undos_go_with_the_ledger(engine):
     assert audited(engine, "copy").sound
 
 
+@on_sqlite
 def test_an_import_that_was_undone_can_be_imported_again(engine):
     """What counts is whether it is learned, not whether it was."""
     profile = taught_profile(engine)
@@ -595,6 +609,7 @@ def test_an_import_that_was_undone_can_be_imported_again(engine):
     assert imported(engine, data, here.name).outcome == "unchanged"
 
 
+@on_sqlite
 def test_what_an_undo_did_elsewhere_is_a_teaching_here(engine):
     """Each profile counts its undos by itself, so that those of two would mix."""
     here, there = new_profile(engine), new_profile(engine)
@@ -648,6 +663,7 @@ def test_a_ledger_whose_old_vectors_were_dropped_is_moved_whole(engine):
     )
 
 
+@on_sqlite
 def test_a_service_loads_a_profile_anew_whose_seals_came(engine):
     """Following the rows, it would miss what they no longer say."""
     profile, empty = taught_profile(engine), new_profile(engine)
@@ -662,6 +678,7 @@ def test_a_service_loads_a_profile_anew_whose_seals_came(engine):
     assert live.get(empty.name).snapshot.messages.tolist() == [1, 3]
 
 
+@on_sqlite
 def test_a_ledger_without_old_vectors_is_not_mixed_with_another(engine):
     """Whose messages the sealed sums are of, nobody can tell."""
     profile, other = taught_profile(engine), new_profile(engine)
@@ -803,6 +820,7 @@ def test_a_ledger_row_without_its_vector_is_carried_as_it_is(engine):
     assert rows == read_rows(write_rows(rows, words=True), ("ham", "spam"), Amounts())
 
 
+@on_sqlite
 def test_a_service_notices_that_a_profile_was_replaced(engine):
     """Also where the new ledger is as long as the old one was."""
     profile = taught_profile(engine)
@@ -862,6 +880,7 @@ def policy(engine, name):
         return profiles.find(connection, name).policy
 
 
+@on_sqlite
 @pytest.mark.parametrize("contents", ["counts", "ledger"])
 def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
     """And into one that has learned nothing and says nothing."""
@@ -879,6 +898,7 @@ def test_thresholds_go_with_a_profile_that_is_made(engine, contents):
     assert {"reject_from": 9.0} == policy(engine, strict)
 
 
+@on_sqlite
 def test_a_profile_that_learns_an_export_keeps_its_thresholds(engine):
     """To learn more is no reason to reject more; what is replaced is replaced."""
     first, second = new_profile(engine), new_profile(engine)

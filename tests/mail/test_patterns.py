@@ -48,6 +48,7 @@ ENDS = ["", "\0"]
 SHORT, LONG = 2_000, 8_000
 # Below it a clock says nothing.
 NOISE_SECONDS = 0.005
+ATTEMPTS = 5
 
 
 def seconds(pattern, text):
@@ -74,6 +75,14 @@ def grown(piece, size, end):
     return piece * (size // len(piece)) + end
 
 
+def is_slow(pattern, piece, end):
+    """Return whether four times the text takes more than nine times as long."""
+    long = seconds(pattern, grown(piece, LONG, end))
+    return long > NOISE_SECONDS and long > 9 * seconds(
+        pattern, grown(piece, SHORT, end)
+    )
+
+
 def test_all_expressions_are_found():
     """The walk over the modules must not come back empty."""
     assert len(PATTERNS) > 35
@@ -84,13 +93,12 @@ def test_all_expressions_are_found():
 def test_an_expression_is_linear(name):
     """Four times the text never takes nine times as long."""
     pattern = PATTERNS[name]
-    slow = []
-    for piece in PIECES:
-        for end in ENDS:
-            long = seconds(pattern, grown(piece, LONG, end))
-            if long > NOISE_SECONDS:
-                short = seconds(pattern, grown(piece, SHORT, end))
-                if long > 9 * short:
-                    slow.append((piece, end, short, long))
+    # Whatever else the machine does at one time, it does not do each time.
+    slow = [
+        (piece, end)
+        for piece in PIECES
+        for end in ENDS
+        if all(is_slow(pattern, piece, end) for _ in range(ATTEMPTS))
+    ]
 
     assert [] == slow

@@ -20,6 +20,12 @@ from tests.support.messages import ham, spam
 TAUGHT = 40
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def teach(app, raw, label, source="ann"):
     """Teach one message."""
     return app.feedback.teach("default", raw, label=label, source=source)

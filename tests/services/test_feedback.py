@@ -29,7 +29,7 @@ from app.storage.ledger import append
 from app.storage.upkeep import audit
 from tests.support.application import running, teach
 from tests.support.builders import fold as fold_some
-from tests.support.databases import sqlite_url
+from tests.support.databases import on_sqlite, sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
 
 
@@ -89,6 +89,7 @@ def test_what_is_taught_changes_the_next_score(app):
     assert log_odds(app, SPAM[0]) > before
 
 
+@on_sqlite
 def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
     """Whoever teaches waits for it, whether the house-keeping has seen it or not."""
     app.keeper.stop()
@@ -109,6 +110,7 @@ def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
     assert 2 == app.live.get("default").snapshot.revision
 
 
+@on_sqlite
 def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
     app, caplog
 ):
@@ -130,6 +132,7 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
     assert ["the profile 'default' was replaced: loading it"] == caplog.messages
 
 
+@on_sqlite
 def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
     """What is not known there either is not there, and not to be sent again."""
     app.keeper.stop()
@@ -142,6 +145,7 @@ def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
         app.feedback.forget("default", b"0" * 16, source="test")
 
 
+@on_sqlite
 def test_the_answer_of_a_profile_that_was_replaced_is_in_the_new_one_s_labels(app):
     """Their order is that of the numbers of the verdict."""
     app.keeper.stop()
@@ -154,6 +158,7 @@ def test_the_answer_of_a_profile_that_was_replaced_is_in_the_new_one_s_labels(ap
     assert 3 == taught.before.log_posterior.size
 
 
+@on_sqlite
 def test_the_same_feedback_twice_is_learned_once(app):
     """Feedback is idempotent: the second time nothing changes."""
     teach(app, SPAM[0], "spam")
@@ -165,6 +170,7 @@ def test_the_same_feedback_twice_is_learned_once(app):
     assert once == state(app)
 
 
+@on_sqlite
 def test_another_label_moves_the_message(app):
     """A corrected message leaves the state of one that was right at once."""
     teach(app, HAM[0], "spam")
@@ -181,6 +187,7 @@ def test_another_label_moves_the_message(app):
     assert expected == state(app)
 
 
+@on_sqlite
 def test_forgetting_leaves_no_trace(app):
     """A message taken back leaves the state that never learned it."""
     teach(app, SPAM[0], "spam")
@@ -195,6 +202,7 @@ def test_forgetting_leaves_no_trace(app):
         app.feedback.forget("default", taught.outcome.digest, source="test")
 
 
+@on_sqlite
 def test_a_message_is_taught_by_the_id_of_its_score(app):
     """No second upload: the id that scoring returned is enough at once."""
     classified = app.classify("default", SPAM[1], strongest=0)
@@ -215,6 +223,7 @@ def app_taught_directly(app, raw):
         return {"words": other.live.get("direct").snapshot.tables["words"].flatten()}
 
 
+@on_sqlite
 def test_an_id_is_good_after_a_restart(database_url):
     """What was scored before a clean stop can be taught by id after it."""
     with running(database_url=database_url) as app:
@@ -228,6 +237,7 @@ def test_an_id_is_good_after_a_restart(database_url):
     assert "learned" == taught.outcome.kind
 
 
+@on_sqlite
 def test_a_learned_message_is_moved_by_its_id(app):
     """A message that was taught with its bytes can be corrected by id."""
     taught = teach(app, HAM[1], "spam")
@@ -239,12 +249,14 @@ def test_a_learned_message_is_moved_by_its_id(app):
     assert "relabelled" == moved.outcome.kind
 
 
+@on_sqlite
 def test_an_id_that_nobody_gave_is_unknown(app):
     """The error says to send the message itself."""
     with pytest.raises(UnknownMessage, match="send the message itself"):
         app.feedback.teach_by_id("default", bytes(16), label="ham", source="test")
 
 
+@on_sqlite
 def test_a_site_that_keeps_no_scores_cannot_teach_by_id(database_url):
     """With scored_days at 0 nothing is kept of a scored message."""
     with running(database_url=database_url, scored_days=0) as app:
@@ -253,6 +265,7 @@ def test_a_site_that_keeps_no_scores_cannot_teach_by_id(database_url):
             app.feedback.teach_by_id("default", digest, label="spam", source="test")
 
 
+@on_sqlite
 def test_bad_names_are_refused_and_change_nothing(app):
     """A label, a profile or a message that is not there names itself."""
     with pytest.raises(UnknownLabel, match=r"'junk'.*ham, spam"):
@@ -359,6 +372,7 @@ def test_a_locked_database_refuses_feedback_and_goes_on_scoring(tmp_path):
         assert "learned" == teach(app, HAM[0], "ham").outcome.kind
 
 
+@on_sqlite
 def test_several_labels_are_learned_and_explained(database_url):
     """A site may have newsletters and phishing beside ham and spam."""
     with running(
@@ -379,6 +393,7 @@ def test_several_labels_are_learned_and_explained(database_url):
     )
 
 
+@on_sqlite
 def test_a_site_without_words_stores_none(database_url):
     """With store_words off no text of a feature is in the database."""
     with running(database_url=database_url, store_words=False) as app:
@@ -397,6 +412,7 @@ def test_a_site_without_words_stores_none(database_url):
     assert (0, 0) == (names, kept)
 
 
+@on_sqlite
 def test_after_a_fold_the_tables_read_as_a_person_expects(app):
     """Folded counts name view, label and word, and the audit stays at zero."""
     teach(app, SPAM[0], "spam")
@@ -415,6 +431,7 @@ def test_after_a_fold_the_tables_read_as_a_person_expects(app):
     assert 0 == difference(app)
 
 
+@on_sqlite
 def test_score_before_learning_is_kept_in_the_ledger(app):
     """The ledger holds the verdict that the message had before it was learned."""
     teach(app, SPAM[0], "spam")
@@ -429,6 +446,7 @@ def test_score_before_learning_is_kept_in_the_ledger(app):
     assert set(expected.views) == set(row.scores["views"])
 
 
+@on_sqlite
 def test_a_profile_keeps_the_views_that_it_goes_by(database_url):
     """Text views that a site does not want are neither learned nor stored."""
     with running(database_url=database_url, text_views=("words", "grams")) as app:
@@ -441,6 +459,7 @@ def test_a_profile_keeps_the_views_that_it_goes_by(database_url):
     assert expected | {"words_bernoulli"} == answer.verdict.views.keys()
 
 
+@on_sqlite
 def test_a_view_that_is_added_later_learns_from_then_on(database_url):
     """Changing the views of a site loses nothing of what the others know."""
     with running(database_url=database_url, text_views=("words",)) as app:
@@ -503,6 +522,7 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         assert [3, 1] == live.snapshot.messages.tolist()
 
 
+@on_sqlite
 def test_one_broken_profile_does_not_stop_the_others(database_url):
     """A vector that cannot be read keeps its own profile from folding, only."""
     with (

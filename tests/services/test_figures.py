@@ -12,6 +12,12 @@ from tests.support.messages import ham, spam
 N = 24
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def teach(app, raw, label):
     """Teach one message; return the verdict before."""
     return app.feedback.teach("default", raw, label=label, source="test")

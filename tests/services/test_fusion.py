@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.services.application import now
 from app.services.learn import Learn
 from tests.support.application import running
 from tests.support.messages import ham, spam
+
+
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
 
 
 def learn(app, numbers):

@@ -14,6 +14,12 @@ from tests.support.application import running
 from tests.support.messages import HAM, SPAM, spam
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def teach(app):
     """Teach a few messages of both sides."""
     for label, some in (("ham", HAM), ("spam", SPAM)):

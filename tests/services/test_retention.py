@@ -17,6 +17,12 @@ from tests.support.application import running
 from tests.support.messages import ham, spam
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def test_the_upkeep_drops_what_is_too_old(database_url):
     """The message stays what it was learned as, and says why it cannot change."""
     with running(database_url=database_url) as app:

@@ -20,6 +20,12 @@ JULY = datetime(2026, 7, 9, tzinfo=UTC)
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
+@pytest.fixture
 def app(app):
     """A profile with nine messages, all folded."""
     for i in range(6):

@@ -12,6 +12,12 @@ AWAY = DatabaseUnavailable("the database is away")
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
+@pytest.fixture
 def behind(app, monkeypatch):
     """Have the profile miss a row, so that it has to follow, and fail at that."""
 

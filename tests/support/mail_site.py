@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from tests.support import dovecot
+from tests.support.service import PATIENCE, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,6 @@ PASSWORD = "secret"  # noqa: S105  of a server that lives for one test
 DOMAIN = "example.org"
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-PATIENCE = 30
 
 _numbers = count(1000)
 
@@ -94,13 +94,6 @@ def missing() -> str | None:
     if os.geteuid() != 0:
         return "Postfix and Dovecot want to be started by root"
     return None
-
-
-def free_port() -> int:
-    """Return a port that nobody uses now."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
 
 
 class MailSite:

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from itertools import cycle, islice
 
 import httpx2
 import pytest
@@ -18,11 +20,18 @@ import pytest
 PATIENCE = 600
 
 
+# Not those from 32768 on, which Linux gives to connections: one of them could take
+# the port before the service does.  Each process begins elsewhere.
+_ports = islice(cycle(range(10_000, 32_000)), os.getpid() * 97 % 22_000, None)
+
+
 def free_port():
     """Return a port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    for port in _ports:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
 
 
 class Service:

@@ -84,7 +84,7 @@ class Service:
     def connect(self):
         """Return a connection to it."""
         where = self._listener.getsockname()
-        return socket.create_connection(where, timeout=3)
+        return socket.create_connection(where, timeout=60)
 
     def ask(self, request):
         """Return all that is answered to bytes, after which nothing is sent."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import select, update
 
 from app.storage import profiles, tables
 from app.storage.database.engine import writing
 from app.storage.ledger import append
 from tests.support.builders import taught
+
+
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
 
 
 def test_a_row_that_cannot_be_read_is_told_once(app, caplog):

@@ -14,6 +14,12 @@ from tests.support.messages import SPAM, ham, spam
 ID = "0123456789abcdef" * 2
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def marked(raw, id_):
     """Return a message as a mail server marked it."""
     return b"X-Postbayes: spam\r\nX-Postbayes-Id: %b\r\n" % id_.encode() + raw

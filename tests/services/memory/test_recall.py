@@ -11,6 +11,12 @@ from tests.support.application import teach
 from tests.support.messages import ham, spam
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
 def scored(app, raw):
     """Score a message, and return its digest."""
     return app.classify("default", raw, strongest=0).observation.digest

@@ -18,6 +18,12 @@ FOREVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database; storage's tests run on both."""
+    return "sqlite"
+
+
+@pytest.fixture
 def profile(engine):
     """A profile that scores."""
     return new_profile(engine)

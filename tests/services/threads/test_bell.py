@@ -17,8 +17,7 @@ from app.storage.database.engine import listening, reading, writing
 from tests.support.application import running
 from tests.support.databases import on_postgresql
 from tests.support.messages import ham, spam
-
-PATIENCE = 30
+from tests.support.service import PATIENCE
 
 
 @pytest.fixture

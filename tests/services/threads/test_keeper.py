@@ -9,8 +9,7 @@ import pytest
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.threads import scheduler as module
 from app.services.threads.scheduler import Keeper
-
-PATIENCE = 30
+from tests.support.service import PATIENCE
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), DatabaseUnavailable("away")])

@@ -27,9 +27,9 @@ from app.storage import hidden, profiles, tables
 from app.storage.database.engine import opened, writing
 from tests.support.builders import new_profile
 from tests.support.messages import ham, spam
+from tests.support.service import PATIENCE
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
-PATIENCE = 30
 
 
 def teaching(raw, label):
