@@ -33,6 +33,7 @@ PostbayesError
 │   │   └── DatabaseUnprepared
 │   ├── ProfileReplaced
 │   └── MailboxUnavailable
+├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
     ├── CorruptVector
@@ -200,6 +201,29 @@ class ProfileReplaced(Unavailable):
 
 class MailboxUnavailable(Unavailable):
     """The IMAP server does not answer, or no longer."""
+
+
+class UnreadableMessage(PostbayesError):
+    """A message cannot be read, by a defect of Postbayes; others can."""
+
+
+@contextmanager
+def reading_one_of_many() -> Iterator[None]:
+    """Raise whatever the reading of one message raises as `UnreadableMessage`.
+
+    For commands that read many messages: it is their outermost loop, and a
+    message that shows a defect must not stand before those after it.
+    """
+    try:
+        yield
+    except (PostbayesError, MemoryError):
+        raise
+    except Exception as error:
+        msg = (
+            "it cannot be read, which is a defect of Postbayes "
+            f"({type(error).__name__}: {error})"
+        )
+        raise UnreadableMessage(msg) from error
 
 
 class Inconsistent(PostbayesError):

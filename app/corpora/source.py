@@ -10,6 +10,7 @@ could, and is asked for by name (`app.corpora.index`).
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -19,7 +20,12 @@ from app.corpora.entry import list_folder, read_entry, unreadable
 from app.corpora.index import read_index
 from app.corpora.maildir import is_maildir, read_maildir
 from app.corpora.mbox import is_mbox, read_mbox
-from app.errors import MissingLabel, UnreadableSource
+from app.errors import (
+    MissingLabel,
+    UnreadableMessage,
+    UnreadableSource,
+    reading_one_of_many,
+)
 from app.features.headers import read_date
 from app.mail.parse import parse
 
@@ -276,8 +282,11 @@ def arrival(raw: bytes) -> int | None:
     10
     """
     end = _HEADER_END.search(raw)
-    header = parse(raw[: end.start()] if end else raw[:65_536])
-    fields = [(field.name, field.value) for field in header.headers]
+    fields: list[tuple[str, str]] = []
+    # Whoever reads the message whole names it.
+    with suppress(UnreadableMessage), reading_one_of_many():
+        header = parse(raw[: end.start()] if end else raw[:65_536])
+        fields = [(field.name, field.value) for field in header.headers]
     for wanted in ("received", "date"):
         for name, value in fields:
             if name == wanted and (date := read_date(value.rpartition(";")[2])):

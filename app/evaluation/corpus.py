@@ -7,7 +7,7 @@ process: they lie in files that the system maps into each of them once.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
-from app.errors import UnreadableSource
+from app.errors import UnreadableMessage, UnreadableSource, reading_one_of_many
 from app.features.extract import extract
 from app.mail.parse import parse
 
@@ -57,11 +57,15 @@ class Corpus:
         The views that hold measurements.
     seconds : float
         How long reading and parsing took.
+    unreadable : mapping of int to str
+        The messages that cannot be read, by number, and why. They have no
+        features: a filter knows nothing of them but that they came.
     """
 
     columns: Mapping[str, Column]
     measured: frozenset[str]
     seconds: float
+    unreadable: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -88,10 +92,16 @@ class Corpus:
         begun = clock()
         parts: dict[str, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]]
         parts = {view: ([], []) for view in views}
-        for raw in raws:
-            seen = extract(parse(raw), views).views
+        unreadable: dict[int, str] = {}
+        for number, raw in enumerate(raws):
+            seen: Mapping[str, Payload] = {}
+            try:
+                with reading_one_of_many():
+                    seen = extract(parse(raw), views).views
+            except UnreadableMessage as error:
+                unreadable[number] = str(error)
             for view, (ids, values) in parts.items():
-                x = seen[view]
+                x = seen.get(view, SparseCounts.of({}))
                 ids.append(x.ids)
                 values.append(x.values if isinstance(x, Measurements) else x.counts)
             tick()
@@ -104,7 +114,7 @@ class Corpus:
             for view, (ids, values) in parts.items()
         }
         measured = frozenset(view for view, measures in views.items() if measures)
-        return cls(columns, measured, clock() - begun)
+        return cls(columns, measured, clock() - begun, unreadable)
 
     def __getitem__(self, message: int) -> dict[str, Payload]:
         """Return the views of a message."""

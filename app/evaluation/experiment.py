@@ -122,12 +122,13 @@ class _Read:
     views: Mapping[str, bool]
     folder: Path
 
-    def __call__(self, tick: Callable[[], None], /) -> None:
-        """Leave a `Corpus` there."""
+    def __call__(self, tick: Callable[[], None], /) -> tuple[Path, Mapping[int, str]]:
+        """Leave a `Corpus` there; return where, and what could not be read."""
         raws = (entry.raw for entry in self.source.entries())
         read = Corpus.read(raws, self.views, tick=tick, clock=time.perf_counter)
         self.folder.mkdir()
         read.save(self.folder)
+        return self.folder, read.unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,7 @@ class Experiment:
         processes: int,
         kept: Path | None = None,
         show: Callable[[str, int], Callable[[int], object]],
+        on_unreadable: Callable[[str, str], object] = lambda *_: None,
     ) -> tuple[Run, ...]:
         """Run everything that was not run before.
 
@@ -200,6 +202,9 @@ class Experiment:
         show : callable
             Given a stage's name and its number of steps, returns what is told
             of steps that are done; 0 steps are a number that is not known.
+        on_unreadable : callable
+            Called with the place of a message that cannot be read, and the
+            reason. It is scored and learned as one without features.
 
         Returns
         -------
@@ -226,7 +231,7 @@ class Experiment:
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), kept)
             open_tasks = [task for task in tasks if not task.kept.exists()]
-            self._read(open_tasks, surveys, processes, show)
+            self._read(open_tasks, surveys, processes, show, on_unreadable)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(len(task.part) for task in open_tasks))
@@ -248,6 +253,7 @@ class Experiment:
         surveys: Sequence[Survey],
         processes: int,
         show: Callable[[str, int], Callable[[int], object]],
+        on_unreadable: Callable[[str, str], object],
     ) -> None:
         """Parse the streams that something is still to be run on."""
         views: dict[str, bool] = {}
@@ -256,8 +262,12 @@ class Experiment:
         wanted = {task.key[0]: task.corpus for task in tasks}
         reads = [_Read(self.sources[at], views, path) for at, path in wanted.items()]
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
-        for _ in carry_out(reads, processes=processes, advance=advance):
-            pass
+        stream = {path: at for at, path in wanted.items()}
+        done = carry_out(reads, processes=processes, advance=advance)
+        for folder, unreadable in done:
+            where = surveys[stream[folder]].where
+            for number, reason in unreadable.items():
+                on_unreadable(where[number], reason)
 
     def _tasks(
         self, surveys: Sequence[Survey], folder: Path, kept: Path | None

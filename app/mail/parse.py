@@ -2,6 +2,8 @@
 
 Contract of this file: any bytes in, a Message out.  Time and memory are bounded
 by `app.mail.limits`; what is wrong with the input is a defect on the Message.
+A part that a decoder fails on costs that part, and the rest of the message is
+read.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FINGERPRINT_BYTES: Final = 16
+# The family of what decoders raise over content: `binascii.Error`, `UnicodeError`
+# and whatever else a codec raises. The decoders of this package let none of them
+# out, as their property tests show; nothing that is wrong in the program itself
+# (TypeError, KeyError, IndexError) is among them.
+_UNREADABLE: Final = ValueError
 # Programs that take LF for CRLF once too often write CR CR LF. It is one line's
 # end however often a part is encoded and decoded (experiment 0024).
 _DOUBLED: Final = re.compile(rb"(?<!\r)\r++\n")
@@ -122,6 +129,16 @@ class _Reader:
         self.links += found[: MAX_LINKS - len(self.links)]
 
     def add_leaf(self, node: Node, place: Place | None) -> None:
+        """Read a part; one that a decoder fails on is listed as it stands."""
+        listed = len(self.parts)
+        try:
+            self._read_leaf(node, place)
+        except _UNREADABLE:
+            self.defects.add("part-unreadable")
+            if len(self.parts) == listed:
+                self.parts.append(_opaque(node))
+
+    def _read_leaf(self, node: Node, place: Place | None) -> None:
         """Decode a part, and what it shows."""
         content, defect = transfer.decode(node.content, node.encoding)
         if defect:
@@ -217,6 +234,20 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
         for index in range(best, -1, -1):
             other = node.media_type == "multipart/alternative" and index != best
             waiting.append((children[index], "alternative" if other else place))
+
+
+def _opaque(node: Node) -> Part:
+    """Return a part of which nothing but its type and its bytes is known."""
+    return Part(
+        media_type=node.media_type,
+        charset="",
+        encoding="",
+        disposition="",
+        filename="",
+        size=len(node.content),
+        depth=node.depth,
+        fingerprint=_fingerprint(node.content),
+    )
 
 
 def _fingerprint(content: bytes) -> bytes:

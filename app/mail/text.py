@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 import cchardet
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from app.mail.limits import (
     MAX_ANCESTORS,
@@ -126,8 +126,9 @@ def _strict(content: bytes, codec: str) -> str | None:
     """Decode, or return None where the bytes do not fit."""
     try:
         text = content.decode(codec)
-    # Not only UnicodeDecodeError: some codecs raise its base class.
-    except UnicodeError:
+    # Some codecs raise a base class of UnicodeDecodeError. A codec may raise any
+    # ValueError (Python's documentation of codecs, "Error Handlers").
+    except ValueError:
         return None
     # UTF-7 yields lone surrogates, which no other codec can encode again.
     if codec == "utf-7":
@@ -397,6 +398,16 @@ def read(source: str) -> Page:
     if _is_costly(source):
         defects.append("html-too-complex")
         return _without_tree(source, defects)
+    try:
+        return _with_tree(source, list(defects))
+    except SelectolaxError:
+        # The parser gives up, for want of memory as a rule.
+        defects.append("html-unreadable")
+        return _without_tree(source, defects)
+
+
+def _with_tree(source: str, defects: list[str]) -> Page:
+    """Read HTML as a browser does."""
     tree = LexborHTMLParser(_BREAK.sub(" <", source))
     # Never None: the parser makes html, head and body of nothing.
     root = cast("LexborNode", tree.root)

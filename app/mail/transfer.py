@@ -1,4 +1,7 @@
-"""Transfer encodings: base64, quoted-printable and uuencode, decoded leniently."""
+"""Transfer encodings: base64, quoted-printable and uuencode, decoded leniently.
+
+Contract of this file: any bytes in, bytes out, and no exception.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,15 @@ def _base64(content: bytes) -> tuple[bytes, str]:
     # a2b_base64 stops at the first padding, but mail programs read on: a list
     # server's footer, or evidence that someone hides there.
     clean = content.translate(None, _NOT_BASE64)
-    pieces = []
-    for piece in _PADDING.split(clean, _MAX_PIECES):
-        whole = piece if len(piece) % 4 != 1 else piece[:-1]
-        pieces.append(a2b_base64(whole + b"=" * (-len(whole) % 4)))
-    return b"".join(pieces), "base64-broken"
+    *pieces, rest = _PADDING.split(clean, _MAX_PIECES)
+    pieces.append(rest.partition(b"=")[0])
+    return b"".join(map(_unpadded, pieces)), "base64-broken"
+
+
+def _unpadded(piece: bytes) -> bytes:
+    """Decode letters of base64 without padding; a lone last one says nothing."""
+    whole = piece if len(piece) % 4 != 1 else piece[:-1]
+    return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
 
 def _uuencode(content: bytes) -> tuple[bytes, str]:

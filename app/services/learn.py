@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from app.errors import UnreadableMessage, reading_one_of_many
 from app.ledger.teaching import ScoredRow, Teaching, scored
 from app.services.classify import observe
 from app.services.feedback import require_label
@@ -61,21 +62,32 @@ class Learn:
         self._source = source
         self._store_words = store_words
 
-    def batch(self, messages: Sequence[tuple[str, bytes]]) -> Counter[str]:
+    def batch(
+        self,
+        messages: Sequence[tuple[str, bytes]],
+        *,
+        on_unreadable: Callable[[int, UnreadableMessage], object] | None = None,
+    ) -> Counter[str]:
         """Learn some labelled messages in one transaction.
 
         Parameters
         ----------
         messages : sequence of (label, raw message)
             They are learned in this order.
+        on_unreadable : callable, optional
+            Called with the index of a message that cannot be read, and the
+            error; the others are learned. Without it the error is raised.
 
         Returns
         -------
         Counter of str
-            How many were learned, relabelled, unchanged, and empty.
+            How many were learned, relabelled, unchanged, empty, and unreadable.
 
         Raises
         ------
+        UnreadableMessage
+            If a message cannot be read and nobody is called; nothing is learned
+            then.
         UnknownLabel
             If the profile lacks one of the labels; nothing is learned then.
         DatabaseUnavailable
@@ -83,17 +95,27 @@ class Learn:
         """
         for label, _ in messages:
             require_label(self._profile, label)
-        teachings = [
-            self._teaching(label, raw) for label, raw in messages if raw.strip()
-        ]
+        counted: Counter[str] = Counter()
+        teachings = []
+        for at, (label, raw) in enumerate(messages):
+            if not raw.strip():
+                counted["empty"] += 1
+                continue
+            try:
+                with reading_one_of_many():
+                    teachings.append(self._teaching(label, raw))
+            except UnreadableMessage as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(at, error)
+                counted["unreadable"] += 1
         teachings, _ = scored(teachings, self._profile.snapshot)
         with writing(self._engine) as connection:
             outcomes = append(connection, self._profile.row, teachings)
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
         if not self._profile.apply(rows):
             self._profile.follow(self._engine)
-        counted = Counter(str(outcome.kind) for outcome in outcomes)
-        counted["empty"] = len(messages) - len(teachings)
+        counted.update(str(outcome.kind) for outcome in outcomes)
         return counted
 
     def fold(self) -> Iterator[int]:

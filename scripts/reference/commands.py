@@ -34,7 +34,8 @@ CODES: Final = {
     3: "`serve` could not begin: its port is in use, or its address not of this "
     "machine; or one of several workers failed while it started.",
     65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
-    70: "Stored data contradict each other, or the database is newer (EX_SOFTWARE).",
+    70: "Stored data contradict each other, the database is newer, or a message could "
+    "not be read and was passed over, by a defect of Postbayes (EX_SOFTWARE).",
     74: "The system refused to read or write: a full disk, say (EX_IOERR).",
     75: "The database, or the service at `--url`, is away, or the database lacks a "
     "table or a right. Try again later; mail servers do (EX_TEMPFAIL).",
@@ -57,12 +58,12 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "prune": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
-    "evaluate": (0, 2, 65, 74, 78, 130),
+    "evaluate": (0, 2, 65, 70, 74, 78, 130),
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 65),
     "policy": (*_COMMON, 0, 65),
-    "imap": (0, 2, 65, 74, 75, 78, 130, 143),
+    "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
     "backup": (*_COMMON, 0, 1, 65),
     "export": (*_COMMON, 0, 65),
     "import": (*_COMMON, 0, 1, 65),

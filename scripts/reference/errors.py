@@ -135,6 +135,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(FEEDBACK,),
         commands=("learn", "feedback", "evaluate", "import"),
     ),
+    errors.UnreadableMessage: Advice(
+        "The message is passed over, and those after it are read. It shows a defect of "
+        "Postbayes: please report it, with the message if you may. A service answers "
+        "500 to such a message, without a problem type.",
+        commands=("learn", "classify", "feedback", "evaluate", "imap"),
+    ),
     errors.InvalidObservation: Advice(
         "Correct the option that the sentence names. No request leads here: at a "
         "service it is a defect of Postbayes, so please report it.",

@@ -32,6 +32,7 @@ def learned(run, *arguments, stdin=b""):
     code, out, err = run("learn", "--json", *arguments, stdin=stdin)
     assert (0, "") == (code, err)
     figures = json.loads(out)
+    assert 0 == figures["unreadable"]
     return {k: figures[k] for k in ("learned", "relabelled", "unchanged", "empty")}
 
 
@@ -58,6 +59,29 @@ def test_an_interrupted_run_keeps_whole_batches(run, index):
     assert {"learned": 12, "unchanged": 8, "relabelled": 0, "empty": 0} == learned(
         run, "--index", index
     )
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_message_that_cannot_be_read_is_named_and_passed_over(
+    run, index, monkeypatch, form
+):
+    """The others are learned; the command ends with the code of a defect."""
+    module = importlib.import_module("app.services.learn")
+    real = module.observe
+
+    def observe(raw, views):
+        if b"agenda 7" in raw:
+            raise IndexError
+        return real(raw, views)
+
+    monkeypatch.setattr(module, "observe", observe)
+    code, out, err = run("learn", "--index", index, *form)
+
+    assert 70 == code
+    assert "ham7 is passed over: it cannot be read" in err
+    assert "1 of the messages could not be read" in err
+    assert ('"unreadable": 1' if form else "1 passed over") in out
+    assert ('"learned": 19' if form else "19 learned") in out
 
 
 def test_a_folder_an_mbox_and_a_maildir_are_learned(run, tmp_path):

@@ -59,6 +59,25 @@ def test_an_answer_is_the_error_that_it_stands_for(status, kind):
     assert kind is caught.type
 
 
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        (b'{"type": "about:blank", "detail": "the reason"}', errors.UnreadableMessage),
+        (
+            b'{"type": "urn:postbayes:problem:database-damaged", "detail": "reason"}',
+            errors.Inconsistent,
+        ),
+        (b"<html>", errors.DatabaseUnavailable),
+    ],
+)
+def test_a_500_is_no_503(document, kind):
+    """A defect comes again with the message, a damaged database with every one."""
+    with answering(500, document) as url, pytest.raises(kind) as caught:
+        ask(url, "/feedback", b"Subject: x\n\n", {})
+
+    assert kind is caught.type
+
+
 def test_what_is_no_postbayes_is_told_by_its_status():
     """A proxy's page has no sentence of ours."""
     with (

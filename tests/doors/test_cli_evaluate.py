@@ -8,6 +8,8 @@ from itertools import islice
 import pytest
 
 from app.corpora import source
+from app.evaluation import corpus
+from app.evaluation.page import tables as reasons
 from tests.support.messages import ham, spam
 
 
@@ -46,6 +48,28 @@ def test_a_stream_is_evaluated_without_a_database(run_anew, index, tmp_path):
         0
     ].keys()
     assert {"corpus", "lines"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_message_that_cannot_be_read_is_named_at_the_end(
+    run, index, tmp_path, monkeypatch
+):
+    """The others are evaluated as ever, and the code is that of a defect."""
+    for module in (corpus, source, reasons):
+        real = module.parse
+        monkeypatch.setattr(
+            module,
+            "parse",
+            lambda raw, real=real: real(raw if b"agenda 7" not in raw else None),
+        )
+    code, out, err = run(
+        *("evaluate", "--json", "--processes", "1", "--index", index),
+        *("--months", "2", "--try", "half_life_months=6"),
+        *("--report", tmp_path / "report.html"),
+    )
+
+    assert (70, 2) == (code, len(json.loads(out)["runs"]))
+    assert "ham7 is taken for a message without features" in err
+    assert "1 of the messages could not be read" in err
 
 
 def test_the_figures_of_a_run_are_printed_one_by_one(run, index):

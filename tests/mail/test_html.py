@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from selectolax.lexbor import SelectolaxError
 
 from app.mail import text
+from app.mail import text as html
 from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS
 
 MARKUP = st.lists(
@@ -113,3 +115,17 @@ def test_links_are_bounded(prefix):
     page = text.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
 
     assert MAX_LINKS == len(page.links)
+
+
+def test_a_page_that_the_parser_gives_up_is_read_without_a_tree(monkeypatch):
+    """Its text and links are read from the tags as they stand."""
+
+    def give_up(_):
+        raise SelectolaxError
+
+    monkeypatch.setattr(html, "LexborHTMLParser", give_up)
+    page = text.read("<p>See <a href='http://a.example'>here</a>")
+
+    assert ["See", "here"] == page.text.split()
+    assert ["http://a.example"] == [link.url for link in page.links]
+    assert ("html-unreadable",) == page.defects

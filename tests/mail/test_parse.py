@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import binascii
+import importlib
 from dataclasses import astuple
 
 import pytest
@@ -346,3 +348,39 @@ def test_all_values_of_a_header_are_kept():
     assert ("b", "c") == parse(b"Received: b\nReceived: c\n\n").header_values(
         "received"
     )
+
+
+@pytest.mark.parametrize("floor", ["transfer", "charset", "files"])
+def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, floor):
+    """It is listed with its size, a defect is noted, and the others are read."""
+    module = importlib.import_module(f"app.mail.{floor}")
+    name = "kind" if floor == "files" else "decode"
+    real = getattr(module, name)
+
+    def decode(content, *of):
+        if b"bad" in content:
+            msg = "not of this codec"
+            raise binascii.Error(msg)
+        return real(content, *of)
+
+    monkeypatch.setattr(module, name, decode)
+    bad = b"application/zip" if floor == "files" else b"text/plain"
+    message = parse(
+        b"Subject: a\nContent-Type: multipart/mixed; boundary=b\n\n"
+        b"--b\nContent-Type: " + bad + b"\n\nbad\n"
+        b"--b\nContent-Type: text/plain\n\ngood\n--b--\n"
+    )
+
+    assert ("part-unreadable",) == message.defects
+    assert [("plain", "good")] == texts(message)
+    assert [(bad.decode(), 4), ("text/plain", 5)] == [
+        (part.media_type, part.size) for part in message.parts
+    ]
+
+
+def test_what_is_wrong_in_the_program_is_not_hidden(monkeypatch):
+    """A defect of a part is one of its content, never of the code that reads it."""
+    monkeypatch.setattr("app.mail.transfer.decode", lambda *_: None)
+
+    with pytest.raises(TypeError):
+        parse(b"Subject: a\n\nhello\n")

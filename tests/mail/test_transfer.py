@@ -36,6 +36,27 @@ def test_any_bytes_are_decoded(content, encoding):
     assert isinstance(defect, str)
 
 
+@given(
+    st.lists(st.sampled_from([b"Q", b"QQ", b"=", b"==", b"\n", b"*"]), max_size=12),
+    st.integers(1, 1_100),
+    ENCODINGS,
+)
+def test_what_is_repeated_is_decoded(pieces, times, encoding):
+    """Decoding is total beyond the number of pieces that are decoded, too."""
+    decoded, _ = decode(b"".join(pieces) * times, encoding)
+
+    assert isinstance(decoded, bytes)
+
+
+@pytest.mark.parametrize("more", range(1, 9))
+def test_base64_of_many_paddings_is_decoded_up_to_the_limit(more):
+    """The last piece that is decoded ends at its first padding."""
+    decoded, defect = decode(b"QQ=" * (1_000 + more), "base64")
+
+    assert (b"A" * 1_001, "base64-broken") == (decoded[:1_001], defect)
+    assert 1_001 == len(decoded)
+
+
 @given(st.binary(max_size=300))
 def test_base64_is_read_back(content):
     """What was encoded by the book has no defect."""

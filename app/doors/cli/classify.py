@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -21,11 +22,13 @@ from app.errors import (
     Conflict,
     DatabaseUnavailable,
     EmptyMessage,
+    Inconsistent,
     InvalidInput,
     MessageTooLarge,
     NotFound,
     PostbayesError,
     UnknownMessage,
+    UnreadableMessage,
     UnreadableSource,
 )
 
@@ -257,10 +260,16 @@ def ask(
         raise DatabaseUnavailable(msg) from error
     if answer.is_success:
         return answer.content
+    kind = ""
     try:
-        detail = str(answer.json()["detail"])
+        document = answer.json()
+        detail, kind = str(document["detail"]), str(document.get("type", ""))
     except (ValueError, KeyError, TypeError):
         detail = f"the service at {url} answered {answer.status_code}"
+    if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and kind:
+        # An error of no type is one that nobody raised on purpose: the request is
+        # answered so each time. A proxy answers 500 without a problem document.
+        raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
     raise _REFUSED.get(answer.status_code, InvalidInput)(detail)

@@ -14,10 +14,28 @@ import os
 import signal
 import sys
 
+from app.errors import UnreadableMessage
+
 
 def complain(sentence: str) -> None:
     """Say what went wrong on standard error."""
     sys.stderr.write(f"postbayes: {sentence}\n")
+
+
+def raise_for(unreadable: int) -> None:
+    """End a command that has passed over messages, once the others are done.
+
+    Raises
+    ------
+    UnreadableMessage
+        If there is any such message.
+    """
+    if unreadable:
+        msg = (
+            f"{unreadable} of the messages could not be read, and were passed over; "
+            "please report them, as each shows a defect of Postbayes"
+        )
+        raise UnreadableMessage(msg)
 
 
 class Complaints(logging.Handler):

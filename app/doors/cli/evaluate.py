@@ -13,6 +13,7 @@ import typer
 
 from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.console import OUT, interruptible, progress
+from app.doors.cli.errors import complain, raise_for
 from app.doors.cli.evaluation import Figures, configurations
 from app.errors import InvalidInput, UnreadableSource
 from app.evaluation.comparison import compare
@@ -280,12 +281,16 @@ def evaluate(
         if resume
         else ""
     )
+    unreadable: list[tuple[str, str]] = []
     with interruptible(told), progress() as bar:
         runs = experiment.carry_out(
             processes=processes or len(os.sched_getaffinity(0)),
             kept=resume,
             show=lambda name, steps: _stage(bar, name, steps),
+            on_unreadable=lambda *of: unreadable.append(of),
         )
+    for place, reason in unreadable:
+        complain(f"{place} is taken for a message without features: {reason}")
     figures = Figures(runs, _comparisons(experiment, runs, seed), seed=seed)
     if jsonl is not None:
         _write(jsonl, "".join(_lines(runs)))
@@ -301,10 +306,11 @@ def evaluate(
         _write(report, page(document))
     if as_json:
         OUT.print(json.dumps(figures.as_json()), markup=False)
-        return
-    figures.show(OUT)
-    if report is not None:
-        OUT.print(f"The diagrams are in {report}", markup=False)
+    else:
+        figures.show(OUT)
+        if report is not None:
+            OUT.print(f"The diagrams are in {report}", markup=False)
+    raise_for(len(unreadable))
 
 
 def _stage(bar: Progress, name: str, steps: int) -> Callable[[int], object]:

@@ -10,12 +10,13 @@ import typer
 
 from app.doors.cli.classify import Profile, ask
 from app.doors.cli.console import OUT, interruptible
+from app.doors.cli.errors import raise_for
 from app.doors.documents.message import MAX_SOURCE
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
 from app.doors.imap.memory import File
 from app.doors.serving.process import keep_log
-from app.errors import InvalidSetting
+from app.errors import InvalidSetting, UnreadableMessage
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ def imap(
         if once:
             with follower.connect() as account:
                 number = follower.look(account, follower.store.load())
-            OUT.print(f"{number} messages")
+            passed = follower.passed_over.total()
+            OUT.print(
+                f"{number} messages" + (f", {passed} passed over" if passed else "")
+            )
+            raise_for(follower.passed_over[UnreadableMessage.__name__])
             return
         for _ in follower.follow():
             pass

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ import typer
 from app.corpora.index import count_index, read_index
 from app.corpora.source import read_path
 from app.doors.cli.console import OUT, interruptible, progress
-from app.doors.cli.errors import complain
+from app.doors.cli.errors import complain, raise_for
 from app.doors.documents.message import check_source
 from app.errors import InvalidInput, MissingLabel, PostbayesError
 from app.services.application import Specify, now, open_database
@@ -24,9 +25,10 @@ from app.services.memory.live import LiveProfiles
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from app.corpora.entry import Entry
+    from app.errors import UnreadableMessage
 
 
 def learn(
@@ -93,7 +95,12 @@ def learn(
     with interruptible(told), _saying_what_is_kept(counted), progress() as bar:
         task = bar.add_task("learning", total=total, rate="")
         while some := list(islice(entries, batch)):
-            counted.update(learner.batch([_labelled(entry) for entry in some]))
+            counted.update(
+                learner.batch(
+                    [_labelled(entry) for entry in some],
+                    on_unreadable=partial(_name, [entry.where for entry in some]),
+                )
+            )
             done = counted.total()
             seconds = time.perf_counter() - begun
             bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
@@ -109,7 +116,7 @@ def learn(
         "messages": counted.total(),
         **{
             kind: counted[kind]
-            for kind in ("learned", "relabelled", "unchanged", "empty")
+            for kind in ("learned", "relabelled", "unchanged", "empty", "unreadable")
         },
         "messages_per_second": rate,
         "folding_seconds": folding_seconds,
@@ -118,14 +125,22 @@ def learn(
     }
     if as_json:
         OUT.print_json(json.dumps(result))
-        return
-    OUT.print(
-        f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
-        f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
-        f"{counted['unchanged']} unchanged, {counted['empty']} empty; folded into "
-        f"the counts in {folding_seconds:.1f} s. "
-        f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
-    )
+    else:
+        passed = counted["unreadable"]
+        OUT.print(
+            f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
+            f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
+            f"{counted['unchanged']} unchanged, {counted['empty']} empty"
+            + (f", {passed} passed over" if passed else "")
+            + f"; folded into the counts in {folding_seconds:.1f} s. "
+            f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
+        )
+    raise_for(counted["unreadable"])
+
+
+def _name(where: Sequence[str], at: int, error: UnreadableMessage) -> None:
+    """Name a message that is passed over."""
+    complain(f"{where[at]} is passed over: {error}")
 
 
 @contextmanager

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.doors.imap.memory import CAPACITY
 from app.errors import (
     Conflict,
     EmptyMessage,
+    Inconsistent,
     InvalidInput,
     MessageTooLarge,
     Unavailable,
+    UnreadableMessage,
 )
 
 if TYPE_CHECKING:
@@ -38,9 +41,10 @@ POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
-# One message's own fault, such as that it was learned too long ago to be moved.
-# Asked again and again, it would keep all that come after it waiting.
-_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge)
+# What is the matter with one message, such as that it was learned too long ago to
+# be moved, or that the service fails on it. Asked again and again, it would keep all
+# that come after it waiting.
+_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge, UnreadableMessage)
 
 
 class Store(Protocol):
@@ -69,12 +73,15 @@ class Follower:
         Teaches a message.
     store : Store
         Where what was seen is kept.
+    passed_over : Counter of str
+        How many messages were passed over, by the name of the error.
     """
 
     connect: Callable[[], AbstractContextManager[Account]]
     folders: tuple[tuple[Place, str], ...]
     teach: Callable[[bytes, Word], None]
     store: Store
+    passed_over: Counter[str] = field(default_factory=Counter)
 
     def look(self, account: Account, memory: Memory) -> int:
         """Teach what is new in the folders, and return how many messages it was."""
@@ -112,10 +119,10 @@ class Follower:
                         seen = folders
                         if not account.idles:
                             time.sleep(POLL)
-            except (Unavailable, InvalidInput) as error:
-                # A password that was right is right tomorrow; one that never was
-                # is told to whoever set it.
-                if not (opened or isinstance(error, Unavailable)):
+            except (Unavailable, Inconsistent, InvalidInput) as error:
+                # A password that was right is right tomorrow, and a damaged database
+                # is put back; a password that never was right is reported at once.
+                if not opened and isinstance(error, InvalidInput):
                     raise
                 log.warning("%s; trying again in %.0f s", error, pause)
             time.sleep(pause)
@@ -159,7 +166,8 @@ class Follower:
             word = memory.says(place, headers)
             if word is not None:
                 raw = account.message(uid)
-                if raw is not None and self._taught(raw, word):
+                where = f"message {uid} of {folder.name}"
+                if raw is not None and self._taught(raw, word, where):
                     memory.taught(headers, word)
                     yield word
             unread = max(unread, uid + 1)
@@ -169,11 +177,12 @@ class Follower:
         memory.mark_read(folder.name, folder.validity, unread)
         self.store.keep(memory)
 
-    def _taught(self, raw: bytes, word: Word) -> bool:
+    def _taught(self, raw: bytes, word: Word, where: str) -> bool:
         """Teach a message; pass over one that never will be taken."""
         try:
             self.teach(raw, word)
         except _REFUSED as error:
-            log.warning("a message is passed over: %s", error)
+            log.warning("%s is passed over: %s", where, error)
+            self.passed_over[type(error).__name__] += 1
             return False
         return True

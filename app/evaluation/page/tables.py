@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from app.bayes.posterior import probability_of
+from app.errors import UnreadableMessage, reading_one_of_many
 from app.features.extract import extract
 from app.mail.parse import parse
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from app.corpora.source import Source
     from app.evaluation.outcome import Mistake, Reason
     from app.evaluation.run import Run
+    from app.features.observation import Observation
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -94,14 +97,18 @@ def named(sources: Sequence[Source], runs: Sequence[Run]) -> Mapping[str, Names]
         views = {view for run in of_source for view in run.specification.views}
         for number, entry in enumerate(source.entries()):
             if number in wanted:
-                seen = extract(parse(entry.raw), views)
-                for view, texts in seen.names.items():
-                    ids = seen.views[view].ids.tolist()
-                    names |= {
-                        (view, f"#{feature % 2**64:016x}"): text
-                        for feature, text in zip(ids, texts, strict=True)
-                    }
+                with suppress(UnreadableMessage), reading_one_of_many():
+                    names |= _names(extract(parse(entry.raw), views))
     return found
+
+
+def _names(seen: Observation) -> Names:
+    """Return the names of the features of one message."""
+    return {
+        (view, f"#{feature % 2**64:016x}"): text
+        for view, texts in seen.names.items()
+        for feature, text in zip(seen.views[view].ids.tolist(), texts, strict=True)
+    }
 
 
 SHOWN: Final = 10

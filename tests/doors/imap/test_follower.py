@@ -12,12 +12,14 @@ from app.doors.imap.account import Folder
 from app.doors.imap.follower import Follower
 from app.doors.imap.memory import File
 from app.errors import (
+    DatabaseDamaged,
     DatabaseUnavailable,
     EmptyMessage,
     Expired,
     InvalidSetting,
     MailboxUnavailable,
     MessageTooLarge,
+    UnreadableMessage,
 )
 
 
@@ -228,7 +230,9 @@ def test_what_could_not_be_taught_is_taught_later(account, follower, taught, cap
     assert "the service is away; trying again in 2 s" in caplog.text
 
 
-@pytest.mark.parametrize("refusal", [Expired, EmptyMessage, MessageTooLarge])
+@pytest.mark.parametrize(
+    "refusal", [Expired, EmptyMessage, MessageTooLarge, UnreadableMessage]
+)
 def test_a_message_that_never_is_taken_keeps_no_other_waiting(
     account, follower, taught, caplog, refusal
 ):
@@ -248,7 +252,29 @@ def test_a_message_that_never_is_taken_keeps_no_other_waiting(
 
     assert [1, 0] == list(islice(follower.follow(), 2))
     assert [(b"new", "spam")] == taught
-    assert 1 == caplog.text.count("passed over: it was learned too long ago")
+    late = "message 2 of Junk is passed over: it was learned too long ago"
+    assert 1 == caplog.text.count(late)
+    assert {refusal.__name__: 1} == follower.passed_over
+
+
+def test_a_service_whose_database_is_damaged_is_waited_for(
+    account, follower, taught, caplog
+):
+    """It answers 500 to every message until its data are put back."""
+    list(islice(follower.follow(), 1))
+    account.put("Junk", b"new")
+    real = follower.teach
+
+    def teach(*_):
+        object.__setattr__(follower, "teach", real)
+        msg = "the database is damaged"
+        raise DatabaseDamaged(msg)
+
+    object.__setattr__(follower, "teach", teach)
+
+    assert [1] == list(islice(follower.follow(), 1))
+    assert [(b"new", "spam")] == taught
+    assert "the database is damaged; trying again" in caplog.text
 
 
 def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):

@@ -1,0 +1,41 @@
+"""Mutated whole messages are read, scored and explained, whatever they are."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from random import Random
+
+import pytest
+
+from app.classifier.specification import Specification
+from app.evaluation.subject import Subject
+from app.features.extract import extract
+from app.mail.parse import parse
+from tests.support.messages import ham, spam
+from tests.support.mutations import messages, mutated
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """A filter that has learned a few messages of each kind."""
+    subject = Subject(Specification())
+    for number in range(12):
+        for label, make in (("ham", ham), ("spam", spam)):
+            subject.learn(extract(parse(make(number))).views, label)
+    return subject
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_mutated_message_has_an_answer(taught, seed):
+    """From bytes to verdict and explanation nothing is raised, and all is finite."""
+    random = Random(seed)  # noqa: S311  repeatable, no secret
+    for raw in islice(mutated(messages(), random), 60):
+        message = parse(raw)
+        observation = extract(message)
+        verdict = taught.score(observation.views)
+        taught.explain(observation.views, verdict, strongest=5)
+
+        assert "part-unreadable" not in message.defects
+        assert math.isfinite(verdict.log_odds)
+        assert all("" not in names for names in observation.names.values())
