@@ -17,6 +17,7 @@ MAX_WORD_CHARS: Final = 40
 """Characters of a word that is a feature as it is."""
 _LONG_PREFIX: Final = 4
 _PIECE_CHARS: Final = 2_000
+_EXPANSION_CHARS: Final = 200
 _UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
@@ -94,10 +95,16 @@ def _normalized(text: str) -> str:
     # In pieces, because normalising is quadratic in a run of combining marks:
     # 200,000 of them after one letter take 21 s, in pieces 0.2 s. A mark that
     # begins a piece stays apart from its letter; such a run is no word anyway.
-    pieces = range(0, len(text), _PIECE_CHARS)
-    return "".join(
-        unicodedata.normalize("NFKC", text[i : i + _PIECE_CHARS]) for i in pieces
-    )
+    pieces = (text[i : i + _PIECE_CHARS] for i in range(0, len(text), _PIECE_CHARS))
+    return "".join(map(_normalized_piece, pieces))
+
+
+def _normalized_piece(piece: str) -> str:
+    """Return the compatibility form of a piece, unless it is far longer."""
+    # One letter may stand for eighteen (U+FDFA), so that a text within its limit
+    # becomes 3.6 million characters; text that people write does not double.
+    folded = unicodedata.normalize("NFKC", piece)
+    return folded if len(folded) <= 2 * len(piece) + _EXPANSION_CHARS else piece
 
 
 def _bigrams(run: str) -> list[str]:

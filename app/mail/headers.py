@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from app.mail import text as charset
-from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS
+from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS, Budget
 
 # Verdicts of other filters leak labels: a filter that learns from them agrees
 # with its predecessor instead of reading the mail, and scores on a corpus that
@@ -116,7 +116,9 @@ def is_known(name: str) -> bool:
     return _KNOWN.match(name) is not None
 
 
-def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
+def decode_value(
+    raw: str, fallback: str = "", budget: Budget | None = None
+) -> tuple[str, frozenset[str]]:
     r"""Decode the value of a header.
 
     Parameters
@@ -126,6 +128,8 @@ def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
     fallback : str
         Charset to try first for such bytes, if they are not in an encoded
         word: they tend to be in that of the body.
+    budget : Budget, optional
+        What the message may cost; without it, a whole one.
 
     Returns
     -------
@@ -148,6 +152,7 @@ def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
     # Nearly all are so; what follows takes three times as long.
     if len(raw) <= MAX_HEADER_CHARS and raw.isascii() and "=?" not in raw:
         return " ".join(raw.split()), _NO_DEFECTS
+    budget = budget or Budget()
     defects: set[str] = set()
     if len(raw) > MAX_HEADER_CHARS:
         raw = raw[:MAX_HEADER_CHARS]
@@ -155,15 +160,15 @@ def decode_value(raw: str, fallback: str = "") -> tuple[str, frozenset[str]]:
     if not raw.isascii():
         defects.add("header-8bit")
         content = raw.encode("utf-8", "surrogateescape")
-        raw, _ = charset.decode(content, fallback)
+        raw, _ = charset.decode(content, fallback, budget)
     if "=?" in raw:
-        raw, broken = _decode_words(raw)
+        raw, broken = _decode_words(raw, budget)
         if broken:
             defects.add("header-encoded-word")
     return " ".join(raw.split()), frozenset(defects)
 
 
-def _decode_words(raw: str) -> tuple[str, bool]:
+def _decode_words(raw: str, budget: Budget) -> tuple[str, bool]:
     """Decode the encoded words of RFC 2047; say whether one was broken."""
     pieces: list[str] = []
     waiting: list[bytes] = []
@@ -171,12 +176,14 @@ def _decode_words(raw: str) -> tuple[str, bool]:
     broken = False
     end = 0
     for word in _ENCODED_WORD.finditer(raw):
+        if not budget.allows("encoded words", 1):
+            break
         between = raw[end : word.start()]
         name = word[1].lower()
         # Encoders cut characters in two between words, against RFC 2047
         # section 5: join the bytes first where the charset goes on.
         if waiting and (between.strip() or name != waiting_charset):
-            pieces.append(charset.decode(b"".join(waiting), waiting_charset)[0])
+            pieces.append(charset.decode(b"".join(waiting), waiting_charset, budget)[0])
             waiting = []
         if between.strip() or not end:
             pieces.append(between)
@@ -186,7 +193,7 @@ def _decode_words(raw: str) -> tuple[str, bool]:
         waiting_charset = name
         end = word.end()
     if waiting:
-        pieces.append(charset.decode(b"".join(waiting), waiting_charset)[0])
+        pieces.append(charset.decode(b"".join(waiting), waiting_charset, budget)[0])
     else:
         broken = True
     pieces.append(raw[end:])
@@ -204,8 +211,15 @@ def _encoded_bytes(encoding: str, text: str) -> tuple[bytes, bool]:
         return content, True
 
 
-def parameters(value: str) -> tuple[str, dict[str, str]]:
+def parameters(value: str, budget: Budget | None = None) -> tuple[str, dict[str, str]]:
     r"""Split a Content-Type or Content-Disposition.
+
+    Parameters
+    ----------
+    value : str
+        The value, with bytes above 127 as surrogate escapes.
+    budget : Budget, optional
+        What the message may cost; without it, a whole one.
 
     Returns
     -------
@@ -228,7 +242,7 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
         name = match[1].lower()
         text = match[3].strip() if match[2] is None else _ESCAPED.sub(r"\1", match[2])
         if "*" not in name:
-            found.setdefault(name, decode_value(text)[0])
+            found.setdefault(name, decode_value(text, budget=budget)[0])
             continue
         encoded = name.endswith("*")
         name = name.rstrip("*")
@@ -237,11 +251,11 @@ def parameters(value: str) -> tuple[str, dict[str, str]]:
         name = name[: part.start()] if part else name
         extended.setdefault(name, []).append((number, encoded, text))
     for name, pieces in extended.items():
-        found[name] = _join_extended(sorted(pieces))
-    return decode_value(word)[0].lower(), found
+        found[name] = _join_extended(sorted(pieces), budget)
+    return decode_value(word, budget=budget)[0].lower(), found
 
 
-def _join_extended(pieces: list[tuple[int, bool, str]]) -> str:
+def _join_extended(pieces: list[tuple[int, bool, str]], budget: Budget | None) -> str:
     """Decode the pieces of one parameter of RFC 2231, in order."""
     name = ""
     content = b""
@@ -251,4 +265,4 @@ def _join_extended(pieces: list[tuple[int, bool, str]]) -> str:
             name, _, piece = piece.split("'", 2)
         raw = piece.encode("utf-8", "surrogateescape")
         content += unquote_to_bytes(raw) if encoded else raw
-    return charset.decode(content, name)[0]
+    return charset.decode(content, name, budget)[0]

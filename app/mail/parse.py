@@ -16,7 +16,15 @@ from app.mail import files, headers, transfer
 from app.mail import text as charset
 from app.mail import text as html
 from app.mail import text as links
-from app.mail.limits import MAX_BYTES, MAX_LINES, MAX_LINKS, MAX_PARTS, MAX_TEXT_CHARS
+from app.mail.limits import (
+    MAX_BYTES,
+    MAX_HEADER_CHARS,
+    MAX_LINES,
+    MAX_LINKS,
+    MAX_PARTS,
+    MAX_TEXT_CHARS,
+    Budget,
+)
 from app.mail.message import Header, Link, Message, Part, Place, Text
 from app.mail.tree import Node, build
 
@@ -61,7 +69,7 @@ def parse(raw: bytes) -> Message:
     """
     reader = _Reader()
     raw = reader.cut(raw)
-    root = build(raw, reader.defects)
+    root = build(raw, reader.budget)
     for node, place in _leaves(root, reader):
         reader.add_leaf(node, place)
     return Message(
@@ -78,7 +86,8 @@ class _Reader:
     """What has been read of one message so far."""
 
     def __init__(self) -> None:
-        self.defects: set[str] = set()
+        self.budget = Budget()
+        self.defects = self.budget.defects
         self.texts: list[Text] = []
         self.links: list[Link] = []
         self.parts: list[Part] = []
@@ -106,7 +115,10 @@ class _Reader:
         for name, raw in root.fields:
             if headers.is_verdict(name):
                 continue
-            value, defects = headers.decode_value(raw, self.charset)
+            chars = len(name) + min(len(raw), MAX_HEADER_CHARS)
+            if not self.budget.allows("headers", chars):
+                break
+            value, defects = headers.decode_value(raw, self.charset, self.budget)
             if headers.is_our_result(name, value):
                 continue
             if defects:
@@ -166,12 +178,12 @@ class _Reader:
             return
         if b"begin " in content:
             content = self.take_uuencoded(content, node.depth)
-        text, as_declared = charset.decode(content, node.charset)
+        text, as_declared = charset.decode(content, node.charset, self.budget)
         if not as_declared:
             self.defects.add("charset-mismatch")
         self.charset = self.charset or node.charset
         if media_type == "text/html":
-            self._add_page(html.read(text), place or "html")
+            self._add_page(html.read(text, self.budget), place or "html")
         else:
             self.add_links(links.in_text(self.add_text(place or "plain", text)))
 
@@ -195,7 +207,7 @@ class _Reader:
                     charset="",
                     encoding="x-uuencode",
                     disposition="",
-                    filename=headers.decode_value(filename)[0],
+                    filename=headers.decode_value(filename, budget=self.budget)[0],
                     size=len(file),
                     depth=depth,
                     fingerprint=_fingerprint(file),
@@ -229,7 +241,8 @@ def _leaves(root: Node, reader: _Reader) -> Iterator[tuple[Node, Place | None]]:
             for child in children:
                 for name, raw in child.fields:
                     if name == "subject":
-                        reader.add_text("attached", headers.decode_value(raw)[0])
+                        subject, _ = headers.decode_value(raw, budget=reader.budget)
+                        reader.add_text("attached", subject)
         best = len(children) - 1
         for index in range(best, -1, -1):
             other = node.media_type == "multipart/alternative" and index != best

@@ -1,10 +1,15 @@
 """Text of a part: character sets, HTML, links, and text that a reader does not see.
 
+Contract of this file: any bytes and any label in, text out.
+
 Only what stands on the elements themselves is read: ``hidden``, ``style``,
 ``color`` and ``bgcolor``.  Style sheets are not, as mail programs drop many of
 them; nor is what is merely small or pale.
 
 Contract of this file: every expression is linear in its input.
+
+Contract of this file: a tree is built only where the budget of the message allows
+for the work that `_work` estimates; any other part is read in linear time.
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ import codecs
 import html
 import re
 from dataclasses import dataclass
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
@@ -24,12 +31,12 @@ from app.mail.limits import (
     MAX_ANCESTORS,
     MAX_DETECTION_BYTES,
     MAX_HIDDEN,
-    MAX_HTML_CHARS,
     MAX_HTML_FORMATTING,
     MAX_HTML_TAGS,
     MAX_HTML_TREE_CHARS,
     MAX_LINK_CHARS,
     MAX_LINKS,
+    Budget,
 )
 from app.mail.message import Link
 
@@ -50,11 +57,43 @@ SUPERSETS: Final = {
     "euc_kr": "cp949",
     "shift_jis": "cp932",
 }
-# Codecs that bytes.decode() takes and that no mail means: they are quadratic
-# (idna, punycode), warn (the escapes), or depend on the machine (mbcs, oem).
+# Not in the table below: no text (base64 ...), or no charset of mail because they
+# are quadratic (idna, punycode), warn (the escapes) or depend on the machine.
 REFUSED: Final = frozenset(
-    {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "mbcs", "oem"}
-)
+    {
+        "base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec",
+        "zlib_codec", "idna", "punycode", "unicode_escape", "raw_unicode_escape",
+        "mbcs", "oem", "undefined",
+    }
+)  # fmt: skip
+# Codecs of the standard library that no alias names.
+_UNALIASED: Final = (
+    "cp1006", "cp720", "cp737", "cp856", "cp874", "cp875", "iso8859_1", "koi8_t",
+    "koi8_u", "mac_arabic", "mac_croatian", "mac_farsi", "mac_romanian", "palmos",
+    "utf_8_sig",
+)  # fmt: skip
+# Labels that Python does not know: WHATWG Encoding Standard, section 4.2.
+_WHATWG: Final = {
+    "unicode_1_1_utf_8": "utf_8", "unicode11utf8": "utf_8", "x_unicode20utf8": "utf_8",
+    "dos_874": "cp874", "iso_8859_8_e": "iso8859_8", "logical": "iso8859_8",
+    "visual": "iso8859_8", "koi": "koi8_r", "koi8": "koi8_r", "koi8_ru": "koi8_u",
+    "macintosh": "mac_roman", "x_mac_roman": "mac_roman",
+    "x_mac_cyrillic": "mac_cyrillic", "x_mac_ukrainian": "mac_cyrillic",
+    **{f"x_cp125{n}": f"cp125{n}" for n in range(9)},
+    "x_gbk": "gbk", "iso_ir_58": "gb2312", "gb_2312": "gb2312", "cn_big5": "big5",
+    "x_x_big5": "big5", "x_euc_jp": "euc_jp", "x_sjis": "cp932",
+    "windows_949": "cp949", "ks_c_5601_1989": "cp949",
+}  # fmt: skip
+_CODECS: Final = {
+    label: codec
+    for label, codec in (
+        *((codec, codec) for codec in {*aliases.values(), *_UNALIASED}),
+        *aliases.items(),
+        *_WHATWG.items(),
+    )
+    if codec not in REFUSED
+}
+"""The labels that are known, as `encodings.normalize_encoding` writes them."""
 # The detector's answers are 0.99 or more where they are right, and 0.25 to 0.75
 # where it has nothing to go by.
 _MIN_CONFIDENCE: Final = 0.8
@@ -71,20 +110,17 @@ def codec_name(charset: str) -> str:
     >>> codec_name("iso-8859-1"), codec_name("GB2312"), codec_name("rot13")
     ('cp1252', 'gb18030', '')
     """
-    try:
-        info = codecs.lookup(charset.strip("\"' \t"))
-    # ValueError: a NUL in the name. UnicodeError is one too: a name that is
-    # not ASCII.
-    except (LookupError, ValueError):
-        return ""
-    name = info.name
-    # No public way to ask this; bytes.decode() itself looks at this attribute.
-    if not getattr(info, "_is_text_encoding", True) or name in REFUSED:
-        return ""
+    # A table, since codecs.lookup remembers each label that it does not find, for as
+    # long as the process lives.
+    label = normalize_encoding(charset.strip("\"' \t").lower()) if charset else ""
+    codec = _CODECS.get(label) or _CODECS.get(label.replace(".", "_"), "")
+    name = codecs.lookup(codec).name if codec else ""
     return SUPERSETS.get(name, name)
 
 
-def decode(content: bytes, charset: str) -> tuple[str, bool]:
+def decode(
+    content: bytes, charset: str, budget: Budget | None = None
+) -> tuple[str, bool]:
     """Decode bytes: declared, then UTF-8, then detected, then Latin-1.
 
     Parameters
@@ -93,6 +129,8 @@ def decode(content: bytes, charset: str) -> tuple[str, bool]:
         Any bytes.
     charset : str
         The declared charset, or "" if none is.
+    budget : Budget, optional
+        What the message may cost; without it, a whole one.
 
     Returns
     -------
@@ -119,6 +157,8 @@ def decode(content: bytes, charset: str) -> tuple[str, bool]:
     text = _strict(content, "utf-8")
     if text is not None:
         return text, declared == "utf-8"
+    if not (budget or Budget()).allows("detections", 1):
+        return content.decode("latin-1"), False
     return _guess(content), False
 
 
@@ -182,14 +222,16 @@ def take(root: LexborNode) -> str:
     """
     found: dict[int, LexborNode] = {}
     grounds: dict[int, Colour | None] = {}
-    for node in root.css(_CANDIDATES):
+    # More than a page has tags are copies, which open formatting elements leave.
+    for node in islice(root.css(_CANDIDATES), MAX_HTML_TAGS):
         if len(found) == MAX_HIDDEN:
             break
         if node.mem_id not in found and _is_hidden(node, grounds):
             found[node.mem_id] = node
     # The outermost ones alone: those within them are freed with them, and to
     # ask a freed one anything reads memory that is not there any more.
-    outermost = [node for node in found.values() if not _is_within(node, found)]
+    known: dict[int, bool] = {}
+    outermost = [node for node in found.values() if not _is_within(node, found, known)]
     pieces = []
     for node in outermost:
         pieces.append(node.text(separator=""))
@@ -197,14 +239,33 @@ def take(root: LexborNode) -> str:
     return " ".join(pieces)
 
 
-def _is_within(node: LexborNode, others: dict[int, LexborNode]) -> bool:
-    """Return whether an element has one of the others above it."""
+def _is_within(
+    node: LexborNode, others: dict[int, LexborNode], known: dict[int, bool]
+) -> bool:
+    """Return whether an element has one of the others above it.
+
+    Parameters
+    ----------
+    node : LexborNode
+        The element.
+    others : dict of int to LexborNode
+        The others, by what identifies them.
+    known : dict of int to bool
+        What was found of the elements above those that were asked about before;
+        what is found now is added, so that each element is looked at once.
+    """
+    path = []
+    within = False
     above = node.parent
     while above is not None:
-        if above.mem_id in others:
-            return True
+        at = above.mem_id
+        if at in others or at in known:
+            within = at in others or known[at]
+            break
+        path.append(at)
         above = above.parent
-    return False
+    known.update(dict.fromkeys(path, within))
+    return within
 
 
 def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
@@ -338,6 +399,13 @@ _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
 )
+# From the first "<" to a ">", and a ">" within a quoted value: what a tag can be at
+# the longest, however its attributes are written.
+_LONG: Final = re.compile(r"<[^>]*+")
+_QUOTED_END: Final = re.compile(r"=\s*+(?:\"[^\">]*+>|'[^'>]*+>)")
+# Below so many attributes, or tags, they cost less than to look at them twice.
+_FEW_ATTRIBUTES: Final = 2_000
+_FEW_TAGS: Final = 300
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 
@@ -367,13 +435,15 @@ class Page:
     defects: tuple[str, ...] = ()
 
 
-def read(source: str) -> Page:
+def read(source: str, budget: Budget | None = None) -> Page:
     """Read an HTML part.
 
     Parameters
     ----------
     source : str
         HTML of any quality.
+    budget : Budget, optional
+        What the message may cost; without it, a whole one.
 
     Returns
     -------
@@ -386,16 +456,18 @@ def read(source: str) -> Page:
     >>> page.text.split(), page.links[0].url
     (['Viagra', 'now', 'here'], 'http://a.example')
     """
+    budget = budget or Budget()
     defects: list[str] = []
-    if len(source) > MAX_HTML_CHARS:
-        source = source[:MAX_HTML_CHARS]
+    room = budget.take("html", len(source))
+    if room < len(source):
+        source = source[:room]
         defects.append("html-too-long")
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
     if "-->" in source and _COMMENT_IN_WORD.search(source):
         defects.append("html-comment-in-word")
-    if _is_costly(source):
+    if _is_costly(source) or not budget.allows("html tree", _work(source)):
         defects.append("html-too-complex")
         return _without_tree(source, defects)
     try:
@@ -430,7 +502,7 @@ def _references(root: LexborNode) -> tuple[list[str], list[Link]]:
     alternatives: list[str] = []
     found: list[Link] = []
     last = 0
-    for node in root.css(_POINTING):
+    for node in islice(root.css(_POINTING), MAX_HTML_TAGS):
         # One match for each selector that fits, side by side.
         if node.mem_id == last:
             continue
@@ -443,7 +515,9 @@ def _references(root: LexborNode) -> tuple[list[str], list[Link]]:
         for name in _TARGETS:
             url = attributes.get(name)
             if url and len(found) < MAX_LINKS:
-                shown = node.text(separator="").strip() if node.tag == "a" else ""
+                shown = ""
+                if node.tag == "a":
+                    shown = node.text(separator="").strip()[:MAX_LINK_CHARS]
                 if node.tag == "img":
                     shown = _size(attributes)
                 found.append(of(url, node.tag or "", shown))
@@ -468,6 +542,38 @@ def _is_costly(source: str) -> bool:
         return False
     formatting = sum(1 for _ in _FORMATTING.finditer(source))
     return tags * formatting > MAX_HTML_FORMATTING
+
+
+def _work(source: str) -> int:
+    """Return about how many nanoseconds a tree takes, to build and to read.
+
+    Notes
+    -----
+    The sum of what was measured on the worst page of each kind (lexbor in
+    selectolax 1.0): 100 µs for any page; 5 µs for each tag, as images with four
+    attributes take; 1 ns for each pair of tags, as nested elements take, and for each
+    pair of attributes of one tag, which the parser compares with each other; 100 ns
+    for each pair of a formatting tag and a tag, as elements that are opened again
+    take; and 1/4 ns for each pair of a link and a character, as a text takes that
+    many links share. The worst of some thousand pages that were put together by
+    chance took 2.5 times as long as was estimated.
+
+    The attributes of a tag are bounded without reading it as the parser does: a tag
+    goes from ``<`` to ``>``, and one ``>`` further for each that stands in a quoted
+    value; before each attribute is a blank, a slash, or a value that ends in a quote.
+    """
+    tags = source.count("<")
+    attributes = len(source.split()) + source.count("/") + source.count("=")
+    of_a_tag = attributes
+    if attributes > _FEW_ATTRIBUTES:
+        quoted = len(_QUOTED_END.findall(source))
+        runs = source.split(">") if quoted else _LONG.findall(source)
+        longest = max(map(len, runs), default=0)
+        of_a_tag = min(attributes, (quoted + 1) * longest // 2)
+    work = 100_000 + tags * (5_000 + tags) + of_a_tag * attributes
+    work += len(source) * (source.count("<a") + source.count("<A")) // 4
+    formatting = tags if tags < _FEW_TAGS else len(_FORMATTING.findall(source))
+    return work + 100 * tags * formatting
 
 
 def _without_tree(source: str, defects: list[str]) -> Page:

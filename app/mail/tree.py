@@ -14,7 +14,13 @@ from email.policy import compat32
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from app.mail import headers
-from app.mail.limits import MAX_DEPTH, MAX_HEADERS, MAX_PARAMETERS_CHARS, MAX_PARTS
+from app.mail.limits import (
+    MAX_DEPTH,
+    MAX_HEADERS,
+    MAX_PARAMETERS_CHARS,
+    MAX_PARTS,
+    Budget,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,14 +67,16 @@ class Node(_Message):
     uses, and below `MAX_DEPTH` that it is text.
     """
 
-    def __init__(self, *_: object, **__: object) -> None:
+    def __init__(self, budget: Budget) -> None:
         super().__init__(compat32)
+        self.budget = budget
         self.depth = 0
         self.default_type = "text/plain"
         self.fields: list[tuple[str, str]] = []
         self.parts: list[Node] = []
         self.body = ""
         self._type: tuple[str, dict[str, str]] | None = None
+        self._disposition: tuple[str, dict[str, str]] | None = None
 
     def set_raw(self, name: str, value: str) -> None:
         """Take a header from the parser, up to `MAX_HEADERS` of them."""
@@ -109,7 +117,9 @@ class Node(_Message):
     def _content_type(self) -> tuple[str, dict[str, str]]:
         """Return the type and its parameters, read once."""
         if self._type is None:
-            declared, parameters = headers.parameters(self.first("content-type"))
+            declared, parameters = headers.parameters(
+                self.first("content-type"), self.budget
+            )
             if not _MEDIA_TYPE.match(declared):
                 # RFC 2045 section 5.2: what is not valid is text/plain.
                 declared = self.default_type if not declared else "text/plain"
@@ -155,19 +165,25 @@ class Node(_Message):
     def encoding(self) -> str:
         """Transfer encoding, lower case, or ""."""
         value = self.first("content-transfer-encoding")[:MAX_PARAMETERS_CHARS]
-        return headers.decode_value(value.partition(";")[0])[0].lower()
+        encoding, _ = headers.decode_value(value.partition(";")[0], budget=self.budget)
+        return encoding.lower()
+
+    def _content_disposition(self) -> tuple[str, dict[str, str]]:
+        """Return the disposition and its parameters, read once."""
+        if self._disposition is None:
+            value = self.first("content-disposition")
+            self._disposition = headers.parameters(value, self.budget)
+        return self._disposition
 
     @property
     def disposition(self) -> str:
         """Declared disposition, or ""."""
-        value = self.first("content-disposition")
-        return headers.parameters(value)[0] if value else ""
+        return self._content_disposition()[0]
 
     @property
     def filename(self) -> str:
         """Name of the file that the part is offered as, or ""."""
-        value = self.first("content-disposition")
-        name = headers.parameters(value)[1].get("filename", "") if value else ""
+        name = self._content_disposition()[1].get("filename", "")
         return name or self._content_type()[1].get("name", "")
 
     @property
@@ -181,24 +197,25 @@ class Node(_Message):
         return self.body.encode("ascii", "surrogateescape")
 
 
-def build(raw: bytes, defects: set[str]) -> Node:
+def build(raw: bytes, budget: Budget) -> Node:
     """Return the root of a message's tree.
 
     Parameters
     ----------
     raw : bytes
         The message, line ends LF.
-    defects : set of str
-        Names of what is wrong are added to it.
+    budget : Budget
+        What the message may cost; names of what is wrong are added to its defects.
     """
+    defects = budget.defects
     text = raw.decode("ascii", "surrogateescape")
-    root, nodes = _feed(text, defects)
+    root, nodes = _feed(text, budget)
     if root.get_content_maintype() == "multipart" and not root.parts:
         found = _BOUNDARY_LINE.search(root.body)
         if found:
             # The boundary in use is not the declared one: mail programs show
             # nothing then, or everything; the parts tell us more.
-            again, more = _feed(_WRAPPER.format(found[1]) + root.body, defects)
+            again, more = _feed(_WRAPPER.format(found[1]) + root.body, budget)
             root.parts = again.parts
             nodes += more
     for node in nodes:
@@ -212,13 +229,13 @@ def build(raw: bytes, defects: set[str]) -> Node:
     return root
 
 
-def _feed(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
+def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     """Return the root and all nodes below it."""
-    leaf = single(text)
-    return nested(text, defects) if leaf is None else (leaf, [leaf])
+    leaf = single(text, budget)
+    return nested(text, budget) if leaf is None else (leaf, [leaf])
 
 
-def nested(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
+def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     """Run the standard parser; return the root and all nodes it has built."""
     nodes: list[Node] = []
 
@@ -226,7 +243,7 @@ def nested(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
         # One more than the limit: the parser makes one to try the factory.
         if len(nodes) > MAX_PARTS:
             raise _TooManyPartsError
-        nodes.append(Node())
+        nodes.append(Node(budget))
         return nodes[-1]
 
     parser: FeedParser[Node] = FeedParser(cast("Callable[[], Node]", factory))
@@ -234,12 +251,12 @@ def nested(text: str, defects: set[str]) -> tuple[Node, list[Node]]:
         parser.feed(text)
         root = parser.close()
     except _TooManyPartsError:
-        defects.add("too-many-parts")
+        budget.defects.add("too-many-parts")
         root = nodes[1]
     return root, nodes
 
 
-def single(text: str) -> Node | None:
+def single(text: str, budget: Budget) -> Node | None:
     """Return the root of a message that has one part and nothing wrong with it.
 
     None for any other, which is for `nested`: the standard parser goes line by
@@ -252,7 +269,7 @@ def single(text: str) -> Node | None:
     read = sum([len(name) + len(value) + 2 for name, value in fields])
     if not blank or read != len(head) + 1:
         return None
-    root = Node()
+    root = Node(budget)
     root.fields = [
         (name.lower(), value.lstrip(" \t").rstrip("\n"))
         for name, value in fields[:MAX_HEADERS]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.bombs import FAMILIES
+
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 
@@ -100,6 +102,21 @@ def test_batches_are_compared_with_single_messages(tmp_path):
         "messages in batches beside it",
     ):
         assert row in done.stdout
+
+
+def test_every_family_of_bombs_has_a_row():
+    """Each message is made, read, scored and explained; here they are small."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.bombs", "--size", "20000"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=BENCHMARKS.parent,
+    )
+    rows = done.stdout.splitlines()[1:]
+
+    assert 0 == done.returncode, done.stderr
+    assert list(FAMILIES) == [row[:36].strip() for row in rows]
 
 
 def test_latency_has_a_row_for_each_kind_of_request(tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from encodings.aliases import aliases
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.text import codec_name, decode
+from app.mail.text import _CODECS as CODECS
+from app.mail.text import REFUSED, codec_name, decode
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (
@@ -104,3 +107,29 @@ def test_names_that_are_no_charset_of_mail_are_refused(name):
 def test_lone_surrogates_of_utf_7_are_replaced():
     """They could not be hashed."""
     assert ("?", True) == decode(b"+2AA-", "utf-7")
+
+
+def test_every_label_of_python_is_known():
+    """The table has all that the registry would find, but for what is refused."""
+    # Python itself compares labels in lower case, and has one alias that is not.
+    for label, codec in aliases.items() - {("csHPRoman8", "hp_roman8")}:
+        assert bool(codec_name(label)) is (codec not in REFUSED)
+        assert codec_name(label) == codec_name(label.upper().replace("_", "-"))
+
+
+@pytest.mark.parametrize("codec", sorted(set(CODECS.values())))
+@given(content=st.binary(max_size=60))
+def test_no_codec_fails_on_any_bytes(codec, content):
+    """Whatever it does, there is a text, and it can be encoded."""
+    text, _ = decode(content, codec)
+
+    assert isinstance(text.encode(), bytes)
+
+
+@pytest.mark.parametrize(
+    ("label", "codec"),
+    [("x-sjis", "cp932"), ("x-cp1252", "cp1252"), ("windows-949", "cp949")],
+)
+def test_labels_of_browsers_are_known(label, codec):
+    """The Encoding Standard has some that Python lacks."""
+    assert codec == codec_name(label)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import struct
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ import pytest
 
 from app.features.extract import extract
 from app.mail import limits
+from app.mail import text as charset
+from app.mail import text as hidden
+from app.mail import text as html
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -260,3 +264,173 @@ def test_nested_hidden_elements_are_taken_out_in_bounds():
     assert (
         "html-hidden-text" in message.defects or "html-too-complex" in message.defects
     )
+
+
+def budget_of(raw: bytes, monkeypatch) -> limits.Budget:
+    """Read a message, and return the budget of which it took its work."""
+    made = []
+
+    class Kept(limits.Budget):
+        """Is kept, to be asked what was spent."""
+
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr("app.mail.parse.Budget", Kept)
+    read(raw)
+    return made[0]
+
+
+def parts(content: bytes, number: int, kind: bytes = b"text/html") -> bytes:
+    """Return a message of so many parts of the same content, and a last one."""
+    part = b"--b\nContent-Type: " + kind + b"\n\n" + content + b"\n"
+    last = b"--b\nContent-Type: text/plain\n\nthe end\n--b--\n"
+    head = HEADER + b"Content-Type: multipart/mixed; boundary=b\n\n"
+    return head + part * number + last
+
+
+def attributes(pattern: bytes) -> bytes:
+    """Return a tag of many attributes, no two the same."""
+    return b"<a " + b"".join(pattern % n for n in range(9_000)) + b">x"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<div>" * 4_900,
+        attributes(b"a%x "),
+        attributes(b"a%x/"),
+        b"".join(b"<li><b a%x>" % n for n in range(400)),
+        b"<img src=x alt=y>" * 3_000,
+    ],
+)
+def test_all_pages_of_a_message_share_a_budget(page, monkeypatch):
+    """Beyond it they are read without a tree, and what follows them is read."""
+    trees = []
+    real = html.LexborHTMLParser
+    monkeypatch.setattr(
+        html, "LexborHTMLParser", lambda source: trees.append(source) or real(source)
+    )
+    raw = parts(page, 40)
+    budget = budget_of(raw, monkeypatch)
+
+    assert limits.MAX_HTML_CHARS >= sum(map(len, trees))
+    assert limits.MAX_HTML_WORK >= budget.spent("html tree") > 0
+    assert len(trees) < 40
+    assert budget.defects & {"html-too-complex", "html-too-long"}
+    assert "the end" == parse(raw).texts[-1].content.strip()
+
+
+def test_the_attributes_of_a_tag_are_never_estimated_too_low():
+    """Whatever their quotes and separators are, work grows with their square."""
+    for pattern in (b"a%x ", b"a%x/", b"a%x=''", b'a%x=">"', b"a%x='<>'", b"a%x\n\t"):
+        tag = (b"<p>" * 20 + attributes(pattern)).decode()
+
+        assert 9_000**2 <= html._work(tag)  # noqa: SLF001
+
+
+def test_encoded_words_of_all_headers_and_parts_share_a_budget(monkeypatch):
+    """Further ones stay as they are written; the rest of the message is read."""
+    words = b"=?koi8-r?q?=E9?= =?big5?q?=A4=A4?= " * 250
+    raw = b"X-A: " + words + b"\nX-B: " + words + b"\nX-C: " + words + b"\n" + HEADER
+    budget = budget_of(raw + b"\nhello\n", monkeypatch)
+    message = parse(raw + b"\nhello\n")
+
+    assert limits.MAX_ENCODED_WORDS == budget.spent("encoded words")
+    assert ("too-many-encoded-words",) == tuple(
+        defect for defect in message.defects if defect.startswith("too-many")
+    )
+    assert "=?" not in message.header("x-a")
+    assert message.header("x-c").startswith("=?koi8-r?q?=E9?=")
+    assert "ann@example.org" == message.header("from")
+
+
+def test_encoded_words_in_parameters_and_attached_subjects_are_counted(monkeypatch):
+    """A name of a file costs what a header costs."""
+    words = b"=?koi8-r?q?=E9?= x " * 90
+    kinds = (
+        (b'text/plain; name="' + words + b'"', b"x"),
+        (b"message/rfc822", b"Subject: " + words + b"\n\nx"),
+    )
+    for kind, content in kinds:
+        budget = budget_of(parts(content, 40, kind), monkeypatch)
+
+        assert limits.MAX_ENCODED_WORDS == budget.spent("encoded words")
+        assert "too-many-encoded-words" in budget.defects
+
+
+def test_charsets_are_detected_in_bounds(monkeypatch):
+    """Parts and headers beyond the limit are Latin-1."""
+    calls = []
+    real = charset.cchardet.detect
+    monkeypatch.setattr(
+        charset.cchardet, "detect", lambda content: calls.append(1) or real(content)
+    )
+    header = b"X-A: \xe9\xe8 \xc3(\n" * 20
+    raw = header + parts(b"\xe9\xe8 \xc3(", 20, b"text/plain")
+    message = parse(raw)
+
+    assert limits.MAX_DETECTIONS == len(calls)
+    assert "too-many-charsets" in message.defects
+    assert "éè Ã(" == message.header_values("x-a")[-1]
+    assert "the end" == message.texts[-1].content.strip()
+
+
+def test_unknown_charsets_never_reach_the_registry_of_codecs():
+    """It remembers each name that it does not find, as long as the process lives."""
+    asked = []
+    codecs.register(asked.append)
+    try:
+        words = b" ".join(b"=?x-unknown-%d?q?=E9?=" % n for n in range(500))
+        part = parts(b"\xe9", 9, b"text/plain; charset=x-unknown-part")
+        read(b"X-A: " + words + b"\n" + part)
+    finally:
+        codecs.unregister(asked.append)
+
+    assert [] == asked
+
+
+def test_headers_together_are_bounded(monkeypatch):
+    """Those beyond the limit are left out, and the body is read."""
+    raw = HEADER + b"X-A: " + b"word " * 1_900 + b"\n"
+    budget = budget_of(HEADER + raw * 200 + b"\nhello\n", monkeypatch)
+    message = parse(HEADER + raw * 200 + b"\nhello\n")
+
+    assert limits.MAX_HEADERS_CHARS >= budget.spent("headers")
+    assert limits.MAX_HEADERS_CHARS >= sum(len(h.value) for h in message.headers)
+    assert ("headers-too-long",) == message.defects
+    assert "hello\n" == message.texts[0].content
+
+
+def test_letters_that_stand_for_many_are_folded_in_bounds():
+    """One Arabic letter stands for eighteen; a text of them stays near its length."""
+    words = extract(parse(UTF8 + ("\ufdfa" * 5_000).encode())).views["words"]
+
+    assert 10 >= words.size
+
+
+def test_hidden_elements_are_looked_at_once(monkeypatch):
+    """However deep they stand, the elements above them are climbed once for all."""
+    climbed = []
+    real = hidden._is_within  # noqa: SLF001
+
+    def counting(node, others, known):
+        before = len(known)
+        found = real(node, others, known)
+        climbed.append(len(known) - before)
+        return found
+
+    monkeypatch.setattr(hidden, "_is_within", counting)
+    read(PAGE + b"<div>" * 3_000 + b"<p hidden>x</p>" * 150)
+
+    assert 150 == len(climbed)
+    assert 3_100 >= sum(climbed)
+
+
+def test_nothing_of_a_plain_message_is_counted(monkeypatch):
+    """A budget is for what costs work, and honest mail is far below it."""
+    budget = budget_of(HEADER + b"\nhello\n", monkeypatch)
+
+    assert set() == budget.defects
+    assert 0 == budget.spent("html tree") == budget.spent("encoded words")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from app.mail.limits import MAX_HEADERS
+from app.mail.limits import MAX_HEADERS, Budget
 from app.mail.tree import nested, single
 
 FIELDS = [
@@ -35,16 +35,16 @@ def known(node):
 @example("A:\n \n\n\nb")
 def test_the_short_way_reads_what_the_standard_parser_reads(text):
     """Header by header and byte by byte, and without a defect."""
-    leaf = single(text)
+    leaf = single(text, Budget())
     assume(leaf is not None)
-    root, _ = nested(text, set())
+    root, _ = nested(text, Budget())
 
     assert known(root) == known(leaf)
 
 
 def test_the_short_way_takes_most_of_mail():
     """Fields, some of them folded, a blank line, a body."""
-    leaf = single("Subject: a\n b\nFrom: c\n\nd\n")
+    leaf = single("Subject: a\n b\nFrom: c\n\nd\n", Budget())
 
     assert leaf is not None
     assert [("subject", "a\n b"), ("from", "c")] == leaf.fields
@@ -68,13 +68,13 @@ def test_the_short_way_takes_most_of_mail():
 )
 def test_whatever_is_odd_is_left_to_the_standard_parser(text):
     """It knows what to make of it, and which defect it is."""
-    assert single(text) is None
+    assert single(text, Budget()) is None
 
 
 def test_the_short_way_keeps_the_limit_of_headers():
     """As many headers as the standard parser may add."""
     text = "a: b\n" * (MAX_HEADERS + 1) + "\n"
-    leaf = single(text)
+    leaf = single(text, Budget())
 
     assert leaf is not None
     assert MAX_HEADERS == len(leaf.fields)
