@@ -19,7 +19,7 @@ from app.doors.mta.headers import parse_flag
 from app.doors.mta.teachers import Teachers
 from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
-from app.doors.serving.http1 import WebDoor, WebListener
+from app.doors.serving.asgi import WebDoor, WebListener
 from app.doors.serving.listener import Door, Listener
 from app.doors.serving.process import ending_with_its_parent, heard, keep_log
 from app.doors.serving.sockets import parse_address

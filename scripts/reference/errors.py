@@ -317,9 +317,9 @@ _OTHERS: Final = """
 A path or method that does not exist gets 404 or 405, as a problem document of the
 type `about:blank`.
 
-From the 256th connection on, the answer is 503 as plain text. An unexpected failure
-is 500 as plain text: it is a defect of Postbayes, and its traceback is on standard
-error.
+Where 256 requests are worked on, a further one gets 503 as plain text. An unexpected
+failure is 500 as plain text: it is a defect of Postbayes, and its traceback is on
+standard error.
 """
 
 

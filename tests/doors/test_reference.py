@@ -70,3 +70,28 @@ def test_texts_are_no_markup():
 
     assert "<script" not in text
     assert "<code>&lt;i&gt;</code> &amp; more" in text
+
+
+def test_the_documents_are_made_once(client, monkeypatch):
+    """Whoever asks again gets the same bytes, and takes no time of the others."""
+    first = [client.get(path) for path in ("/openapi.json", "/docs")]
+
+    def refuse():
+        pytest.fail("made again")
+
+    monkeypatch.setattr(client.app, "openapi", refuse)
+    again = [client.get(path) for path in ("/openapi.json", "/docs")]
+
+    assert [200, 200] == [each.status_code for each in again]
+    assert [each.content for each in first] == [each.content for each in again]
+
+
+@pytest.mark.parametrize("host", ["mail.example.org:8025", "<b>", "\ufffc"])
+def test_the_page_names_the_service_as_it_was_asked_for(client, host):
+    """In its commands, and nowhere else."""
+    client.get("/docs", headers={"host": "other"})
+    page = client.get("/docs", headers={"host": host.encode()}).text
+
+    assert "<b>" not in page
+    assert "http://other" not in page
+    assert ("http://mail.example.org:8025/classify" in page) == host.startswith("mail")

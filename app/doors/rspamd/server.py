@@ -26,7 +26,7 @@ from app.doors.rspamd import codec as compression
 from app.doors.rspamd.answer import Scanned
 from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.rspamd.report import TIMES, Report
-from app.doors.serving.http1 import WebDoor, take
+from app.doors.serving.asgi import WebDoor, take
 from app.doors.serving.process import learning, scoring
 from app.mail.limits import MAX_BYTES
 from app.services.profiles import label_of

@@ -1,33 +1,99 @@
-"""Listener: the connections of a door, their time limits and their end.
+"""Listener: the connections of a door, their places, time limits and end.
+
+Contract of this file: a connection whose request is being worked on keeps its place;
+only one that waits for its client gives it up.
 
 A door is three things: a codec (bytes and events, pure), a session (what
 follows on which event, pure) and `serve`, which moves bytes between a
 `Connection` and the session.  What every door needs beside that is here: how
-many connections, how long they may say nothing, and an end that finishes what
-was begun.
+many connections, how long they may say nothing, which of them makes room for
+another, and an end that finishes what was begun.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from socket import AF_UNIX
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from app.doors.serving.sockets import Listening
 
-log = logging.getLogger(__name__)
-# Served at once by one door. Precedent: Postfix runs 100 processes of a kind
-# (default_process_limit), rspamd's max_tasks and the HTTP door's limit are 256.
-# Further ones wait in the kernel until a place is free: a burst of mail is late
-# by milliseconds, where a refusal would let it pass unfiltered.
 MAX_CONNECTIONS: Final = 256
+"""Connections that one listener holds.
+
+Each may hold some 10 MB while its message arrives.  Precedent: Postfix runs 100
+processes of a kind (default_process_limit), rspamd's max_tasks is 256.
+"""
+# An IPv6 client has a network of 64 bits to itself (RFC 6177, RFC 7934), and with it
+# as many addresses as it likes.
+_GROUPS: Final = 4
+
+
+class Holder(Protocol):
+    """A connection, as far as its place is concerned."""
+
+    network: str
+    """Address of the client, or its IPv6 network; empty for a Unix socket."""
+
+    waiting_since: float | None
+    """When it began to wait for its client; None while a request is worked on."""
+
+
+H = TypeVar("H", bound=Holder)
+
+
+def network(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or an IPv6 network.
+
+    Examples
+    --------
+    >>> network("192.0.2.7"), network("2001:db8:1:2:3::9"), network("::ffff:192.0.2.7")
+    ('192.0.2.7', '2001:db8:1:2', '192.0.2.7')
+    """
+    if ":" not in address:
+        return address
+    last = address.rpartition(":")[2]
+    # An IPv4 client of a socket that takes both.
+    if "." in last:
+        return last
+    return ":".join(address.split(":")[:_GROUPS])
+
+
+def longest_waiting(holders: Iterable[H]) -> H | None:
+    """Return the connection that makes room; None where every one is worked on.
+
+    Notes
+    -----
+    Of the client that has most waiting connections, the one that has waited longest.
+    No client is refused for the number of its connections: a mail server or a proxy
+    with one address may use all places, as long as nobody else needs one.
+    """
+    waiting = [(each, each.waiting_since) for each in holders]
+    since = [(each, began) for each, began in waiting if began is not None]
+    if not since:
+        return None
+    held = Counter(each.network for each, _ in since)
+    return min(since, key=lambda item: (-held[item[0].network], item[1]))[0]
+
+
+log = logging.getLogger(__name__)
+# Where all places are taken, further connections wait in the kernel until one is
+# free: a burst of mail is late by milliseconds, where a refusal would let it pass
+# unfiltered.  A connection makes room where it has waited for its client for so long,
+# and for another connection of the same client only after the longer time: a mail
+# server whose clients think for a moment does not lose one connection to another of
+# its own.
+SPARED_SECONDS: Final = 0.5
+SPARED_AMONG_OWN_SECONDS: Final = 5.0
+# How often it is looked whether one has waited for long enough.
+LOOK_AGAIN: Final = 0.5
 # Held for a connection before its door takes it: the transport is paused beyond
 # twice of that, and the sender waits.
 READ_BYTES: Final = 64 * 1024
@@ -54,7 +120,7 @@ class Door:
     total : float
         Longest life of a connection. Unit: seconds.
     connections : int
-        Served at once; further ones wait.
+        Held at once; further ones wait.
     """
 
     name: str
@@ -73,34 +139,38 @@ class Connection:
         The two directions.
     idle : float
         Longest wait for the peer. Unit: seconds.
+    address : tuple or None
+        Address and port of the peer, as they were when it connected: of one that is
+        gone, no socket knows them. None for a Unix socket.
+
+    Attributes
+    ----------
+    host : str or None
+        Address of the peer without its port; None for a Unix socket.
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, idle: float
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        idle: float,
+        address: tuple[str, int] | None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._idle = idle
         self._closing = False
         self._waiting: asyncio.Task[bytes] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.host = None if address is None else address[0]
+        self._peer = "" if address is None else "{}:{}".format(*address)
+        self.network = network(self.host or "")
+        self.waiting_since: float | None = None
 
     @property
     def peer(self) -> str:
         """Address of the other side, for the log."""
-        name = self._writer.get_extra_info("peername")
-        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a local process"
-
-    @property
-    def host(self) -> str | None:
-        """Address of the other side without its port; None for a Unix socket.
-
-        Empty where the other side is gone before anybody asked: only by the
-        kind of the socket can a local process be told from it.
-        """
-        if self._writer.get_extra_info("socket").family == AF_UNIX:
-            return None
-        name = self._writer.get_extra_info("peername")
-        return str(name[0]) if isinstance(name, tuple) else ""
+        return "a local process" if self.host is None else self._peer
 
     async def read(self) -> bytes:
         """Return what comes next; nothing once the peer has ended.
@@ -110,8 +180,9 @@ class Connection:
         TimeoutError
             If the peer says nothing for too long.
         """
-        async with asyncio.timeout(self._idle):
-            return await self._reader.read(READ_BYTES)
+        with self._waits():
+            async with asyncio.timeout(self._idle):
+                return await self._reader.read(READ_BYTES)
 
     async def read_between(self) -> bytes:
         """Return what comes next, where nothing is held for the peer.
@@ -129,8 +200,9 @@ class Connection:
         # A task of its own, which `finish` may cancel without cancelling ours.
         self._waiting = asyncio.create_task(self._reader.read(READ_BYTES))
         try:
-            async with asyncio.timeout(self._idle):
-                await asyncio.wait([self._waiting])
+            with self._waits():
+                async with asyncio.timeout(self._idle):
+                    await asyncio.wait([self._waiting])
             return b"" if self._waiting.cancelled() else self._waiting.result()
         finally:
             self._waiting.cancel()
@@ -150,14 +222,28 @@ class Connection:
             msg = "the connection is closed"
             raise ConnectionResetError(msg)
         self._writer.write(data)
-        async with asyncio.timeout(self._idle):
-            await self._writer.drain()
+        with self._waits():
+            async with asyncio.timeout(self._idle):
+                await self._writer.drain()
 
     def finish(self) -> None:
         """Begin nothing more; what was begun may go on."""
         self._closing = True
         if self._waiting is not None:
             self._waiting.cancel()
+
+    def give_up(self) -> None:
+        """Leave the place to somebody else; a read ends as if the peer had ended."""
+        self._writer.transport.abort()
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        """Note that it is the peer that is waited for."""
+        self.waiting_since = self._loop.time()
+        try:
+            yield
+        finally:
+            self.waiting_since = None
 
     async def close(self) -> None:
         """Let go of the peer."""
@@ -214,25 +300,58 @@ class Listener:
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._places.acquire()
             try:
-                accepted, _ = await loop.sock_accept(self._listening.socket)
+                accepted, address = await loop.sock_accept(self._listening.socket)
             except OSError as error:
-                self._places.release()
                 log.warning("%s cannot accept: %s", self._door.name, error)
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
-            task = asyncio.create_task(self._serve(accepted))
+            # Of a Unix socket it is a name, which is empty.
+            peer = address[:2] if isinstance(address, tuple) else None
+            try:
+                await self._place(network(peer[0]) if peer else "")
+            except BaseException:
+                accepted.close()
+                raise
+            task = asyncio.create_task(self._serve(accepted, peer))
             self._held[task] = None
             task.add_done_callback(self._let_go)
+
+    async def _place(self, client: str) -> None:
+        """Take a place, as soon as there is one or somebody makes room."""
+        while self._places.locked():
+            self._make_room(client)
+            # Too early to look again is no harm: the place is taken when it is free.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await self._places.acquire()
+                    return
+        await self._places.acquire()
+
+    def _make_room(self, client: str) -> None:
+        """Close the connection that makes room for one of a client, if any does."""
+        now = asyncio.get_running_loop().time()
+        victim = longest_waiting(
+            each
+            for each in self._held.values()
+            if each is not None
+            and each.waiting_since is not None
+            and now - each.waiting_since
+            >= (SPARED_AMONG_OWN_SECONDS if each.network == client else SPARED_SECONDS)
+        )
+        if victim is not None:
+            log.info("%s: %s makes room for others", self._door.name, victim.peer)
+            victim.give_up()
 
     def _let_go(self, task: asyncio.Task[None]) -> None:
         del self._held[task]
         self._places.release()
 
-    async def _serve(self, accepted: socket.socket) -> None:
+    async def _serve(
+        self, accepted: socket.socket, address: tuple[str, int] | None
+    ) -> None:
         try:
-            connection = await _connected(accepted, self._door.idle)
+            connection = await _connected(accepted, self._door.idle, address)
         except OSError as error:
             accepted.close()
             log.info("%s: a connection was lost: %s", self._door.name, error)
@@ -257,11 +376,13 @@ class Listener:
             await connection.close()
 
 
-async def _connected(accepted: socket.socket, idle: float) -> Connection:
+async def _connected(
+    accepted: socket.socket, idle: float, address: tuple[str, int] | None
+) -> Connection:
     """Return the connection over an accepted socket."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(READ_BYTES)
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
     writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-    return Connection(reader, writer, idle)
+    return Connection(reader, writer, idle, address)

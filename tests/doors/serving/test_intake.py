@@ -7,9 +7,10 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from app.doors.serving import http1
-from app.doors.serving import http1 as intake
-from app.doors.serving.http1 import ARRIVED, take
+from app.doors.serving import asgi
+from app.doors.serving import asgi as intake
+from app.doors.serving.asgi import take
+from app.doors.serving.http1 import ARRIVED
 from app.errors import SlowRequest
 
 
@@ -49,6 +50,6 @@ def test_no_timer_runs_for_a_body_that_has_arrived(monkeypatch):
     def refuse(_):
         pytest.fail("a timer")
 
-    monkeypatch.setattr(http1.asyncio, "timeout", refuse)
+    monkeypatch.setattr(asgi.asyncio, "timeout", refuse)
 
     assert b"body" == taken(there, **{ARRIVED: True})

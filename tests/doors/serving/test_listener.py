@@ -90,6 +90,107 @@ def test_more_clients_than_places_wait_for_one(run):
     assert (2, [b"hello\n"] * 3) == run(heard())
 
 
+async def connected(where, host):
+    """Connect from an address of the loopback network."""
+    return await asyncio.open_connection(*where, local_addr=(host, 0))
+
+
+def test_a_client_that_waits_makes_room_for_another(run, monkeypatch):
+    """Of two that hold all places, the one with more of them gives one up."""
+    monkeypatch.setattr(module, "SPARED_SECONDS", 0.0)
+
+    async def heard():
+        async with opened(connections=4) as (_, listener):
+            where = listener._listening.socket.getsockname()  # noqa: SLF001
+            few = await connected(where, "127.0.0.2")
+            many = [await connected(where, "127.0.0.3") for _ in range(3)]
+            for reader, writer in (few, *many):
+                writer.write(b"hello\n")
+                await reader.readline()
+            late, writer = await connected(where, "127.0.0.4")
+            writer.write(b"late\n")
+            answer = await late.readline()
+            # The one that has waited longest.
+            gone = await many[0][0].read()
+            kept = []
+            for reader, each in (few, *many[1:]):
+                each.write(b"again\n")
+                kept.append(await reader.readline())
+            await hung_up(few[1], writer, *(each for _, each in many))
+            return answer, gone, kept
+
+    assert (b"late\n", b"", [b"again\n"] * 3) == run(heard())
+
+
+def test_a_client_that_has_waited_long_makes_room_for_its_own(run, monkeypatch):
+    """A client with one address for everybody is not kept waiting for ever."""
+    monkeypatch.setattr(module, "SPARED_AMONG_OWN_SECONDS", 0.0)
+
+    async def heard():
+        async with opened(connections=2) as (connect, _):
+            clients = [await connect() for _ in range(5)]
+            reader, writer = clients[-1]
+            writer.write(b"late\n")
+            answer = await reader.readline()
+            await hung_up(*(each for _, each in clients))
+            return answer
+
+    assert b"late\n" == run(heard())
+
+
+def test_a_client_that_is_worked_for_keeps_its_place(run, monkeypatch):
+    """Whoever comes waits until it is done."""
+    monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)
+
+    async def heard():
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def work(connection):
+            line = await connection.read()
+            begun.set()
+            await go.wait()
+            await connection.write(line)
+
+        async with opened(work, connections=1) as (_, listener):
+            where = listener._listening.socket.getsockname()  # noqa: SLF001
+            clients = [await connected(where, "127.0.0.2")]
+            clients[0][1].write(b"hello\n")
+            await begun.wait()
+            monkeypatch.setattr(module, "SPARED_SECONDS", 0.0)
+            clients.append(await connected(where, "127.0.0.3"))
+            clients[1][1].write(b"hello\n")
+            await asyncio.sleep(3 * module.LOOK_AGAIN)
+            go.set()
+            lines = [await reader.read() for reader, _ in clients]
+            await hung_up(*(writer for _, writer in clients))
+            return lines
+
+    assert [b"hello\n"] * 2 == run(heard())
+
+
+def test_a_peer_that_is_gone_is_known_by_its_address(run):
+    """And is no local process, nor a defect of ours."""
+
+    async def heard():
+        named = asyncio.Queue()
+
+        async def name(connection):
+            while await connection.read():
+                pass
+            await asyncio.sleep(0.01)
+            named.put_nowait((connection.host, connection.peer))
+
+        async with opened(name) as (connect, _):
+            _reader, writer = await connect()
+            port = writer.get_extra_info("sockname")[1]
+            writer.transport.abort()
+            return port, await named.get()
+
+    port, named = run(heard())
+
+    assert ("127.0.0.1", f"127.0.0.1:{port}") == named
+
+
 def test_two_hundred_clients_are_served_at_once(run):
     """Each gets its own answer."""
 

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import uvicorn
 
-from app.doors.serving.http1 import ImpatientProtocol
+from app.doors.serving.http1 import Http1Protocol
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 LENGTH = [(b"content-length", b"5")]
@@ -44,7 +44,7 @@ class Counted:
         self._transport.writelines(lines)
 
 
-class Protocol(ImpatientProtocol):
+class Protocol(Http1Protocol):
     """The protocol under test, over a transport that counts."""
 
     def __init__(self, *args, calls, **kwargs):
