@@ -17,7 +17,7 @@ from app.doors.documents.feedback import FeedbackOut
 from app.doors.documents.verdict import VerdictOut, ViewOut
 from app.doors.http import errors
 from app.doors.http.body import Body  # noqa: TC001  read at run time
-from app.doors.http.direct import Direct, document
+from app.doors.http.direct import Direct, document, install
 from app.doors.http.query import MAX_RECIPIENTS, ClassifyQuery, FeedbackQuery
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
@@ -78,8 +78,9 @@ def served(router):
     app = FastAPI()
     settings = Settings(_env_file=None, max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
+    app.state.guards = ()
     errors.install(app)
-    app.router.routes.extend(router.routes)
+    install(app, router)
     return TestClient(app, raise_server_exceptions=False)
 
 

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
+from app.doors.http.guard import Guarded
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep  # noqa: TC001  read at run time
 from app.errors import DatabaseDamaged, DatabaseUnavailable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from app.services.figures import LiveFigures
     from app.services.metrics import Tally
 
-router = APIRouter()
+router = APIRouter(route_class=Guarded)
 TEXT: Final = "text/plain"
 
 

@@ -8,15 +8,16 @@ from fastapi import Query
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Path
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from app.doors.documents.message import MAX_SOURCE, PRINTABLE
+from app.doors.http.guard import Guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from fastapi import Request, Response
+    from fastapi.routing import APIRoute
 
 MAX_EXPLAINED: Final = 1000
 # RFC 5321 section 4.5.3.1.8 has a server take 100; Postfix sends 50 at once
@@ -79,7 +80,7 @@ class FeedbackQuery(BaseModel):
     source: Source = None
 
 
-class Strict(APIRoute):
+class Strict(Guarded):
     """A route that refuses a query parameter which it does not know.
 
     Else a misspelt one would be as if it had not been given: with ``?profil=ann``

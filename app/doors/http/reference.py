@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
+from app.doors.http.guard import Guarded
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-router = APIRouter()
+router = APIRouter(route_class=Guarded)
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --mark: #2a7d4f; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem;

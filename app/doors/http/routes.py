@@ -17,6 +17,7 @@ from app.doors.documents.message import ProblemOut, TextIn, check_source
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
+from app.doors.http.guard import Guarded
 from app.doors.http.query import (
     ClassifyQuery,
     FeedbackQuery,
@@ -51,7 +52,7 @@ DATABASE_THREADS: Final = CapacityLimiter(64)
 messages = APIRouter(route_class=Direct)
 router = APIRouter(route_class=Strict)
 # A monitoring system may add parameters of its own.
-operation = APIRouter()
+operation = APIRouter(route_class=Guarded)
 
 
 async def application(request: Request) -> Application:
