@@ -27,6 +27,10 @@ class Pieces:
 
     read_between = read
 
+    async def gone(self):
+        """Never hang up."""
+        await asyncio.Event().wait()
+
     async def write(self, data):
         """Keep what is answered."""
         self.answer += data

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from app.doors.documents.verdict import (
     MAX_MESSAGES,
@@ -33,16 +33,14 @@ from app.doors.http.body import (
 )
 from app.doors.http.errors import DEFECT, described
 from app.doors.http.query import ProfileName, Recipient, Strict
-from app.doors.http.routes import (
-    INLINE_BYTES,
-    INLINE_PROFILES,
-    ApplicationDep,
-    problems,
-    required,
-)
+from app.doors.http.routes import ApplicationDep, effort, problems, required
+from app.doors.serving.asgi import hung_up
+from app.doors.serving.process import computing, unless_gone
 from app.errors import BatchTooLarge, PostbayesError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.services.application import Application
 
 log = logging.getLogger(__name__)
@@ -91,7 +89,8 @@ async def classify_batch(
     """
     require_json(request)
     async with BATCHES:
-        messages = parse_document(body, BatchIn).messages
+        batch = await computing(partial(parse_document, body, BatchIn), len(body))
+        messages = batch.messages
         if len(messages) > MAX_MESSAGES:
             msg = (
                 f"the batch has {len(messages):,} messages, and a batch has at most "
@@ -103,7 +102,7 @@ async def classify_batch(
         for each in {name, *theirs.values()}:
             app.live.get(each)
         asked = _Asked(app, name, theirs, explain)
-        results = [await _result(asked, message) for message in messages]
+        results = await unless_gone(_results(asked, messages), hung_up(request))
     # Joined as they are: to make one document of a thousand would hold up the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
 
@@ -119,14 +118,21 @@ class _Asked:
 
     async def answer(self, message: object) -> ClassifyOut:
         """Return the answer about one message."""
-        raw = required(read_message(message).raw())
+        size = sys.getsizeof(message)
+        if isinstance(message, dict):
+            size += sum(map(sys.getsizeof, message.values()))
+        read = await computing(lambda: read_message(message).raw(), size)
+        raw = required(read)
         profiles = {self.name, *self.theirs.values()}
         score = partial(self.app.classify.each, profiles, raw, strongest=self.explain)
-        inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
-        found = score() if inline else await run_in_threadpool(score)
+        found = await computing(score, effort(raw, profiles))
         return ClassifyOut.of_classified(
             found[self.name], {each: found[its] for each, its in self.theirs.items()}
         )
+
+
+async def _results(asked: _Asked, messages: Sequence[object]) -> list[bytes]:
+    return [await _result(asked, message) for message in messages]
 
 
 async def _result(asked: _Asked, message: object) -> bytes:

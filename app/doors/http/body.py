@@ -188,6 +188,12 @@ def parse_document(body: bytes, model: type[Document]) -> Document:
     """
     require_few_parts(body)
     try:
+        # Found at the first byte that is none, where the reader below would go on.
+        body.decode()
+    except UnicodeDecodeError as error:
+        msg = f"the JSON body cannot be used: it is not in UTF-8 at byte {error.start}"
+        raise MalformedRequest(msg) from error
+    try:
         try:
             return model.model_validate_json(body)
         except ValidationError as error:
@@ -235,9 +241,8 @@ def _lenient(body: bytes) -> object:
         If it is no JSON.
     """
     try:
-        text = body.decode("utf-8", "replace")
         return json.loads(
-            json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")
+            json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace")
         )
     except (ValueError, RecursionError) as error:
         msg = f"the JSON body cannot be used: Invalid JSON: {error}"

@@ -16,6 +16,7 @@ from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, Profile
 from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, schema_of
 from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, parse_id, problems
+from app.doors.serving.process import computing
 from app.services.profiles import learned
 from app.storage.undo.records import Selection
 
@@ -87,7 +88,8 @@ async def change_policy(
     others within a second; verdicts that were given stay.
     """
     require_json(request)
-    changes = parse_document(body, PolicyIn).changes()
+    asked = await computing(partial(parse_document, body, PolicyIn), len(body))
+    changes = asked.changes()
     # It waits for the database, as a look-up does.
     await to_thread.run_sync(
         partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
@@ -178,7 +180,7 @@ async def undo(
     If it is cut short, the service goes on by itself.
     """
     require_json(request)
-    asked = parse_document(body, UndoIn)
+    asked = await computing(partial(parse_document, body, UndoIn), len(body))
     selection = Selection(
         ids=frozenset(parse_id(each) for each in asked.ids),
         source=asked.source,

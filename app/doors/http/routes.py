@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
 from app.doors.documents.message import ProblemOut, TextIn, check_source
@@ -27,6 +26,8 @@ from app.doors.http.query import (
     Strict,
 )
 from app.doors.http.waiting import answered, recalled
+from app.doors.serving.asgi import hung_up
+from app.doors.serving.process import computing
 from app.errors import (
     DatabaseUnavailable,
     EmptyMessage,
@@ -38,14 +39,12 @@ from app.services.application import Application
 from app.services.memory.recall import marked_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
 DIGEST_BYTES: Final = 16
-# Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
-# to parse and extract, 16 at most.
-INLINE_BYTES: Final = 64 * 1024
-# Each takes some 0.3 ms.
-INLINE_PROFILES: Final = 4
+# Each profile takes some 0.3 ms: with five of them, a message is large.
+PROFILE_BYTES: Final = 16 * 1024
 # Not the framework's threads: while the database is away, forty that ask for it
 # would leave none for a large message.
 DATABASE_THREADS: Final = CapacityLimiter(64)
@@ -77,10 +76,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-# A coroutine that scores small messages where it stands: handing 0.6 ms of work
-# to a thread cost 0.13 ms more at the median, and under the interpreter's lock
-# no thread leaves the event loop freer.  Large ones, which may take a second,
-# go to a thread, and so does whatever waits for the disk.
 @messages.post(
     "/classify",
     tags=["mail"],
@@ -106,13 +101,13 @@ async def classify(
     """
     raw = body
     if is_json(request):
-        raw = required(parse_json(body, TextIn).raw())
+        read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
+        raw = required(read)
     name = query.profile or app.recipients.shared(query.recipient)
     theirs = {each: app.recipients.profile(each) for each in query.recipient}
     profiles = {name, *theirs.values()}
     score = partial(app.classify.each, profiles, raw, strongest=query.explain)
-    inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
-    answers = score() if inline else await run_in_threadpool(score)
+    answers = await computing(score, effort(raw, profiles), partial(hung_up, request))
     return document(
         answer_fields(answers[name], {each: answers[theirs[each]] for each in theirs})
     )
@@ -141,7 +136,7 @@ async def feedback(
     given = FeedbackIn()
     raw: bytes | None = body
     if is_json(request):
-        given = parse_json(body, FeedbackIn)
+        given = await computing(partial(parse_json, body, FeedbackIn), len(body))
         raw = given.raw()
         if given.label and query.label not in {None, given.label}:
             msg = "the body and the query have two different labels; send one"
@@ -154,8 +149,7 @@ async def feedback(
         message = required(raw)
         marks = [await recalled(app, name, each) for each in marked_ids(message)]
         teach = partial(app.feedback.start_teach, name, message, marks, **said)
-        inline = len(message) <= INLINE_BYTES
-        pending = teach() if inline else await run_in_threadpool(teach)
+        pending = await computing(teach, len(message), partial(hung_up, request))
         return document(feedback_fields(await answered(pending)))
     if raw is not None:
         msg = "send either the `id` or the message, not both"
@@ -245,6 +239,11 @@ def required(raw: bytes | None) -> bytes:
         )
         raise EmptyMessage(msg)
     return raw
+
+
+def effort(raw: bytes, profiles: Collection[str]) -> int:
+    """Return how large a message is that takes as long for one profile. Unit: bytes."""
+    return len(raw) + PROFILE_BYTES * (len(profiles) - 1)
 
 
 def _source(given: str | None) -> str:

@@ -17,7 +17,7 @@ from app.doors.milter.results import NAME, parse_authserv_id, received, result
 from app.doors.milter.session import Session
 from app.doors.mta.headers import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
-from app.doors.serving.process import scoring
+from app.doors.serving.process import computing
 from app.errors import PostbayesError
 from app.services.application import now
 
@@ -70,14 +70,14 @@ class Milter:
                 for event in decoder.feed(data):
                     answer = session.receive(event)
                     if not isinstance(answer, bytes):
-                        answer = await self._answer(answer)
+                        answer = await self._answer(answer, connection)
                     if answer:
                         await connection.write(answer)
             except ProtocolError as error:
                 log.warning("%s does not speak milter: %s", connection.peer, error)
                 return
 
-    async def _answer(self, question: Question) -> bytes:
+    async def _answer(self, question: Question, connection: Connection) -> bytes:
         """Return the answer about a message; when in doubt, let it pass."""
         envelope = question.envelope
         if envelope.user and self._skip_authenticated:
@@ -86,7 +86,8 @@ class Milter:
             async with asyncio.timeout(PATIENCE):
                 # Each of them may have a profile of their own to be asked.
                 size = len(question.content) * max(1, len(envelope.recipients))
-                return await scoring(partial(self._judge, question), size)
+                judge = partial(self._judge, question)
+                return await computing(judge, size, connection.gone)
         except TimeoutError:
             reason = f"it was not scored within {PATIENCE:.0f} s"
         except PostbayesError as error:
@@ -132,4 +133,4 @@ def milter(application: Application) -> Door:
         If the header that marks spam is none, or the name for results.
     """
     serve = Milter(application).serve
-    return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL)
+    return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL, half_closes=False)

@@ -26,13 +26,14 @@ from app.doors.rspamd import codec as compression
 from app.doors.rspamd.answer import Scanned
 from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.rspamd.report import TIMES, Report
-from app.doors.serving.asgi import WebDoor, take
-from app.doors.serving.process import learning, scoring
+from app.doors.serving.asgi import WebDoor, hung_up, take
+from app.doors.serving.process import computing, learning
 from app.mail.limits import MAX_BYTES
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import Any
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -111,7 +112,7 @@ class Rspamd:
             if ask.packed or raw.startswith(compression.MAGIC):
                 raw = compression.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
-                reply = await self._scan(ask, raw)
+                reply = await self._scan(ask, raw, partial(hung_up, request))
                 return compression.packed(reply) if ask.packs else reply
             return await self._learn(ask, raw)
         return await self._tell(ask)
@@ -129,7 +130,9 @@ class Rspamd:
         # be taken for a client of this machine.
         return self._teachers.may("" if request.client is None else request.client.host)
 
-    async def _scan(self, ask: Ask, raw: bytes) -> Reply:
+    async def _scan(
+        self, ask: Ask, raw: bytes, gone: Callable[[], Coroutine[Any, Any, None]]
+    ) -> Reply:
         app = self._application
         if not raw.strip():
             name = app.recipients.shared(ask.recipients)
@@ -138,7 +141,7 @@ class Rspamd:
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
         classify = partial(app.delivery.apart, people, raw, strongest=STRONGEST)
-        delivered = await scoring(classify, len(raw) * max(1, len(people)))
+        delivered = await computing(classify, len(raw) * max(1, len(people)), gone)
         seconds = time.perf_counter() - began
         several = delivered.recipients if len(people) > 1 else {}
         document = answer.scanned(

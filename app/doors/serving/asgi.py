@@ -80,6 +80,12 @@ async def take(request: Request, *, limit: int, kept: int) -> bytes:
     return bytes(body)
 
 
+async def hung_up(request: Request) -> None:
+    """Return once the client of a request has hung up; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def _too_large(limit: int) -> str:
     return (
         f"the body is larger than {limit} bytes; send the message raw, as "

@@ -17,11 +17,11 @@ import logging
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 
     from app.doors.serving.sockets import Listening
 
@@ -121,6 +121,8 @@ class Door:
         Longest life of a connection. Unit: seconds.
     connections : int
         Held at once; further ones wait.
+    half_closes : bool
+        Whether a client that sends no more may still wait for an answer.
     """
 
     name: str
@@ -128,6 +130,27 @@ class Door:
     idle: float
     total: float
     connections: int = MAX_CONNECTIONS
+    half_closes: bool = True
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """A stream that knows when its peer is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, *, half_closes: bool) -> None:
+        super().__init__(reader)
+        self._half_closes = half_closes
+        self.gone = asyncio.Event()
+
+    def eof_received(self) -> bool | None:
+        """Note the end, where it is one of both directions."""
+        if not self._half_closes:
+            self.gone.set()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end."""
+        self.gone.set()
+        super().connection_lost(exc)
 
 
 class Connection:
@@ -139,6 +162,8 @@ class Connection:
         The two directions.
     idle : float
         Longest wait for the peer. Unit: seconds.
+    gone : callable
+        Waits until the peer has hung up, which is noticed where nothing is read too.
     address : tuple or None
         Address and port of the peer, as they were when it connected: of one that is
         gone, no socket knows them. None for a Unix socket.
@@ -154,11 +179,13 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         idle: float,
+        gone: Callable[[], Coroutine[Any, Any, object]],
         address: tuple[str, int] | None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._idle = idle
+        self.gone = gone
         self._closing = False
         self._waiting: asyncio.Task[bytes] | None = None
         self._loop = asyncio.get_running_loop()
@@ -351,7 +378,7 @@ class Listener:
         self, accepted: socket.socket, address: tuple[str, int] | None
     ) -> None:
         try:
-            connection = await _connected(accepted, self._door.idle, address)
+            connection = await _connected(accepted, self._door, address)
         except OSError as error:
             accepted.close()
             log.info("%s: a connection was lost: %s", self._door.name, error)
@@ -377,12 +404,12 @@ class Listener:
 
 
 async def _connected(
-    accepted: socket.socket, idle: float, address: tuple[str, int] | None
+    accepted: socket.socket, door: Door, address: tuple[str, int] | None
 ) -> Connection:
     """Return the connection over an accepted socket."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(READ_BYTES)
-    protocol = asyncio.StreamReaderProtocol(reader)
+    protocol = _Protocol(reader, half_closes=door.half_closes)
     transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
     writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-    return Connection(reader, writer, idle, address)
+    return Connection(reader, writer, door.idle, protocol.gone.wait, address)

@@ -9,6 +9,9 @@ who does not look for them, and a new one would find its port taken.
 
 Each process for itself: one that another has started, as a worker is, has nothing
 of how that one keeps its log.
+
+Contract of this file: nothing that takes longer than 20 ms runs in the event loop,
+and work that waits for a thread is dropped where its client hangs up.
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from app.errors import SlowRequest
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from app.settings import Settings
 
@@ -106,6 +111,10 @@ T = TypeVar("T")
 # 0.13 ms more at the median, and under the interpreter's lock no thread leaves
 # the event loop freer.
 INLINE_BYTES: Final = 64 * 1024
+# Large messages are scored by two threads: more are no faster under the interpreter's
+# lock, for which the event loop then waits longer, and what waits here can be dropped.
+# One alone would keep all large messages waiting for the slowest.
+_COMPUTING: Final = CapacityLimiter(2)
 # More feedback than this at once waits for a thread; it would wait for the
 # writer anyway, which commits up to 256 together. Threads of its own: in the
 # common pool forty that wait for a locked database would leave none for a
@@ -113,21 +122,63 @@ INLINE_BYTES: Final = 64 * 1024
 _LEARNING: Final = CapacityLimiter(64)
 
 
-async def scoring(use_case: Callable[[], T], size: int) -> T:
-    """Score where it stands what is small, and in a thread what is large.
+async def computing(
+    use_case: Callable[[], T],
+    size: int,
+    gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
+) -> T:
+    """Parse or score where it stands what is small, and in a thread what is large.
 
     Parameters
     ----------
     use_case : callable
         What is to be done.
     size : int
-        Of the message. Unit: bytes.
+        Size of what is to be read. Unit: bytes.
+    gone : callable, optional
+        Returns what ends when the client hangs up.
+
+    Raises
+    ------
+    SlowRequest
+        If the client hangs up before it is done.
     """
     if size <= INLINE_BYTES:
         return use_case()
-    # A door that has waited long enough goes on; the thread changes nothing and
-    # ends by itself, because the time of a message is bounded.
-    return await to_thread.run_sync(use_case, abandon_on_cancel=True)
+    # A door that has waited long enough goes on; a thread that has begun changes
+    # nothing and ends by itself, because the time of a message is bounded.
+    work = _in_a_thread(use_case)
+    return await (work if gone is None else unless_gone(work, gone()))
+
+
+async def unless_gone(
+    work: Coroutine[Any, Any, T], gone: Coroutine[Any, Any, object]
+) -> T:
+    """Wait for work, and cancel it where its client hangs up.
+
+    Raises
+    ------
+    SlowRequest
+        If the client hangs up first.
+    """
+    working, hanging_up = asyncio.create_task(work), asyncio.create_task(gone)
+    try:
+        await asyncio.wait({working, hanging_up}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        # Nobody reads the answer: it only keeps a hang-up from being logged as a
+        # crash of ours.
+        msg = "the client hung up before it was answered"
+        raise SlowRequest(msg)
+    finally:
+        working.cancel()
+        hanging_up.cancel()
+
+
+async def _in_a_thread(use_case: Callable[[], T]) -> T:
+    return await to_thread.run_sync(
+        use_case, limiter=_COMPUTING, abandon_on_cancel=True
+    )
 
 
 async def learning(use_case: Callable[[], T]) -> T:

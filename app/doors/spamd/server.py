@@ -15,7 +15,7 @@ from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
 from app.doors.mta.teachers import Teachers, source
 from app.doors.serving.listener import Door
-from app.doors.serving.process import learning, scoring
+from app.doors.serving.process import computing, learning
 from app.doors.spamd import answer, codec
 from app.doors.spamd.answer import Scanned
 from app.doors.spamd.session import Request, Session
@@ -78,15 +78,17 @@ class Spamd:
                 sentence = f"Timeout: nothing came for {IDLE:.0f} seconds"
                 result = codec.failure(EX_TIMEOUT, sentence)
         if isinstance(result, Request):
-            result = await self._answer(result, connection.host)
+            result = await self._answer(result, connection)
         if result:
             await connection.write(result)
 
-    async def _answer(self, request: Request, host: str | None) -> bytes:
+    async def _answer(self, request: Request, connection: Connection) -> bytes:
+        host = connection.host
         try:
             if request.kind != "TELL":
                 size = len(request.message) * max(1, len(_users(request)))
-                return await scoring(partial(self._scan, request), size)
+                scan = partial(self._scan, request)
+                return await computing(scan, size, connection.gone)
             if not self._teachers.may(host):
                 log.warning("spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host)
                 sentence = (

@@ -41,6 +41,10 @@ class Pieces:
 
     read_between = read
 
+    async def gone(self):
+        """Never hang up."""
+        await asyncio.Event().wait()
+
     async def write(self, data):
         """Keep what is answered."""
         self.answer += data
@@ -145,10 +149,10 @@ def test_mail_passes_unmarked_where_scoring_takes_too_long(caplog, monkeypatch):
     """The answer comes within the time-out, whatever the thread does."""
     monkeypatch.setattr(server, "PATIENCE", 0.01)
 
-    async def never(use_case, size):
+    async def never(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server, "scoring", never)
+    monkeypatch.setattr(server, "computing", never)
 
     assert answer(message(b"money")).endswith(UNMARKED)
     assert "it was not scored within 0 s" in caplog.text
