@@ -19,6 +19,7 @@ PostbayesError
 │   ├── MalformedExport
 │   ├── InvalidPolicy
 │   └── InvalidSetting
+├── Forbidden               the request may not be made, whatever is in it
 ├── NotFound
 │   ├── UnknownProfile
 │   ├── UnknownMessage
@@ -130,6 +131,10 @@ class InvalidPolicy(InvalidInput):
 
 class InvalidSetting(InvalidInput):
     """A setting has a value that Postbayes cannot start with."""
+
+
+class Forbidden(PostbayesError):
+    """A request comes from a web page of another site, or names another service."""
 
 
 class NotFound(PostbayesError):

@@ -45,6 +45,14 @@ class Settings(BaseSettings):
         "`postgresql://user:password@host/name`.",
     )
     host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
+    host_names: Words = Field(
+        (),
+        description="Names, separated by commas, under which clients reach the "
+        "service over HTTP: `filter.example.org`. Its addresses, `localhost` and names "
+        "without a dot need not be listed. Requests under any other name are refused "
+        "with 403: a web page whose own name resolves to this machine could read and "
+        "teach the filter through the browser of somebody who may.",
+    )
     port: int = Field(8025, ge=0, le=65535, description="Port that `serve` listens on.")
     workers: int = Field(
         1,

@@ -28,6 +28,23 @@ FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
 READY: Final = "GET /readyz"
 
+# Every route asks where a request comes from.
+EVERY: Final = (
+    CLASSIFY,
+    BATCH,
+    FEEDBACK,
+    FORGET,
+    UNDO,
+    PROFILES,
+    PROFILE,
+    CHANGE,
+    FIGURES,
+    WORD,
+    "GET /healthz",
+    READY,
+    "GET /metrics",
+)
+
 # All commands that open the database.
 _STORED: Final = (
     "serve",
@@ -123,6 +140,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Say `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone says that the body is a form.",
         operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
+    ),
+    errors.Forbidden: Advice(
+        "Ask under an address of the service or a name without a dot, or have its "
+        "operator list the name in `POSTBAYES_HOST_NAMES`. A web page of another site "
+        "is refused wherever it could change something.",
+        operations=EVERY,
     ),
     errors.MissingLabel: Advice(
         "Give `?label=` or `label` in the JSON; `--label` on the command line.",

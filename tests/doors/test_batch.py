@@ -31,7 +31,11 @@ def client(tmp_path):
     with TestClient(create_app(application(tmp_path))) as client:
         for label, some in (("ham", HAM), ("spam", SPAM)):
             for raw in some:
-                client.post(f"/feedback?label={label}", content=raw)
+                client.post(
+                    f"/feedback?label={label}",
+                    content=raw,
+                    headers={"content-type": "message/rfc822"},
+                )
         yield client
 
 

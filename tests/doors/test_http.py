@@ -537,7 +537,11 @@ def test_recipients_have_an_answer_each(client):
     """Their own profiles answer for them, and the one that they share for all."""
     make(client, "example.org", "ann@example.org")
     for raw, label in ((HAM[0], "spam"), (HAM[1], "ham")):
-        client.post(f"/feedback?label={label}&recipient=Ann@example.org", content=raw)
+        client.post(
+            f"/feedback?label={label}&recipient=Ann@example.org",
+            content=raw,
+            headers={"content-type": "message/rfc822"},
+        )
 
     answer = client.post(
         "/classify?recipient=ann%2Bnews@example.org&recipient=bob@example.org",
@@ -569,7 +573,9 @@ def test_feedback_goes_to_the_profile_of_its_recipient(client):
     """It is learned and forgotten where the recipient is scored."""
     make(client, "example.org")
     taught = client.post(
-        "/feedback?label=ham&recipient=bob@example.org", content=HAM[0]
+        "/feedback?label=ham&recipient=bob@example.org",
+        content=HAM[0],
+        headers={"content-type": "message/rfc822"},
     ).json()
 
     taken = client.delete(f"/feedback/{taught['id']}?recipient=bob@example.org")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
@@ -14,7 +15,8 @@ from app.doors.documents.verdict import BatchIn
 from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
-from app.doors.http.guard import require_guarded
+from app.doors.http.guard import of_this_site, require_guarded
+from app.doors.serving.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -69,7 +71,8 @@ def create_app(
         Returns what is entered when the application runs and left before it
         stops: the other doors of the process.
     guards : sequence of Guard
-        Asked before each request to any route, in order.
+        Asked before each request to any route, in order, behind the one that refuses
+        the requests of other sites' pages.
     """
 
     @asynccontextmanager
@@ -98,7 +101,9 @@ def create_app(
     )
     app.state.application = application
     errors.install(app)
-    app.state.guards = tuple(guards)
+    settings = application.settings
+    site = Site((settings.host, *settings.host_names))
+    app.state.guards = (partial(of_this_site, site), *guards)
     require_guarded((routes.messages, *INCLUDED))
     install(app, routes.messages)
     for router in INCLUDED:

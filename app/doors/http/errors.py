@@ -189,6 +189,7 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
     from starlette.types import Receive, Scope, Send
 
+    from app.doors.serving.site import Site
+
 
 class Access:
     """A request, as far as it decides whether it may be made.
@@ -44,6 +46,11 @@ class Access:
         return self._scope["method"], self.route.path_format
 
     @property
+    def raw(self) -> tuple[str, Iterable[tuple[bytes, bytes]]]:
+        """Method and headers as they came, the names in lower case."""
+        return self._scope["method"], self._scope["headers"]
+
+    @property
     def headers(self) -> Headers:
         """The headers of the request."""
         return Headers(scope=self._scope)
@@ -57,6 +64,11 @@ class Access:
 
 Guard = Callable[[Access], Awaitable[None]]
 """Raises an error of `app.errors` where a request may not be made."""
+
+
+async def of_this_site(site: Site, access: Access) -> None:
+    """Deny the requests of web pages of other sites."""
+    site.check(*access.raw)
 
 
 class Guarded(APIRoute):

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.doors.http.guard import Guarded
 from app.doors.http.profiles import WINDOW
-from app.doors.http.routes import ApplicationDep  # noqa: TC001  read at run time
+from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.storage.database.engine import reading
 from app.storage.fold.state import folded_revision
@@ -35,7 +35,7 @@ TEXT: Final = "text/plain"
     "/metrics",
     tags=["operation"],
     response_class=Response,
-    responses={200: {"content": {TEXT: {}}}},
+    responses={200: {"content": {TEXT: {}}}, **problems()},
 )
 async def metrics(request: Request, app: ApplicationDep) -> Response:
     """Return counters and gauges as Prometheus reads them.

@@ -34,6 +34,7 @@ from app.errors import (
     MalformedRequest,
     MissingLabel,
     UnknownMessage,
+    UnsupportedContentType,
 )
 from app.services.application import Application
 from app.services.memory.recall import marked_ids
@@ -65,14 +66,15 @@ ApplicationDep = Annotated[Application, Depends(application)]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what /docs says of the errors of a route."""
+    """Return what /docs says of the errors of a route: of those given, and of 403."""
     schema = ProblemOut.model_json_schema()
     return {
         status: {
             "description": HTTPStatus(status).phrase,
             "content": {"application/problem+json": {"schema": schema}},
         }
-        for status in statuses
+        # Every route asks where a request comes from.
+        for status in sorted((HTTPStatus.FORBIDDEN.value, *statuses))
     }
 
 
@@ -132,6 +134,12 @@ async def feedback(
     `id` that `/classify` returned or the message.  The same message with the
     same label changes nothing; with another label it is moved.
     """
+    if "content-type" not in request.headers:
+        msg = (
+            "the body has no content type, as what a web page sends to another site "
+            "may; send the message as message/rfc822, or JSON as application/json"
+        )
+        raise UnsupportedContentType(msg)
     name = query.profile or app.recipients.shared(query.recipient)
     given = FeedbackIn()
     raw: bytes | None = body
@@ -174,7 +182,7 @@ async def forget(
     return FeedbackOut.of(await answered(pending))
 
 
-@operation.get("/healthz", tags=["operation"])
+@operation.get("/healthz", tags=["operation"], responses=problems())
 async def healthz(response: Response) -> dict[str, str]:
     """Tell that the process answers.
 

@@ -28,6 +28,7 @@ from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.rspamd.report import TIMES, Report
 from app.doors.serving.asgi import WebDoor, hung_up, take
 from app.doors.serving.process import computing, learning
+from app.doors.serving.site import Site
 from app.mail.limits import MAX_BYTES
 from app.services.profiles import label_of
 
@@ -44,6 +45,7 @@ STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
     errors.MessageTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
     errors.InvalidInput: HTTPStatus.BAD_REQUEST,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -74,6 +76,7 @@ class Rspamd:
         self._application = application
         self._local = local
         settings = application.settings
+        self._site = Site((settings.host, *settings.host_names))
         self._flag = parse_flag(settings.spam_header)
         self._teachers = Teachers(
             settings.teach_from, password=settings.rspamd_password
@@ -101,6 +104,7 @@ class Rspamd:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Reply:
+        self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.headers.items())
         if ask.is_guarded and not self._may(ask, request):
             host = "a local process" if request.client is None else request.client.host

@@ -28,7 +28,12 @@ def client(tmp_path):
 def teach(client, raw, label, source):
     """Teach one message; return its id."""
     query = {"label": label, "source": source}
-    answer = client.post("/feedback", params=query, content=raw)
+    answer = client.post(
+        "/feedback",
+        params=query,
+        content=raw,
+        headers={"content-type": "message/rfc822"},
+    )
     return answer.json()["id"]
 
 
