@@ -13,7 +13,7 @@ import uvicorn
 
 from app.doors.serving import http1
 from app.doors.serving.http1 import Http1Protocol
-from tests.memory_transport import Server, by_hand, passes, settle
+from tests.support.memory_transport import Server, by_hand, passes, settle
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 SHORTEST = b"GET / HTTP/1.1\r\n\r\n"

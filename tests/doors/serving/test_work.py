@@ -18,7 +18,7 @@ from app.doors.serving.process import INLINE_BYTES, computing
 from app.errors import MalformedRequest, SlowRequest
 from tests.doors.serving.test_listener import hung_up as close
 from tests.doors.serving.test_listener import opened
-from tests.memory_transport import Server, by_hand
+from tests.support.memory_transport import Server, by_hand
 
 LARGE = INLINE_BYTES + 1
 
