@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 
-import httpx2
-
 from app.storage.database.engine import open_engine, writing
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
@@ -31,48 +29,6 @@ def test_learning_survives_a_clean_restart(service):
     assert "Application shutdown complete" in (service.folder / "log").read_text()
     assert before == service.classify(spam(5))
     assert "spam" == before["decision"]
-
-
-def test_a_kill_under_load_loses_nothing_that_was_acknowledged(service):
-    """SIGKILL in the middle of feedback, several times over: all there, none twice."""
-    acknowledged = {}
-
-    def teach(first):
-        for n in range(first, first + 400):
-            raw, label = (ham(n), "ham") if n % 2 else (spam(n), "spam")
-            try:
-                answer = service.teach(raw, label)
-            except httpx2.HTTPError:
-                return
-            acknowledged[answer["id"]] = (raw, label)
-
-    for round_ in range(4):
-        service.start()
-        target = len(acknowledged) + 60
-        threads = [
-            threading.Thread(target=teach, args=(10_000 * round_ + 1000 * k,))
-            for k in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        while len(acknowledged) < target:
-            assert any(thread.is_alive() for thread in threads)
-        service.kill()
-        for thread in threads:
-            thread.join()
-
-    service.start()
-    repeated = {
-        service.teach(raw, label)["outcome"] for raw, label in acknowledged.values()
-    }
-    profile = service.client.get("/profiles/default").json()
-    service.stop()
-    code, audit = service.audit()
-
-    assert {"unchanged"} == repeated
-    assert sum(profile["messages"].values()) == profile["revision"]
-    assert len(acknowledged) <= profile["revision"] <= len(acknowledged) + 16
-    assert (0, 0) == (code, audit["difference"])
 
 
 def test_mail_that_the_command_learns_is_followed_by_the_service(service, tmp_path):

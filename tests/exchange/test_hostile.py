@@ -348,7 +348,6 @@ def test_what_is_added_up_block_by_block_is_refused_as_well(engine):
         imported(engine, counted(engine, *blocks), "new")
 
 
-@on_sqlite
 @pytest.mark.parametrize("folded", [True, False])
 def test_more_than_a_profile_can_count_beside_its_own_is_refused(engine, folded):
     """Whether that is in the tables or in the ledger; nothing is changed."""
@@ -371,7 +370,6 @@ def test_more_than_a_profile_can_count_beside_its_own_is_refused(engine, folded)
     assert audited(engine, profile.name).sound
 
 
-@on_sqlite
 def test_a_dump_of_more_than_can_be_counted_is_refused(engine):
     """By itself, and beside what was learned."""
     profile = new_profile(engine)

@@ -235,28 +235,6 @@ def test_miltertest_is_served():
     assert (" spam", " YES") == (added["X-Postbayes"], added["X-Spam-Flag"])
 
 
-def test_two_hundred_mail_servers_are_served_at_once():
-    """Each gets the verdict of its own message."""
-
-    async def converse(port, subject):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(message(subject) + codec.packet(b"Q"))
-        heard = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        return subject == b"money pills", b"X-Spam-Flag" in heard
-
-    async def heard():
-        async with opened() as (port, _):
-            subjects = [b"money pills", b"at noon"] * 100
-            return await asyncio.gather(*(converse(port, each) for each in subjects))
-
-    found = asyncio.run(heard())
-
-    assert 200 == len(found)
-    assert all(expected == got for expected, got in found)
-
-
 def test_a_mail_server_that_stops_in_a_message_costs_one_connection(monkeypatch):
     """Half a packet for too long: it is hung up on, and others are served."""
     monkeypatch.setattr(server, "IDLE", 0.05)

@@ -12,7 +12,7 @@ from app.doors.rspamd import server
 from app.doors.rspamd.server import rspamd
 from app.doors.serving import asgi as intake
 from app.doors.serving.asgi import WebListener
-from app.doors.serving.sockets import Unix, listen
+from app.doors.serving.sockets import listen
 from app.errors import PostbayesError
 from app.mail.limits import MAX_BYTES
 from tests.support import transcript
@@ -152,31 +152,6 @@ def test_garbage_on_the_wire_leaves_the_door_open(garbage):
             return await exchange(connect, [request("/checkv2")])
 
     assert 200 == asyncio.run(run())[0]
-
-
-@pytest.mark.parametrize("unix", [False, True])
-def test_two_hundred_clients_are_served_at_once(unix, tmp_path):
-    """Half of them wait in the middle of their request for the others."""
-    address = Unix(f"{tmp_path}/s") if unix else LOOPBACK
-    sent = request("/checkv2")
-
-    async def run():
-        async with opened(address=address) as connect:
-            slow = [await connect() for _ in range(100)]
-            for _, writer in slow:
-                writer.write(sent[:60])
-            told = await asyncio.gather(
-                *(exchange(connect, [sent]) for _ in range(100))
-            )
-            statuses = [status for status, _, _ in told]
-            for reader, writer in slow:
-                writer.write(sent[60:])
-                statuses.append(int((await reader.read()).split()[1]))
-                writer.close()
-                await writer.wait_closed()
-            return statuses
-
-    assert [200] * 200 == asyncio.run(run())
 
 
 def test_a_body_that_drips_costs_one_connection(monkeypatch):

@@ -63,26 +63,6 @@ class Opened:
 CHECKED = b"SPAMD/1.1 0 EX_OK\r\nSpam: True ; 5.5 / 5.0\r\n\r\n"
 
 
-def test_two_hundred_clients_are_served_at_once(address):
-    """Half of them wait in the middle of their request for the others."""
-
-    async def run():
-        async with Opened(address) as door:
-            sent = request("CHECK SPAMC/1.5")
-            slow = [await door.connect() for _ in range(100)]
-            for _, writer in slow:
-                writer.write(sent[:40])
-            told = await asyncio.gather(*(door.ask(sent) for _ in range(100)))
-            for reader, writer in slow:
-                writer.write(sent[40:])
-                told.append(await reader.read())
-                writer.close()
-                await writer.wait_closed()
-            return told
-
-    assert [CHECKED] * 200 == asyncio.run(run())
-
-
 def test_a_client_that_drips_costs_one_connection(address, monkeypatch):
     """It is told that it took too long; meanwhile others are served."""
     monkeypatch.setattr(server, "IDLE", 0.1)
