@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks.bombs import FAMILIES
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 

@@ -52,6 +52,7 @@ def test_kills_under_load_lose_nothing_that_was_acknowledged(database_url):
     assert 0 < counted["acknowledged"] <= counted["ledger_rows"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["undo", "prune", "import"])
 def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(database_url, work):
     """The command and the service at once; the next ones find all in order."""
