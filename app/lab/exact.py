@@ -22,7 +22,7 @@ Rule = Lidstone | Epsilon | NoSmoothing
 ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
 """The priors that have an exact form."""
 WRITTEN_CHARS: Final = 32
-"""Length up to which a fraction is written out; longer ones say nothing."""
+"""Length up to which a fraction is written out; nobody reads a longer one."""
 FACTORS: Final = 500
 """Factors up to which a product is computed exactly: its digits add up."""
 _SMALL: Final = 10**6
