@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.classifier.specification import Specification
-    from app.corpora.source import Source, Survey
+    from app.corpora.source import MailSource, StreamSurvey
     from app.evaluation.plan import Part, Plan
 
 
@@ -84,7 +84,7 @@ class Protocol:
         mixed = np.random.default_rng(self.shuffle).permutation(len(arrived))
         return tuple(arrived[at] for at in mixed)
 
-    def months_of(self, seen: Survey, name: str) -> tuple[int, ...]:
+    def months_of(self, seen: StreamSurvey, name: str) -> tuple[int, ...]:
         """Return in which month each message arrives, by its number.
 
         In another order the messages come, but time goes on as it did.
@@ -118,7 +118,7 @@ class Protocol:
 class _Read:
     """Reads and parses a stream into a folder."""
 
-    source: Source
+    source: MailSource
     views: Mapping[str, bool]
     folder: Path
 
@@ -168,7 +168,7 @@ class Experiment:
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : sequence of MailSource
         The streams.
     configurations : mapping of str to Configuration
         By the name that people give them; the first is the one that the
@@ -177,7 +177,7 @@ class Experiment:
         What is done.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[MailSource]
     configurations: Mapping[str, Configuration]
     protocol: Protocol
 
@@ -245,7 +245,7 @@ class Experiment:
     def _read(
         self,
         tasks: Sequence[_RunPart],
-        surveys: Sequence[Survey],
+        surveys: Sequence[StreamSurvey],
         processes: int,
         show: Callable[[str, int], Callable[[int], object]],
     ) -> None:
@@ -260,7 +260,7 @@ class Experiment:
             pass
 
     def _tasks(
-        self, surveys: Sequence[Survey], folder: Path, kept: Path | None
+        self, surveys: Sequence[StreamSurvey], folder: Path, kept: Path | None
     ) -> list[_RunPart]:
         """Return all parts of all runs, with the files where they are kept."""
         if kept is not None:
@@ -305,7 +305,7 @@ class Experiment:
                 ]
         return tasks
 
-    def _name(self, seen: Survey, configuration: Configuration, part: int) -> str:
+    def _name(self, seen: StreamSurvey, configuration: Configuration, part: int) -> str:
         """Return a name that changes with all that an outcome depends on."""
         depends = (
             code(),
@@ -320,7 +320,7 @@ class Experiment:
         return sha256(json.dumps(depends).encode()).hexdigest()[:32]
 
     def _runs(
-        self, tasks: Sequence[_RunPart], surveys: Sequence[Survey]
+        self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
     ) -> tuple[Run, ...]:
         """Return what came of all parts, put together."""
         runs = []

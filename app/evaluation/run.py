@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.classifier.specification import Specification
-    from app.corpora.source import Survey
+    from app.corpora.source import StreamSurvey
     from app.evaluation.outcome import Mistake, Outcome
 
 
@@ -144,7 +144,7 @@ class Run:
         Their names.
     specification : Specification
         What the configuration is.
-    survey : Survey
+    survey : StreamSurvey
         What the stream holds.
     in_time : bool
         Whether messages were scored in the order of the stream.
@@ -155,7 +155,7 @@ class Run:
     stream: str
     configuration: str
     specification: Specification
-    survey: Survey
+    survey: StreamSurvey
     in_time: bool
     outcomes: tuple[Outcome, ...]
 

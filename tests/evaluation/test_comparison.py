@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.classifier.specification import Specification
-from app.corpora.source import Survey
+from app.corpora.source import StreamSurvey
 from app.evaluation.comparison import compare
 from app.evaluation.outcome import Outcome
 from app.evaluation.run import Run
@@ -34,7 +34,7 @@ def run_of(name, *outcomes, gold=GOLD):
         stream="s",
         configuration=name,
         specification=Specification(),
-        survey=Survey(
+        survey=StreamSurvey(
             labels=labels, where=labels, order=tuple(range(len(labels))), digest="00"
         ),
         in_time=True,

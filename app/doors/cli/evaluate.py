@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from app.corpora.source import Source
+    from app.corpora.source import MailSource
     from app.evaluation.comparison import Comparison
     from app.evaluation.plan import Plan
     from app.evaluation.run import Run
@@ -86,7 +86,7 @@ def chosen_sources(
     spam: Sequence[Path],
     limit: int | None,
     settings: Settings,
-) -> list[Source]:
+) -> list[MailSource]:
     """Return the streams that the options name.
 
     Raises

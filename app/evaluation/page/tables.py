@@ -12,7 +12,7 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.corpora.source import Source
+    from app.corpora.source import MailSource
     from app.evaluation.outcome import Mistake, Reason
     from app.evaluation.run import Run
 
@@ -79,7 +79,7 @@ Names = dict[tuple[str, str], str]
 """The text of a feature by its view and its id as `explain` writes it."""
 
 
-def named(sources: Sequence[Source], runs: Sequence[Run]) -> Mapping[str, Names]:
+def named(sources: Sequence[MailSource], runs: Sequence[Run]) -> Mapping[str, Names]:
     """Return the names of the features of the messages that were mistaken, by stream.
 
     An evaluation keeps ids only; for these few messages the stream is read
