@@ -1,16 +1,21 @@
-"""Placement: a hidden profile takes the place of one that goes on learning."""
+"""Placement: a hidden profile is written, and takes the place of a visible one.
+
+Contract of this file: what is written to a hidden profile is written in steps, each of
+which holds the write lock of SQLite for some ten milliseconds; whatever of it was not
+shown in the end is removed.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.ledger.teaching import ScoredRow, Teaching
 from app.storage import hidden, ledger, profiles, scored
 from app.storage.database.engine import brief, reading, writing
-from app.storage.ledger import append
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,106 +26,180 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
+P = ParamSpec("P")
+T = TypeVar("T")
 # Messages that go over to the new profile in one transaction: some ten
 # milliseconds on SQLite.
 _CARRIED: Final = 64
 
 
-def take_place(
-    engine: Engine,
-    new: ProfileRow,
-    *,
-    name: str,
-    instead_of: ProfileRow | None,
-    created_at: datetime,
-    policy: Callable[[ProfileRow], object],
-    clock: Callable[[], datetime],
-) -> ProfileRow:
-    """Show a hidden profile under a name, in the place of what has that name.
+class Labelled(Protocol):
+    """A profile, or an export of one."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that people may give a message."""
+
+    @property
+    def spam_labels(self) -> tuple[str, ...]:
+        """Those of the labels that stand for unwanted mail."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenProfile:
+    """A profile that is being imported; made by `hidden_profile`.
 
     Parameters
     ----------
     engine : Engine
         The database.
-    new : ProfileRow
-        The hidden profile.
+    row : ProfileRow
+        The profile.
     name : str
-        What it is shown as.
-    instead_of : ProfileRow or None
-        Who had that name; None if nobody.  What was taught to it after its
-        `revision`, and what was scored lately, goes over to the new one.
-    created_at : datetime
-        When the new one was made.
-    policy : callable
-        Returns the policy of the new one, given who had the name last.
+        The name that it gets when it is shown.
     clock : callable
         Returns the time now, in UTC.
-
-    Raises
-    ------
-    OtherProfile
-        If what was taught meanwhile cannot be taught to the new one.
-    ProfileReplaced
-        If another import was here first.
     """
-    if instead_of is not None:
-        _copy_scored(engine, instead_of, new, clock)
-    taught = 0 if instead_of is None else instead_of.revision
-    while True:
-        with brief(engine) as connection:
-            hidden.keep(connection, new, now=clock())
-            # Made and replaced in one transaction, so that nobody sees it.
-            old = instead_of or profiles.create(
-                connection,
-                name=name,
-                labels=new.labels,
-                spam_labels=new.spam_labels,
-                feature_set=new.feature_set,
-                created_at=created_at,
+
+    engine: Engine
+    row: ProfileRow
+    name: str
+    clock: Callable[[], datetime]
+
+    def write(
+        self,
+        statement: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Execute one step of the import, then let others have the write lock.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database refused it, or the profile was removed.
+        """
+        with brief(self.engine) as connection:
+            hidden.keep(connection, self.row, now=self.clock())
+            return statement(connection, *args, **kwargs)
+
+    def take_place(
+        self,
+        instead_of: ProfileRow | None,
+        *,
+        created_at: datetime,
+        policy: Callable[[ProfileRow], object],
+    ) -> ProfileRow:
+        """Show the profile under its name, in the place of the owner of that name.
+
+        Parameters
+        ----------
+        instead_of : ProfileRow or None
+            The owner of the name; None if there was none.  Feedback that it got after
+            its `revision`, and what it scored lately, goes over to this profile.
+        created_at : datetime
+            The time of creation that this profile shows.
+        policy : callable
+            Returns the policy of this profile, given the last owner of the name.
+
+        Raises
+        ------
+        OtherProfile
+            If feedback that came meanwhile cannot be given to this profile.
+        ProfileReplaced
+            If another import was here first.
+        """
+        after, copied = None, instead_of is None
+        while instead_of is not None and not copied:
+            last = self.write(
+                scored.copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
             )
-            newest = profiles.lock(connection, old)
-            rows = ledger.rows_after(
-                connection, old.id, revision=taught, limit=_CARRIED
-            )
-            _teach(connection, new, rows)
-            taught = rows[-1].revision if rows else taught
-            if taught >= newest:
-                return hidden.show(
+            after, copied = last, last == after
+        taught = 0 if instead_of is None else instead_of.revision
+        while True:
+            with brief(self.engine) as connection:
+                hidden.keep(connection, self.row, now=self.clock())
+                # Made and replaced in one transaction, so that nobody sees it.
+                old = instead_of or profiles.create(
                     connection,
-                    new,
-                    instead_of=old,
+                    name=self.name,
+                    labels=self.row.labels,
+                    spam_labels=self.row.spam_labels,
+                    feature_set=self.row.feature_set,
                     created_at=created_at,
-                    policy=policy(profiles.find(connection, name)),
                 )
+                newest = profiles.lock(connection, old)
+                rows = ledger.rows_after(
+                    connection, old.id, revision=taught, limit=_CARRIED
+                )
+                _teach(connection, self.row, rows)
+                taught = rows[-1].revision if rows else taught
+                if taught >= newest:
+                    return hidden.show(
+                        connection,
+                        self.row,
+                        instead_of=old,
+                        created_at=created_at,
+                        policy=policy(profiles.find(connection, self.name)),
+                    )
 
 
-def _copy_scored(
-    engine: Engine,
-    old: ProfileRow,
-    new: ProfileRow,
-    clock: Callable[[], datetime],
-) -> None:
-    """Let what was scored lately be taught by its id to the new profile too."""
-    after = None
-    more = True
-    while more:
-        with brief(engine) as connection:
-            hidden.keep(connection, new, now=clock())
-            copied = scored.copy(
-                connection, old.id, to=new.id, after=after, limit=_CARRIED
-            )
-        more = copied != after
-        after = copied
+@contextmanager
+def hidden_profile(
+    engine: Engine, name: str, *, like: Labelled, clock: Callable[[], datetime]
+) -> Iterator[HiddenProfile]:
+    """Give a hidden profile; whatever is left of it in the end is removed.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    name : str
+        The name that it gets when it is shown.
+    like : Labelled
+        The profile or export whose labels it has.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+    _clear(engine, now=clock())
+    with writing(engine) as connection:
+        row = hidden.begin(
+            connection,
+            name=name,
+            labels=like.labels,
+            spam_labels=like.spam_labels,
+            feature_set=FEATURE_SET,
+            now=clock(),
+        )
+    try:
+        yield HiddenProfile(engine, row, name, clock)
+    finally:
+        # If not now, then by the next import or the upkeep of a service.
+        with suppress(Unavailable):
+            with writing(engine) as connection:
+                hidden.leave(connection, row)
+            _clear(engine, now=clock())
+
+
+def _clear(engine: Engine, *, now: datetime) -> None:
+    """Remove the hidden profiles of imports that were given up."""
+    with reading(engine) as connection:
+        abandoned = hidden.abandoned(connection, now=now)
+    for each in abandoned:
+        more = True
+        while more:
+            with brief(engine) as connection:
+                more = hidden.remove_step(connection, each)
 
 
 def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -> None:
-    """Teach a profile what people said to another one.
+    """Repeat the feedback of one profile in another.
 
     Raises
     ------
     OtherProfile
-        If a row is not of what somebody said of a message, its label is none of the
-        new profile, or the features that it moves are there no more.
+        If a row is no feedback on a message, its label is unknown to the new profile,
+        or the features that it moves are gone.
     """
     strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
     if strange:
@@ -130,9 +209,27 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
             "again when that has ended"
         )
         raise OtherProfile(msg)
-    teachings = [_teaching(row) for row in rows]
+    teachings = [
+        Teaching(
+            digest=row.digest,
+            label=row.label,
+            evidence=None
+            if row.vector is None
+            else ScoredRow(
+                digest=row.digest,
+                vector=row.vector,
+                encoded_names=row.encoded_names,
+                feature_set=row.feature_set,
+                time=row.time,
+            ),
+            source=row.source,
+            time=row.time,
+            scores=row.scores,
+        )
+        for row in rows
+    ]
     try:
-        outcomes = append(connection, new, teachings)
+        outcomes = ledger.append(connection, new, teachings)
     except UnknownLabel as error:
         msg = (
             "while this was imported, the profile was taught what the export has no "
@@ -148,83 +245,3 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
                 "features of it to take back; nothing is replaced. Import it again"
             )
             raise OtherProfile(msg)
-
-
-def _teaching(row: LedgerRow) -> Teaching:
-    """Return what a row was taught as."""
-    return Teaching(
-        digest=row.digest,
-        label=row.label,
-        evidence=None
-        if row.vector is None
-        else ScoredRow(
-            digest=row.digest,
-            vector=row.vector,
-            encoded_names=row.encoded_names,
-            feature_set=row.feature_set,
-            time=row.time,
-        ),
-        source=row.source,
-        time=row.time,
-        scores=row.scores,
-    )
-
-
-class Labelled(Protocol):
-    """What has labels, as a profile or an export has."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What people may call a message."""
-
-    @property
-    def spam_labels(self) -> tuple[str, ...]:
-        """Those of the labels that stand for unwanted mail."""
-
-
-@contextmanager
-def unseen(
-    engine: Engine, name: str, *, like: Labelled, clock: Callable[[], datetime]
-) -> Iterator[ProfileRow]:
-    """Give a hidden profile; what is left of it in the end is removed.
-
-    Parameters
-    ----------
-    engine : Engine
-        The database.
-    name : str
-        What it may be shown as.
-    like : Labelled
-        Whose labels it has.
-    clock : callable
-        Returns the time now, in UTC.
-    """
-    _clear(engine, now=clock())
-    with writing(engine) as connection:
-        new = hidden.begin(
-            connection,
-            name=name,
-            labels=like.labels,
-            spam_labels=like.spam_labels,
-            feature_set=FEATURE_SET,
-            now=clock(),
-        )
-    try:
-        yield new
-    finally:
-        # If not now, then by the next import or the upkeep of a service.
-        with suppress(Unavailable):
-            with writing(engine) as connection:
-                hidden.leave(connection, new)
-            _clear(engine, now=clock())
-
-
-def _clear(engine: Engine, *, now: datetime) -> None:
-    """Remove what nobody works on any more."""
-    with reading(engine) as connection:
-        abandoned = hidden.abandoned(connection, now=now)
-    for each in abandoned:
-        more = True
-        while more:
-            with brief(engine) as connection:
-                more = hidden.remove_step(connection, each)

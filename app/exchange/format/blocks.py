@@ -81,7 +81,7 @@ class BlockWriter:
         if len(content) > LARGEST:
             msg = f"a block of {len(content)} bytes is too large; {LARGEST} are allowed"
             raise MalformedExport(msg)
-        digest = _digest(kind, content)
+        digest = sha256(kind + content).digest()
         packed = zlib.compress(content, _LEVEL)
         if len(packed) >= len(content):
             packed = content
@@ -98,7 +98,7 @@ class BlockWriter:
 
 
 class BlockReader:
-    """Reads an export, block by block, and believes nothing.
+    """Reads an export, block by block, and trusts no byte of it.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ class BlockReader:
         content = packed = self._take(length)
         if length != size:
             content = _unpacked(packed, size, number)
-        if _digest(kind, content) != digest:
+        if sha256(kind + content).digest() != digest:
             raise MalformedExport(_damaged(number, "its checksum is wrong"))
         return kind, digest, content
 
     def _take(self, size: int) -> bytes:
-        """Return the next bytes, all of them."""
+        """Return the next `size` bytes."""
         taken = self._file.read(size)
         if len(taken) < size:
             raise MalformedExport(_CUT)
@@ -201,13 +201,8 @@ _CUT: Final = f"this export ends before its last block: it was cut short. {_AGAI
 
 
 def _damaged(number: int, why: str) -> str:
-    """Return the sentence about a block that is not as it was written."""
+    """Return the sentence about a damaged block."""
     return f"block {number} of this export is damaged: {why}. {_AGAIN}"
-
-
-def _digest(kind: bytes, content: bytes) -> bytes:
-    """Return the checksum of a block."""
-    return sha256(kind + content).digest()
 
 
 def _trailer(header: bytes, blocks: int, content: str) -> bytes:
@@ -221,10 +216,10 @@ def _trailer(header: bytes, blocks: int, content: str) -> bytes:
 
 
 def _unpacked(packed: bytes, size: int, number: int) -> bytes:
-    """Return what was compressed, within the size that was said."""
+    """Return the content of a compressed block, within the size that it states."""
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than is said, so that more than is said is seen.
+        # One byte more than is stated, so that a longer content is noticed.
         content = unpacker.decompress(packed, size + 1)
     except zlib.error as error:
         raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error
