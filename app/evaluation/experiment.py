@@ -16,8 +16,8 @@ import app
 from app.corpora.source import survey
 from app.errors import UnreadableSource
 from app.evaluation.corpus import Corpus, months_by_dates, months_evenly
-from app.evaluation.outcome import Outcome, run
-from app.evaluation.plan import told
+from app.evaluation.outcome import PartOutcome, run
+from app.evaluation.plan import noisy_labels
 from app.evaluation.processes import carry_out
 from app.evaluation.run import Run
 from app.evaluation.subject import EVERYTHING, Subject, Training, unknown
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One of those that are compared.
+    """A filter and its training.
 
     Parameters
     ----------
     specification : Specification
-        What the filter is made of.
+        The specification of the filter.
     training : Training
-        What it learns.
+        Which messages it learns.
     """
 
     specification: Specification
@@ -48,19 +48,19 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """What is done with every stream.
+    """The treatment of every stream.
 
     Parameters
     ----------
     plan : Plan
-        Which message is scored when, and learned when.
+        When each message is scored, and when learned.
     shuffle : int or None
         Seed by which the messages are put in another order; None: as they
         arrived.
     noise : float
         Share of the labels that users get wrong.
     seed : int
-        Of everything else that is left to chance.
+        Seed of everything else that is left to chance.
     months : int or None
         How many months a stream takes, where counts decay; None: the dates of its
         messages say it.
@@ -72,11 +72,6 @@ class Protocol:
     seed: int = 1
     months: int | None = None
 
-    @property
-    def in_time(self) -> bool:
-        """Whether messages are scored one after the other."""
-        return self.plan.in_time
-
     def order(self, arrived: Sequence[int]) -> tuple[int, ...]:
         """Return the messages in the order in which they are taken."""
         if self.shuffle is None:
@@ -85,14 +80,14 @@ class Protocol:
         return tuple(arrived[at] for at in mixed)
 
     def months_of(self, seen: StreamSurvey, name: str) -> tuple[int, ...]:
-        """Return in which month each message arrives, by its number.
+        """Return the month in which each message arrives, by its number.
 
-        In another order the messages come, but time goes on as it did.
+        Messages that are shuffled come in another order, but time goes on as it did.
 
         Raises
         ------
         UnreadableSource
-            If the dates are to say it and there are none.
+            If it depends on the dates of messages and there are none.
         """
         months = (
             months_by_dates([seen.moments[at] for at in seen.order], name)
@@ -103,7 +98,7 @@ class Protocol:
         return tuple(by_number[number] for number in range(len(months)))
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what is done, for people."""
+        """Return the protocol in sentences."""
         said = [self.plan.sentence()]
         if self.shuffle is not None:
             said.append(f"The messages are shuffled, seed {self.shuffle}.")
@@ -132,19 +127,19 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunPart:
-    """Runs one part of a plan with one configuration, and keeps what comes of it."""
+    """Runs one part of a plan with one configuration, and stores the outcome."""
 
     key: tuple[int, int, int]
     part: Part
     configuration: Configuration
     corpus: Path
-    told: tuple[str, ...]
+    labels: tuple[str, ...]
     is_spam: tuple[bool, ...]
     months: tuple[int, ...]
     kept: Path
 
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
-        """Write an `Outcome`, and return whose it is."""
+        """Write a `PartOutcome`, and return its key."""
         corpus = Corpus.load(self.corpus)
         outcome = run(
             self.part,
@@ -152,7 +147,7 @@ class _RunPart:
                 self.configuration.specification, self.configuration.training
             ),
             messages=corpus,
-            told=self.told,
+            labels=self.labels,
             is_spam=self.is_spam,
             months=self.months,
             tick=tick,
@@ -174,7 +169,7 @@ class Experiment:
         By the name that people give them; the first is the one that the
         others are compared with.
     protocol : Protocol
-        What is done.
+        The treatment of every stream.
     """
 
     sources: Sequence[MailSource]
@@ -198,8 +193,8 @@ class Experiment:
             A folder where every finished part is kept, and not run again; None
             keeps nothing.
         show : callable
-            Given a stage's name and its number of steps, returns what is told
-            of steps that are done; 0 steps are a number that is not known.
+            Given a stage's name and its number of steps, 0 where the number is not
+            known, returns a callable that gets the number of steps that are done.
 
         Returns
         -------
@@ -236,7 +231,7 @@ class Experiment:
 
     @property
     def decays(self) -> bool:
-        """Whether any configuration asks which month it is."""
+        """Whether the counts of any configuration decay by month."""
         return any(
             configuration.specification.decay is not None
             for configuration in self.configurations.values()
@@ -249,7 +244,7 @@ class Experiment:
         processes: int,
         show: Callable[[str, int], Callable[[int], object]],
     ) -> None:
-        """Parse the streams that something is still to be run on."""
+        """Parse the streams of the tasks that are still open."""
         views: dict[str, bool] = {}
         for configuration in self.configurations.values():
             views |= configuration.specification.views
@@ -262,7 +257,7 @@ class Experiment:
     def _tasks(
         self, surveys: Sequence[StreamSurvey], folder: Path, kept: Path | None
     ) -> list[_RunPart]:
-        """Return all parts of all runs, with the files where they are kept."""
+        """Return a task for each part of each run, with the file of its outcome."""
         if kept is not None:
             try:
                 kept.mkdir(parents=True, exist_ok=True)
@@ -282,7 +277,7 @@ class Experiment:
             for c, configuration in enumerate(self.configurations.values()):
                 specification = configuration.specification
                 spam = specification.spam_labels
-                said = told(
+                labels = noisy_labels(
                     seen.labels,
                     known=specification.labels,
                     spam_labels=spam,
@@ -295,7 +290,7 @@ class Experiment:
                         part=part,
                         configuration=configuration,
                         corpus=folder / f"stream-{s}",
-                        told=said,
+                        labels=labels,
                         is_spam=tuple(label in spam for label in seen.labels),
                         months=months,
                         kept=(kept or folder)
@@ -306,7 +301,7 @@ class Experiment:
         return tasks
 
     def _name(self, seen: StreamSurvey, configuration: Configuration, part: int) -> str:
-        """Return a name that changes with all that an outcome depends on."""
+        """Return a name that changes with everything that an outcome depends on."""
         depends = (
             code(),
             seen.digest,
@@ -322,7 +317,7 @@ class Experiment:
     def _runs(
         self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
     ) -> tuple[Run, ...]:
-        """Return what came of all parts, put together."""
+        """Return the runs, put together from the outcomes of their parts."""
         runs = []
         for s, seen in enumerate(surveys):
             for c, (name, configuration) in enumerate(self.configurations.items()):
@@ -333,8 +328,8 @@ class Experiment:
                         configuration=name,
                         specification=configuration.specification,
                         survey=seen,
-                        in_time=self.protocol.in_time,
-                        outcomes=tuple(Outcome.load(task.kept) for task in of_run),
+                        in_time=self.protocol.plan.in_time,
+                        outcomes=tuple(PartOutcome.load(task.kept) for task in of_run),
                     )
                 )
         return tuple(runs)

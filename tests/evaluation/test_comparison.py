@@ -7,16 +7,15 @@ import pytest
 
 from app.classifier.specification import Specification
 from app.corpora.source import StreamSurvey
-from app.evaluation.comparison import compare
-from app.evaluation.outcome import Outcome
-from app.evaluation.run import Run
+from app.evaluation.outcome import PartOutcome
+from app.evaluation.run import Run, compare
 
 GOLD = np.arange(200) % 2 == 1
 
 
 def outcome(scores, messages):
     """Return what a filter said of some messages."""
-    return Outcome(
+    return PartOutcome(
         message=np.array(messages),
         log_odds=np.array(scores, np.float64),
         probability=np.full(len(scores), 0.5),

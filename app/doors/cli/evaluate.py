@@ -15,11 +15,11 @@ from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.console import OUT, interruptible, progress
 from app.doors.cli.evaluation import Figures, configurations
 from app.errors import InvalidInput, UnreadableSource
-from app.evaluation.comparison import compare
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.page.page import Document, page
 from app.evaluation.page.tables import named
 from app.evaluation.plan import Folds, Online, TrainFirst
+from app.evaluation.run import compare
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from app.corpora.source import MailSource
-    from app.evaluation.comparison import Comparison
     from app.evaluation.plan import Plan
-    from app.evaluation.run import Run
+    from app.evaluation.run import Comparison, Run
     from app.settings import Settings
 
 
@@ -329,8 +328,7 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
     """Yield a line for each message; with several runs it says of which."""
     for run in runs:
         several = {"stream": run.stream, "configuration": run.configuration}
-        for result in run.results():
-            yield result.json_line(**(several if len(runs) > 1 else {})) + "\n"
+        yield from run.json_lines(**(several if len(runs) > 1 else {}))
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
 """Ticks that an axis has, more or less."""
-
-
-class Scale(Protocol):
-    """An axis."""
-
-    def place(self, value: float, /) -> float:
-        """Return where a value lies: 0 at the low end, 1 at the high end."""
-        ...
-
-    def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return the values that are marked, and how they are written."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +137,17 @@ class Logit:
         return 0.5 + math.log(kept / (100 - kept)) / (2 * span)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return the shares that people speak of."""
+        """Return the shares that people use."""
         marks = (0.1, 1.0, 10.0, 50.0, 90.0, 99.0, 99.9)
         return tuple(
             (mark, written(mark))
             for mark in marks
             if self.edge <= mark <= 100 - self.edge
         )
+
+
+Scale = Linear | Logarithmic | Logit
+"""A scale: `place` maps its ends to 0 and 1, and `ticks` are its marks."""
 
 
 def written(value: float) -> str:
@@ -203,9 +195,9 @@ def _attribute(value: float | str) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: its scale and what it says."""
+    """One axis: its scale and its title."""
 
     scale: Scale
     title: str
@@ -218,7 +210,7 @@ class Plot:
     Parameters
     ----------
     x, y : Axis
-        What it goes over.
+        The horizontal and the vertical axis.
     height : int, default 340
         Unit: pixels, at the width of 560.
     """
@@ -315,7 +307,7 @@ class Plot:
         )
 
     def dot(self, x: float, y: float, *, class_: str, says: str) -> str:
-        """Return a mark, with what it says when it is pointed at."""
+        """Return a mark, with a text that shows when it is pointed at."""
         return tag(
             "circle",
             tag("title", escape(says)),
@@ -344,7 +336,7 @@ class Plot:
         return tag("text", escape(text), x=beside, y=_TOP + 11, class_=class_)
 
     def drawn(self, *content: str, title: str, description: str) -> str:
-        """Return the whole picture, with its name and what it shows in words."""
+        """Return the whole picture, with its name and its description in words."""
         return tag(
             "svg",
             tag("title", escape(title)),
@@ -358,7 +350,7 @@ class Plot:
 
 
 def legend(names: Sequence[tuple[str, str]]) -> str:
-    """Return what each line is, as (name, class) pairs; nothing for a single one."""
+    """Return the names of lines, given as (name, class); nothing for a single one."""
     if len(names) < 2:  # noqa: PLR2004
         return ""
     entries = "".join(

@@ -12,8 +12,9 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from app.classifier.explain import Entry
     from app.corpora.source import MailSource
-    from app.evaluation.outcome import Mistake, Reason
+    from app.evaluation.outcome import Mistake
     from app.evaluation.run import Run
 
 
@@ -38,9 +39,9 @@ def table(
     Parameters
     ----------
     caption : str
-        What it holds.
+        Its caption.
     headings : sequence of str
-        Of the columns.
+        Headings of the columns.
     rows : iterable of sequence of str
         Plain text, escaped here.
     text : int
@@ -68,11 +69,6 @@ def table(
         f"<table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def numbers(inside: str) -> str:
-    """Return a table that is folded away until somebody asks for it."""
-    return f"<details><summary>The numbers</summary>{inside}</details>"
 
 
 Names = dict[tuple[str, str], str]
@@ -112,8 +108,8 @@ _CERTAIN: Final = 0.001
 def mistakes(run: Run, names: Names, *, several: bool) -> str:
     """Return the worst ham lost and the worst spam missed, each with its reasons.
 
-    No text of the mail is shown but the features that spoke; whoever made the
-    page has the mail.
+    No text of the mail is shown but the features that decided; whoever made the page
+    has the mail.
     """
     spam = run.specification.spam_labels
     sides: dict[bool, list[Mistake]] = {False: [], True: []}
@@ -144,7 +140,7 @@ def _item(run: Run, mistake: Mistake, names: Names) -> str:
 
 
 def _probability(probability: float) -> str:
-    """Return it in per cent; 100.0 would say that it was certain."""
+    """Return a probability in per cent; 100.0 would mean that it was certain."""
     if probability < _CERTAIN:
         return f"less than {100 * _CERTAIN:g} %"
     if probability > 1 - _CERTAIN:
@@ -152,7 +148,7 @@ def _probability(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def _reason(reason: Reason, names: Names) -> str:
+def _reason(reason: Entry, names: Names) -> str:
     text = names.get((reason.view or "", reason.feature), reason.feature)
     if reason.view is None and reason.features:
         text = f"({reason.features:,} other features)"
