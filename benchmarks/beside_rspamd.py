@@ -1,4 +1,4 @@
-"""How long does Postbayes make its callers wait, and how long rspamd?
+"""Latency of Postbayes and of rspamd, measured in the same minute.
 
     python -m benchmarks.beside_rspamd --index FILE [--learn N] [--requests N]
 

@@ -1,4 +1,4 @@
-"""What do others wait for while one client teaches on and on?
+"""Latency of other clients while one teaches without a pause.
 
     python -m benchmarks.continuous --index FILE [--seconds N] [--teachers N]
 

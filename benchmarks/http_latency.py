@@ -1,4 +1,4 @@
-"""How long does one message take over HTTP, and how many are learned a second?
+"""Latency of single requests over HTTP, and the rate of learning.
 
 Teaches a new database the first messages of an index with `postbayes learn`,
 starts `postbayes serve` on a free port, and sends it the messages that follow,
