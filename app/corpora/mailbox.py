@@ -89,6 +89,11 @@ _UNLABELLED: Final = frozenset(
 _PARTS: Final = frozenset({"cur", "new", "tmp"})
 
 
+def _listed(folder: Path) -> Iterator[Path]:
+    for part in ("cur", "new"):
+        yield from list_folder(folder / part)
+
+
 def is_maildir(folder: Path) -> bool:
     """Return whether `folder` is laid out as a Maildir."""
     return (folder / "cur").is_dir() and (folder / "new").is_dir()
@@ -124,11 +129,11 @@ def read_maildir(
     message that is moved while its folder is read is left out too; the next run
     finds it.
     """
-    for place, names in _folders(folder):
+    for inner, names in _folders(folder):
         if names & _UNLABELLED:
             continue
         junk = junk_label is not None and bool(names & _JUNK)
-        for path in (*list_folder(place / "cur"), *list_folder(place / "new")):
+        for path in _listed(inner):
             _, _, flags = path.name.partition(":2,")
             if path.name.startswith(".") or "T" in flags:
                 continue
@@ -163,8 +168,8 @@ def _folders(
 _SEPARATOR: Final = re.compile(
     rb"From (?:-?\s*\Z|.{0,900}?\b\d\d?:\d\d.{0,40}?\b\d{4}\b)"
 )
-# What exports and scripts write instead: the sender alone, or a date that is not
-# of asctime() (RFC 5322, ISO 8601).  Sentences look so too, so that a header has
+# The form that exports and scripts write instead: the sender alone, or a date that is
+# not of asctime() (RFC 5322, ISO 8601).  Sentences look so too, so that a header has
 # to follow.
 _LOOSE: Final = re.compile(
     rb"From (?:[^\s@]{1,300}@[^\s@]{1,300}\s*\Z"
@@ -211,13 +216,13 @@ def read_mbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     Notes
     -----
     The mailbox is read line by line, so that its size does not matter: the memory
-    in use is one message's.  What follows `MESSAGE_LIMIT` within one message is
+    in use is one message's.  The rest of a message beyond `MESSAGE_LIMIT` is
     skipped, and the next message is found again.
 
     A message begins after a `From ` line at the start of the file or after an
     empty line.  That line and the empty line before the next one belong to
     the mailbox and are left out.  Quoted lines (``>From``) are left as they
-    are: which of the four mbox dialects wrote them cannot be told, and
+    are: which of the four mbox dialects wrote them cannot be known, and
     unquoting a line that its sender wrote so would change the message.
     Lines before the first separator are taken as a message without one.
     """
@@ -241,7 +246,7 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
         piece = piece.removeprefix(_BYTE_ORDER_MARK)
     while piece:
         if line_starts and after_blank and _separates(piece, following):
-            yield from _whole(message)
+            yield from _without_separator(message)
             message = bytearray()
             after_blank = False
         else:
@@ -249,7 +254,7 @@ def _messages(file: BinaryIO) -> Iterator[bytes]:
             after_blank = line_starts and piece in {b"\n", b"\r\n"}
         line_starts = piece.endswith(b"\n")
         piece, following = following, file.readline(_PIECE)
-    yield from _whole(message)
+    yield from _without_separator(message)
 
 
 def _separates(line: bytes, following: bytes) -> bool:
@@ -259,7 +264,7 @@ def _separates(line: bytes, following: bytes) -> bool:
     return bool(_LOOSE.match(line) and _HEADER.match(following))
 
 
-def _whole(message: bytearray) -> Iterator[bytes]:
+def _without_separator(message: bytearray) -> Iterator[bytes]:
     """Yield the message without the empty line that the mailbox added, if any."""
     raw = bytes(message)
     for ending in (b"\r\n", b"\n"):

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from app.corpora.index import read_index
 from app.corpora.mailbox import (
@@ -111,24 +111,6 @@ def _read_any(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
-class MailSource(Protocol):
-    """A stream of labelled mail that can be read again and again."""
-
-    @property
-    def name(self) -> str:
-        """The name that people read."""
-        ...
-
-    @property
-    def sorts(self) -> bool:
-        """Whether its messages must be put in the order of their arrival."""
-        ...
-
-    def entries(self) -> Iterator[CorpusMessage]:
-        """Yield its messages, in the same order every time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSource:
     """The messages that a TREC-style index names, in its order."""
@@ -169,6 +151,14 @@ class FolderSource:
             yield from read_path(path, label=self.ham_label, junk_label=self.spam_label)
         for path in self.spam:
             yield from read_path(path, label=self.spam_label)
+
+
+MailSource = IndexSource | FolderSource
+"""A stream of labelled mail that can be read again and again, in one order.
+
+`name` is for people; `sorts` is whether its messages must be put in the order of their
+arrival.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

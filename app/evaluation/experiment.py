@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,8 +63,8 @@ class Protocol:
     seed : int
         Seed of everything else that is left to chance.
     months : int or None
-        How many months a stream takes, where counts decay; None: the dates of its
-        messages say it.
+        Months that a stream takes, where counts decay; None: by the dates of its
+        messages.
     """
 
     plan: Plan
@@ -109,20 +110,18 @@ class Protocol:
         return tuple(said)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Reads and parses a stream into a folder."""
-
-    source: MailSource
-    views: Mapping[str, bool]
-    folder: Path
-
-    def __call__(self, tick: Callable[[], None], /) -> None:
-        """Leave a `Corpus` there."""
-        raws = (entry.raw for entry in self.source.entries())
-        read = Corpus.read(raws, self.views, tick=tick, clock=time.perf_counter)
-        self.folder.mkdir()
-        read.save(self.folder)
+def _read(
+    tick: Callable[[], None],
+    *,
+    source: MailSource,
+    views: Mapping[str, bool],
+    folder: Path,
+) -> None:
+    """Parse a stream, and leave its `Corpus` in a folder."""
+    raws = (entry.raw for entry in source.entries())
+    corpus = Corpus.read(raws, views, tick=tick, clock=time.perf_counter)
+    folder.mkdir()
+    corpus.save(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +135,7 @@ class _RunPart:
     labels: tuple[str, ...]
     is_spam: tuple[bool, ...]
     months: tuple[int, ...]
-    kept: Path
+    outcome: Path
 
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
         """Write a `PartOutcome`, and return its key."""
@@ -153,7 +152,7 @@ class _RunPart:
             tick=tick,
             clock=time.perf_counter,
         )
-        replace(outcome, seconds=outcome.seconds + corpus.seconds).save(self.kept)
+        replace(outcome, seconds=outcome.seconds + corpus.seconds).save(self.outcome)
         return self.key
 
 
@@ -180,7 +179,7 @@ class Experiment:
         self,
         *,
         processes: int,
-        kept: Path | None = None,
+        cache: Path | None = None,
         show: Callable[[str, int], Callable[[int], object]],
     ) -> tuple[Run, ...]:
         """Run everything that was not run before.
@@ -188,9 +187,9 @@ class Experiment:
         Parameters
         ----------
         processes : int
-            How many may work at a time.
-        kept : Path or None
-            A folder where every finished part is kept, and not run again; None
+            Processes that work at a time.
+        cache : Path or None
+            A folder that keeps every finished part, which is not run again; None
             keeps nothing.
         show : callable
             Given a stage's name and its number of steps, 0 where the number is not
@@ -219,8 +218,8 @@ class Experiment:
                 if strange:
                     raise unknown(strange[0], known)
         with TemporaryDirectory(prefix="postbayes-") as folder:
-            tasks = self._tasks(surveys, Path(folder), kept)
-            open_tasks = [task for task in tasks if not task.kept.exists()]
+            tasks = self._tasks(surveys, Path(folder), cache)
+            open_tasks = [task for task in tasks if not task.outcome.exists()]
             self._read(open_tasks, surveys, processes, show)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
@@ -249,20 +248,23 @@ class Experiment:
         for configuration in self.configurations.values():
             views |= configuration.specification.views
         wanted = {task.key[0]: task.corpus for task in tasks}
-        reads = [_Read(self.sources[at], views, path) for at, path in wanted.items()]
+        reads = [
+            partial(_read, source=self.sources[at], views=views, folder=path)
+            for at, path in wanted.items()
+        ]
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
         for _ in carry_out(reads, processes=processes, advance=advance):
             pass
 
     def _tasks(
-        self, surveys: Sequence[StreamSurvey], folder: Path, kept: Path | None
+        self, surveys: Sequence[StreamSurvey], folder: Path, cache: Path | None
     ) -> list[_RunPart]:
         """Return a task for each part of each run, with the file of its outcome."""
-        if kept is not None:
+        if cache is not None:
             try:
-                kept.mkdir(parents=True, exist_ok=True)
+                cache.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                msg = f"{kept} cannot be made a folder: {error.strerror}"
+                msg = f"{cache} cannot be made a folder: {error.strerror}"
                 raise UnreadableSource(msg) from error
         tasks = []
         for s, seen in enumerate(surveys):
@@ -293,7 +295,7 @@ class Experiment:
                         labels=labels,
                         is_spam=tuple(label in spam for label in seen.labels),
                         months=months,
-                        kept=(kept or folder)
+                        outcome=(cache or folder)
                         / f"{self._name(seen, configuration, p)}.npz",
                     )
                     for p, part in enumerate(parts)
@@ -329,7 +331,9 @@ class Experiment:
                         specification=configuration.specification,
                         survey=seen,
                         in_time=self.protocol.plan.in_time,
-                        outcomes=tuple(PartOutcome.load(task.kept) for task in of_run),
+                        outcomes=tuple(
+                            PartOutcome.load(task.outcome) for task in of_run
+                        ),
                     )
                 )
         return tuple(runs)

@@ -59,13 +59,13 @@ class PartOutcome:
     log_odds : ndarray of float64, shape (n,)
         Unit: nats.
     probability : ndarray of float64, shape (n,)
-        Of spam.
+        Probability of spam.
     decision : ndarray of int8, shape (n,)
         Index into `DECISIONS`.
     seconds : float
         How long scoring and learning took.
     learned : int
-        How many messages were learned.
+        Messages that were learned.
     mistakes : tuple of Mistake
         The worst ham lost and the worst spam missed, worst first.
     """
@@ -88,23 +88,23 @@ class PartOutcome:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote."""
-        with np.load(path) as kept:
+        """Return the outcome that `save` wrote."""
+        with np.load(path) as stored:
             arrays = {
-                name: kept[name]
+                name: stored[name]
                 for name in ("message", "log_odds", "probability", "decision")
             }
             return cls(
                 **arrays,
-                seconds=float(kept["seconds"]),
-                learned=int(kept["learned"]),
+                seconds=float(stored["seconds"]),
+                learned=int(stored["learned"]),
                 mistakes=tuple(
                     Mistake(
                         message=each["message"],
                         log_odds=each["log_odds"],
                         reasons=tuple(Entry(**entry) for entry in each["reasons"]),
                     )
-                    for each in json.loads(str(kept["mistakes"]))
+                    for each in json.loads(str(stored["mistakes"]))
                 ),
             )
 
@@ -168,12 +168,12 @@ def run(
         spam = bool(is_spam[message])
         if (verdict.decision == "spam") != spam:
             badness = -verdict.log_odds if spam else verdict.log_odds
-            kept = worst[spam]
-            if len(kept) < WORST or badness > kept[0][0]:
+            heap = worst[spam]
+            if len(heap) < WORST or badness > heap[0][0]:
                 reasons = subject.explain(views, verdict, strongest=REASONS)
-                heapq.heappush(kept, (badness, -message, reasons))
-                if len(kept) > WORST:
-                    heapq.heappop(kept)
+                heapq.heappush(heap, (badness, -message, reasons))
+                if len(heap) > WORST:
+                    heapq.heappop(heap)
         tick()
     return PartOutcome(
         message=np.array(scored, np.int64),
@@ -188,7 +188,7 @@ def run(
                 log_odds=-badness if spam else badness,
                 reasons=why,
             )
-            for spam, kept in worst.items()
-            for badness, number, why in sorted(kept, reverse=True)
+            for spam, heap in worst.items()
+            for badness, number, why in sorted(heap, reverse=True)
         ),
     )

@@ -36,7 +36,7 @@ Part = tuple[Action, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Online:
-    """Score, then learn, as a filter lives at a site whose users correct it.
+    """Score, then learn: the life of a filter at a site whose users correct it.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Online:
     def parts(
         self,
         order: Sequence[int],
-        labels: Sequence[str],  # noqa: ARG002  feedback does not ask what it says
+        labels: Sequence[str],  # noqa: ARG002  feedback comes for every label
         *,
         seed: int,
     ) -> tuple[Part, ...]:
@@ -133,7 +133,7 @@ class Folds:
     Parameters
     ----------
     folds : int
-        How many parts the messages are dealt into, alike in their labels.
+        Parts into which the messages are dealt, alike in their labels.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class Folds:
     (Action(kind='learn', message=1), Action(kind='score', message=0))
     """
 
-    # Later messages teach what is said of earlier ones.
+    # Later messages decide the verdicts on earlier ones.
     in_time: ClassVar[bool] = False
 
     folds: int
@@ -208,7 +208,7 @@ class TrainFirst:
     Parameters
     ----------
     messages : int
-        How many are learned.
+        Messages that are learned.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def carry_out(
     tasks : sequence of Task
         The work; with several processes it is pickled.
     processes : int
-        How many may work at a time.  With one, or one task, this one does.
+        Processes that work at a time.  With one, or one task, the caller works.
     advance : callable
         Gets now and then the number of messages done since the last call.
 
@@ -92,7 +92,7 @@ def carry_out(
         crew.shutdown(cancel_futures=True)
 
 
-# What the processes of a crew share; set once in each of them.
+# The array that the processes of a crew share; set once in each of them.
 _shared: list[Any] = []
 
 

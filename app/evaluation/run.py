@@ -34,7 +34,7 @@ class EvaluationReport:
     Parameters
     ----------
     messages, ham, spam : int
-        Messages in the stream, and how many have each gold label.
+        Messages in the stream, and those of either gold label.
     learned : int
         Messages that were learned.
     unsure : int

@@ -169,18 +169,15 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     if contents == "counts":
         if not state.in_part(connection, profile.id):
             return state.folded_revision(connection, profile.id)
-        msg = (
-            f"the counts of the profile {profile.name!r} are being brought up to date; "
-            "export it again in a moment"
+        obstacle = (
+            f"the counts of the profile {profile.name!r} are being brought up to date"
         )
-        raise DatabaseUnavailable(msg)
-    if work.pending(connection, profile.id):
-        msg = (
-            f"an undo of the profile {profile.name!r} is being carried out; export it "
-            "again in a moment"
-        )
-        raise DatabaseUnavailable(msg)
-    return profile.revision
+    else:
+        if not work.pending(connection, profile.id):
+            return profile.revision
+        obstacle = f"an undo of the profile {profile.name!r} is being carried out"
+    msg = f"{obstacle}; export it again in a moment"
+    raise DatabaseUnavailable(msg)
 
 
 def _messages(

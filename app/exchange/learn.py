@@ -1,9 +1,9 @@
 """Import: an export, or the dump of another filter, learned by a profile.
 
 Contract of this file: the file was checked to its last byte.  Its contents are written
-step by step into a hidden profile (`app.exchange.place`), proven there, and shown in
-one short transaction: an import is there whole or not at all, and feedback goes on
-meanwhile.
+step by step into a hidden profile (`app.exchange.hidden_profile`), proven there, and
+shown in one short transaction: an import is there whole or not at all, and feedback
+goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.errors import (
     OtherProfile,
     UnknownProfile,
 )
-from app.exchange.place import hidden_profile
+from app.exchange.hidden_profile import hidden_profile
 from app.exchange.staging import Staging, fault_of, fill, replayed
 from app.exchange.survey import (
     Imported,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from app.exchange.dumps.tally import Taken
-    from app.exchange.place import HiddenProfile
+    from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.staging import Epochs
     from app.exchange.survey import Outcome, Source, Survey
     from app.storage.profiles import ProfileRow
@@ -109,7 +109,7 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
 
 
 def replace(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
-    """Replace a profile by an export; what the profile had learned is gone.
+    """Replace a profile by an export; its own ledger and counts are gone.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def replace(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
     Raises
     ------
     OtherProfile
-        If the export is of another feature set, or if what came meanwhile cannot be
-        taught to the new profile.
+        If the export is of another feature set, or if feedback that came meanwhile
+        cannot be given to the new profile.
     MalformedExport, DatabaseUnavailable, ProfileReplaced
         As `add`; then all is as it was.
     """
@@ -300,7 +300,7 @@ def _stage(new: HiddenProfile, source: Source) -> int:
 
 
 def _proven(new: HiddenProfile) -> tuple[Epochs, str | None]:
-    """Return what a hidden profile has learned, and why it is unsound if it is."""
+    """Return the sums of a hidden profile, and the fault of its ledger if any."""
     with reading(new.engine) as connection:
         try:
             epochs = replayed(connection, new.row)
@@ -317,7 +317,7 @@ def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool
 
 
 def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
-    """Raise if messages of an export cannot be told from those of a profile."""
+    """Raise if a message may be in an export and in a profile without a trace."""
     header = survey.header
     if survey.dropped:
         msg = (

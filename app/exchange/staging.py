@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.bayes.statistics import Statistics
-    from app.exchange.place import HiddenProfile
+    from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.survey import Source
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
@@ -210,8 +210,8 @@ class Staging:
         )
         if self._joins is None or row.undo is None:
             return row
-        # The other profile has undos of its own, with the same numbers. What one
-        # there did is a teaching here.
+        # The other profile has undos of its own, with the same numbers. The work
+        # of one there is a teaching here.
         return dataclasses.replace(row, source=f"import:{row.source}", undo=None)
 
 
@@ -222,7 +222,7 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def replayed(
     connection: Connection, profile: ProfileRow
 ) -> dict[int, dict[str, Statistics]]:
-    """Return what the whole ledger adds to each epoch, view by view.
+    """Return the sums of the whole ledger, by epoch and view.
 
     Raises
     ------
@@ -246,9 +246,9 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
     connection : Connection
         Any.
     profile : ProfileRow
-        Whose ledger.
+        The owner of the ledger.
     epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What it comes to.
+        The sums of the ledger.
     """
     broken = broken_rows(connection, profile.id)
     if broken:
@@ -266,7 +266,7 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
 
 
 def fill(new: HiddenProfile, epochs: Epochs) -> None:
-    """Write the counts of a hidden profile, and the text of what is counted."""
+    """Write the counts of a hidden profile, and the text of their features."""
     for epoch in sorted(epochs):
         for part in pieces(epochs[epoch], at_most=_FEATURES):
             new.write(

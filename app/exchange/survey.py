@@ -1,7 +1,7 @@
 """Survey: an export checked to its last byte before it is learned.
 
-Contract of this file: nothing that an export says is believed.  Whatever contradicts
-its header, its other parts or the limits of the tables raises `MalformedExport` with a
+Contract of this file: no part of an export is trusted.  A part that contradicts the
+header, another part or the limits of the tables raises `MalformedExport` with a
 sentence, and memory is bounded by the largest block.
 """
 
@@ -116,7 +116,7 @@ class Survey:
         except InvalidObservation as error:
             raise _no_messages(error) from error
         for view, x in views.items():
-            # What is sealed may take back what a row with its vector adds.
+            # Sealed sums may take back counts that a row with its vector adds.
             if self.header.contents == "ledger":
                 continue
             try:
@@ -153,7 +153,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If it does not follow the one before, or takes back what is not there.
+            If it does not follow the one before, or takes back rows that are not there.
         """
         self.undos += 1
         takes = all(0 < number < record.number for number in record.takes)
@@ -174,7 +174,7 @@ class Survey:
         Raises
         ------
         MalformedExport
-            If the export does not hold what its header says.
+            If the export contradicts its header.
         """
         self.content = content
         for (epoch, view), (messages, most) in self._groups.items():

@@ -1,8 +1,8 @@
 """Column groups: columns of a table that share an event model.
 
 Contract of this file: a group reads cells, hands them to a model of `app.bayes`, and
-shows what that model learned and added.  Scores are those of `app.bayes`; fractions
-(`app.lab.exact`) are for reading.
+shows the numbers that the model learned and added.  Scores are those of `app.bayes`;
+fractions (`app.lab.exact`) are for reading.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class ColumnGroup(ABC):
 
     @property
     def constant_term(self) -> tuple[str, str] | None:
-        """Column and feature of what the model adds to every row, if it does."""
+        """Column and feature of the summand of every row; None if there is none."""
         return None
 
     @abstractmethod
@@ -143,7 +143,7 @@ class ColumnGroup(ABC):
     def learned(
         self, state: Any, likelihood: Any, classes: Sequence[str]
     ) -> list[LearnedTable]:
-        """Return what was learned, as tables."""
+        """Return the learned numbers as tables."""
 
     @abstractmethod
     def feature(self, number: int, row: Row) -> tuple[str, str]:
@@ -168,11 +168,11 @@ class ColumnGroup(ABC):
         ]
 
     def notes(self, state: Any, likelihood: Any) -> list[str]:  # noqa: ARG002
-        """Return what the model did to the columns, in sentences."""
+        """Return sentences about columns that the model dropped or changed."""
         return []
 
-    def strangers(self, row: Row) -> list[str]:  # noqa: ARG002
-        """Return the words of a row that the table as a whole lacks."""
+    def unknown_words(self, row: Row) -> list[str]:  # noqa: ARG002
+        """Return the words of a row that the table lacks."""
         return []
 
     def factors(
@@ -294,7 +294,7 @@ class Bag(ColumnGroup):
     words : tuple of str
         The vocabulary; of counts, the columns.
     declared : bool
-        Whether the vocabulary was stated.  If not, it is what training saw.
+        Whether the vocabulary was stated.  If not, training makes it.
     smoothing : Rule
         Treatment of rare and missing counts.
     """
@@ -375,7 +375,7 @@ class Bag(ColumnGroup):
         word = self.words[number]
         return (self.columns[0], word) if self.text else (word, row.cells[word])
 
-    def strangers(self, row: Row) -> list[str]:
+    def unknown_words(self, row: Row) -> list[str]:
         """Return the words that are not in the vocabulary."""
         return sorted(self._found(row).keys() - self.ids.keys()) if self.text else []
 

@@ -53,7 +53,7 @@ class Choices:
     constant : {"floor", "drop"}
         Treatment of a measurement that does not vary.
     shrinkage : Shrinkage
-        Of the discriminant.
+        Shrinkage of the discriminant.
     """
 
     target: str
@@ -251,8 +251,8 @@ def _parts(
         parts[f"text {column}"] = Bag.of_text(
             column, table, model=bag, vocabulary=vocabulary, smoothing=smoothing
         )
-    # Under Bernoulli each column is by itself: what is not known of one says
-    # nothing, where in one vocabulary it would be a word that is absent.
+    # Under Bernoulli each column is by itself: an unknown cell says
+    # nothing, where in one vocabulary it would be an absent word.
     together = [counts] if bag == "multinomial" and counts else [[c] for c in counts]
     for group in together:
         parts[f"counts {group[0]}"] = Bag(

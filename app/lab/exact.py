@@ -55,8 +55,8 @@ class Share:
 
     def __str__(self) -> str:
         """Return the quotient as it was counted, if whole numbers were."""
-        whole = self.numerator.denominator == self.denominator.denominator == 1
-        return f"{self.numerator}/{self.denominator}" if whole else str(self.value)
+        integers = self.numerator.denominator == self.denominator.denominator == 1
+        return f"{self.numerator}/{self.denominator}" if integers else str(self.value)
 
 
 def rational(number: float) -> Fraction:

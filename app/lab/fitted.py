@@ -167,7 +167,7 @@ class Fitted:
         return joint
 
     def learned(self) -> list[LearnedTable]:
-        """Return what was learned, as tables."""
+        """Return the learned numbers as tables."""
         return [
             table
             for name, part in self.design.parts.items()
@@ -196,7 +196,7 @@ class Fitted:
             of_part = part.terms(row, views[name], contributions)
             terms += of_part
             unseen += [f"{t.column} {t.feature}" for t in of_part if not t.seen]
-            unseen += [f"{part.columns[0]} {word}" for word in part.strangers(row)]
+            unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
         return Prediction(
             row,
             row.cells.get(design.target),
@@ -331,7 +331,7 @@ def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
 def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
     """Score each row by a model of the rows in the other folds.
 
-    A fold is unlearned from the whole, which is exact, and not learned again.
+    A fold is unlearned from the sums of all, which is exact, and not learned again.
 
     Raises
     ------
@@ -343,13 +343,13 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
         msg = f"folds must be from {FEWEST} to the number of rows, {n}; got {folds}"
         raise InvalidObservation(msg)
     dealt = deal([label for _, label in design.examples], folds=folds, seed=seed)
-    whole = sums(design, design.examples)
+    everything = sums(design, design.examples)
     confusion = np.zeros((k, k + 1), np.int64)
     losses = np.empty(n)
     for fold in range(folds):
         members = np.flatnonzero(dealt == fold).tolist()
         held_out = sums(design, [design.examples[i] for i in members])
-        model = fit(design, whole - held_out)
+        model = fit(design, everything - held_out)
         for i in members:
             views, label = design.examples[i]
             joint = model.log_joint(views)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.bayes.models.gaussian import Constant
     from app.lab.table import Row, Table
 
-# A question may be a thousand times what the table holds.
+# A question may hold a thousand times the largest value of the table.
 VALUE_BITS: Final = 37
 """Bits of the largest value of a table in fixed point; LIMIT has ten more."""
 MOST_BITS: Final = 200
@@ -79,7 +79,7 @@ def number(row: Row, column: str) -> float:
     Raises
     ------
     MalformedTable
-        If it is none.
+        If it is no number.
     """
     cell = row.cells[column]
     if not is_number(cell):
@@ -159,8 +159,8 @@ class Measured(ColumnGroup):
     ) -> list[str]:
         """Return which columns were left out, and how far the rest was shrunk."""
         notes = []
-        kept = set(likelihood.ids.tolist())
-        dropped = [c for field, c in enumerate(self.columns) if field not in kept]
+        used = set(likelihood.ids.tolist())
+        dropped = [c for field, c in enumerate(self.columns) if field not in used]
         if dropped:
             why = "constant in some class"
             if self.model == "discriminant":
@@ -282,7 +282,7 @@ class Measured(ColumnGroup):
 
 
 def _shown(value: float, exact: Fraction | None, *, scale: float = 0.0) -> Number:
-    """Return a number with its fraction, if that is what the model uses.
+    """Return a number with its fraction, if the model uses that fraction.
 
     A difference of 1e-12 of `scale` is a rounding error.
     """

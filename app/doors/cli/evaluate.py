@@ -282,7 +282,7 @@ def evaluate(
     with interruptible(told), progress() as bar:
         runs = experiment.carry_out(
             processes=processes or len(os.sched_getaffinity(0)),
-            kept=resume,
+            cache=resume,
             show=lambda name, steps: _stage(bar, name, steps),
         )
     figures = Figures(runs, _comparisons(experiment, runs, seed), seed=seed)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.figures.curves import Course
 
 SERIES: Final = 6
-"""Lines that can be told apart; the classes repeat after them."""
+"""Lines that can be distinguished; the classes repeat after them."""
 
 
 def series(at: int) -> str:
@@ -73,7 +73,7 @@ _WINDOW: Final = 500
 
 
 def roc_figure(runs: Sequence[Run]) -> str:
-    """Return what each threshold costs, on logarithmic scales."""
+    """Return the errors at each threshold, on logarithmic scales."""
     curves = [(run, roc(run.log_odds, run.is_spam)) for run in runs]
     ham = max(1, min(int((~run.is_spam).sum()) for run in runs))
     spam = max(1, min(int(run.is_spam.sum()) for run in runs))
@@ -234,7 +234,7 @@ _NARROWEST: Final = 1e-9
 
 
 def reliability_figure(run: Run, whose: str) -> str:
-    """Return the share of spam against the probability that was promised."""
+    """Return the share of spam against the predicted probability."""
     bins = reliability(run.is_spam, run.probability)
     scale = Logit()
     plot = Plot(
@@ -280,7 +280,7 @@ def reliability_figure(run: Run, whose: str) -> str:
 
 
 def histogram_figure(run: Run, whose: str) -> str:
-    """Return how many ham and how many spam have which score."""
+    """Return the distribution of the scores of ham and of spam."""
     scores, gold = run.log_odds, run.is_spam
     finite = scores[np.isfinite(scores)]
     edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0

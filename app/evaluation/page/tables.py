@@ -45,7 +45,7 @@ def table(
     rows : iterable of sequence of str
         Plain text, escaped here.
     text : int
-        How many of the first columns hold words; the rest are numbers.
+        Number of first columns that hold words; the others hold numbers.
     """
 
     def cell(at: int, content: str, *, heading: str) -> str:

@@ -58,7 +58,15 @@ def read(file: BinaryIO) -> DumpTally:
     tally = DumpTally(program="bogofilter")
     found = False
     for number, line in numbered(file):
-        token, counts = _entry(line, number)
+        fields = line.split(" ")
+        if len(fields) not in {3, 4} or not fields[0]:
+            msg = (
+                f"line {number} is not a token, two counts and a date: {line[:60]!r}; "
+                "write the dump with `bogoutil -d wordlist.db`"
+            )
+            raise MalformedDump(msg)
+        token, spam, ham = fields[0], count(fields[1], number), count(fields[2], number)
+        counts = TokenCounts(ham, spam)
         if token == _MESSAGES:
             tally.messages, found = counts, True
         elif token.startswith("."):
@@ -79,16 +87,3 @@ def read(file: BinaryIO) -> DumpTally:
         )
         raise MalformedDump(msg)
     return tally
-
-
-def _entry(line: str, number: int) -> tuple[str, TokenCounts]:
-    """Return the token of a line and its counts."""
-    fields = line.split(" ")
-    if len(fields) not in {3, 4} or not fields[0]:
-        msg = (
-            f"line {number} is not a token, two counts and a date: {line[:60]!r}; "
-            "write the dump with `bogoutil -d wordlist.db`"
-        )
-        raise MalformedDump(msg)
-    spam, ham = count(fields[1], number), count(fields[2], number)
-    return fields[0], TokenCounts(ham, spam)

@@ -1,6 +1,6 @@
 """Dumps of SpamAssassin (`sa-learn --backup`).
 
-Lines with tabs between their fields: ``v`` a number and what it is, ``t`` the
+Lines with tabs between their fields: ``v`` a number and its name, ``t`` the
 messages of spam and of ham that had a token, when it was seen last and the
 token, ``s`` a message that was learned.
 
@@ -44,7 +44,7 @@ def read(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
     file : binary file
         The backup.
     words : iterable of str or None
-        Texts whose words are looked for in it; None if there are none.
+        Texts with the words to look for in it; None if there are no texts.
 
     Raises
     ------

@@ -84,25 +84,14 @@ def read(file: BinaryIO) -> DumpTally:
 
 
 def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows of the file, and the number of the line each begins in."""
-    at = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal at
-        for number, line in numbered(file):
-            at = number
-            yield line + "\n"
-
-    reader = csv.reader(lines(), strict=True)
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            msg = f"line {at} is not CSV: {error}"
-            raise MalformedDump(msg) from error
-        yield at, row
+    """Give the rows of the file, each with the number of its last line."""
+    reader = csv.reader((line + "\n" for _, line in numbered(file)), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        msg = f"line {reader.line_num} is not CSV: {error}"
+        raise MalformedDump(msg) from error
 
 
 def _carry(tally: DumpTally, token: str, counts: TokenCounts) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_FEATURES: Final = 10_000_000
 """Features that are taken from one dump, at most."""
 LARGEST_COUNT: Final = 2**31 - 1
-"""Messages that a dump may say to have learned; bogofilter counts in 32 bits."""
+"""Largest number of messages in a dump; bogofilter counts in 32 bits."""
 
 
 # Punctuation that belongs to words (`app.features.tokens`).
@@ -254,9 +254,9 @@ def _taken(
     given = np.array(list(features.values()), np.int64).reshape(-1, 2)
     documents[:, where] = given[first]
     np.minimum(documents, messages, out=documents)
-    kept = documents.any(axis=1)
-    ids, documents = ids[kept], documents[kept]
-    names = tuple([texts[i] for i in first[kept].tolist()])
+    present = documents.any(axis=1)
+    ids, documents = ids[present], documents[present]
+    names = tuple([texts[i] for i in first[present].tolist()])
     return Taken(
         FeatureCounts.of_counts(messages.copy(), ids, documents.copy(), documents),
         names,

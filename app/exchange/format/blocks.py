@@ -6,7 +6,7 @@ Layout, version 1, little-endian (docs/portable.md has all of it):
     header                a line, one JSON object (`app.exchange.format.header`)
     blocks                until the end:
         kind      1 byte     an ASCII letter, "E" in the last block
-        packed    4 bytes    length of what follows the digest
+        packed    4 bytes    length of the content in the file
         size      4 bytes    length of the content
         digest    32 bytes   SHA-256 of kind and content
         content   packed     zlib; as it is where packed equals size
@@ -66,7 +66,7 @@ class BlockWriter:
     def __init__(self, file: BinaryIO, header: bytes) -> None:
         self._file = file
         self._header = header
-        self._whole = sha256()
+        self._digests = sha256()
         self._blocks = 0
         file.write(_MAGIC + b"%d\n" % VERSION + header + b"\n")
 
@@ -87,12 +87,12 @@ class BlockWriter:
             packed = content
         self._file.write(_HEAD.pack(kind, len(packed), len(content), digest))
         self._file.write(packed)
-        self._whole.update(digest)
+        self._digests.update(digest)
         self._blocks += 1
 
     def close(self) -> str:
         """Write the last block, and return the digest of the contents."""
-        content = self._whole.hexdigest()
+        content = self._digests.hexdigest()
         self.write(_END, _trailer(self._header, self._blocks, content))
         return content
 
@@ -144,16 +144,16 @@ class BlockReader:
             If a block is damaged, or the file is cut short or goes on after its
             end.
         """
-        whole = sha256()
+        digests = sha256()
         number = 0
         while True:
             kind, digest, content = self._next(number + 1)
             if kind == _END:
                 break
             number += 1
-            whole.update(digest)
+            digests.update(digest)
             yield Block(kind, content)
-        self.content = whole.hexdigest()
+        self.content = digests.hexdigest()
         if content != _trailer(self.header, number, self.content):
             msg = (
                 "the end of this export is not that of what is before it: "

@@ -142,7 +142,7 @@ def _shown(value: object) -> str:
 
 
 Contents = Literal["counts", "ledger"]
-"""What an export holds: the counts alone, or the ledger that they come from."""
+"""Contents of an export: the counts alone, or the ledger that they come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ class ExportHeader:
                 feature_set=integer(values["feature_set"], most=SMALL),
                 labels=tuple(map(text, values["labels"])),
                 spam_labels=tuple(map(text, values["spam_labels"])),
-                contents=_contents(values["contents"]),
+                contents=values["contents"],
                 words=bool(values["words"]),
                 revision=integer(values["revision"]),
                 views={
@@ -229,6 +229,11 @@ class ExportHeader:
                 },
                 policy=Policy.read(values["policy"]) if "policy" in values else None,
             )
+            if header.contents not in get_args(Contents):
+                msg = (
+                    f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
+                )
+                raise ValueError(msg)  # noqa: TRY301
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
             for view in header.views:
@@ -246,11 +251,3 @@ class ExportHeader:
             msg = f"the header of this export cannot be read: {error}"
             raise MalformedExport(msg) from error
         return header
-
-
-def _contents(value: object) -> Contents:
-    for contents in get_args(Contents):
-        if value == contents:
-            return contents  # type: ignore[no-any-return]
-    msg = f"{value!r} is not one of {', '.join(get_args(Contents))}"
-    raise ValueError(msg)

@@ -1,15 +1,15 @@
-"""Placement: a hidden profile is written, and takes the place of a visible one.
+"""Hidden profile: written in steps, then put in the place of a visible one.
 
-Contract of this file: what is written to a hidden profile is written in steps, each of
-which holds the write lock of SQLite for some ten milliseconds; whatever of it was not
-shown in the end is removed.
+Contract of this file: a hidden profile is written in steps, each of which holds the
+write lock of SQLite for some ten milliseconds; a profile that was not shown in the end
+is removed.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
+    from app.exchange.format.header import ExportHeader
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -31,18 +32,6 @@ T = TypeVar("T")
 # Messages that go over to the new profile in one transaction: some ten
 # milliseconds on SQLite.
 _CARRIED: Final = 64
-
-
-class Labelled(Protocol):
-    """A profile, or an export of one."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels that people may give a message."""
-
-    @property
-    def spam_labels(self) -> tuple[str, ...]:
-        """Those of the labels that stand for unwanted mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,7 @@ class HiddenProfile:
         ----------
         instead_of : ProfileRow or None
             The owner of the name; None if there was none.  Feedback that it got after
-            its `revision`, and what it scored lately, goes over to this profile.
+            its `revision`, and messages that it scored lately, go over to this profile.
         created_at : datetime
             The time of creation that this profile shows.
         policy : callable
@@ -146,9 +135,13 @@ class HiddenProfile:
 
 @contextmanager
 def hidden_profile(
-    engine: Engine, name: str, *, like: Labelled, clock: Callable[[], datetime]
+    engine: Engine,
+    name: str,
+    *,
+    like: ProfileRow | ExportHeader,
+    clock: Callable[[], datetime],
 ) -> Iterator[HiddenProfile]:
-    """Give a hidden profile; whatever is left of it in the end is removed.
+    """Give a hidden profile, which is removed in the end unless it was shown.
 
     Parameters
     ----------
@@ -156,7 +149,7 @@ def hidden_profile(
         The database.
     name : str
         The name that it gets when it is shown.
-    like : Labelled
+    like : ProfileRow or ExportHeader
         The profile or export whose labels it has.
     clock : callable
         Returns the time now, in UTC.
@@ -237,7 +230,7 @@ def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -
         )
         raise OtherProfile(msg) from error
     for teaching, outcome in zip(teachings, outcomes, strict=True):
-        # Of what people say: a verdict of the filter's own gives way to theirs.
+        # Only the labels of people: a verdict of the filter's own gives way to them.
         if outcome.label != teaching.label and not teaching.own:
             msg = (
                 f"while this was imported, the message {teaching.digest.hex()} was "
