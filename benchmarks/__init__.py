@@ -1,1 +1,1 @@
-"""Programs that measure, on mail of your own."""
+"""Benchmarks: programs that measure, on the reader's own mail."""

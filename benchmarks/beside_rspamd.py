@@ -1,4 +1,4 @@
-"""How long does Postbayes make its callers wait, and how long rspamd?
+"""Latency of Postbayes and of rspamd, measured in the same minute.
 
     python -m benchmarks.beside_rspamd --index FILE [--learn N] [--requests N]
 
@@ -34,7 +34,7 @@ from benchmarks.write_path import marked, taught_by_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 TURN: Final = 25
 """Requests of one kind in a row."""
@@ -75,7 +75,7 @@ def turn(kind: Kind, start: int) -> Sequence[float]:
     return seconds
 
 
-def kinds(entries: Sequence[Entry], port: int, rspamd: Rspamd) -> list[Kind]:
+def kinds(entries: Sequence[CorpusMessage], port: int, rspamd: Rspamd) -> list[Kind]:
     """Return what is asked of both."""
     checks = [request("/checkv2", each.raw) for each in entries]
     lessons = [

@@ -1,4 +1,4 @@
-"""Clients that speak just enough HTTP, and what they saw.
+"""Clients of the benchmarks: just enough HTTP, and the times they measured.
 
 A whole HTTP client takes more time per request than the service does.  One client
 alone is a socket that blocks: with an event loop on its side 4.8 and 3.8 ms at the

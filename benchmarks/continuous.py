@@ -1,4 +1,4 @@
-"""What do others wait for while one client teaches on and on?
+"""Latency of other clients while one teaches without a pause.
 
     python -m benchmarks.continuous --index FILE [--seconds N] [--teachers N]
 
@@ -33,7 +33,7 @@ from benchmarks.http_latency import serving
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 WINDOW: Final = 10.0
 # Of messages that the client who is measured moves, and of those that he asks about.
@@ -63,7 +63,7 @@ def turns(
     return seen
 
 
-def moved(port: int, entries: Sequence[Entry]) -> list[bytes]:
+def moved(port: int, entries: Sequence[CorpusMessage]) -> list[bytes]:
     """Return requests that move messages to the other label, and then back."""
     there: list[bytes] = []
     back: list[bytes] = []

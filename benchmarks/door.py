@@ -1,12 +1,12 @@
-"""What does a request cost at the HTTP door, without scoring and learning?
+"""HTTP door: the cost of a request without scoring and learning.
 
     python -m benchmarks.door [--requests N]
 
 Gives requests to the application in this process, past the server and its
-sockets, where the use cases answer at once what they answered the first time.
-What is left is the door: routes, queries, bodies, documents and the framework
-around them.  Time is that of the processor, and the best of several rounds, so
-that it can be read on a machine that does other things as well.
+sockets, where the use cases repeat their first answers at once.  The rest is the
+door: routes, queries, bodies, documents and the framework around them.  Time is
+that of the processor, and the best of several rounds, so that it can be read on a
+machine that does other things as well.
 """
 
 from __future__ import annotations

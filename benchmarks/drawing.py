@@ -1,4 +1,4 @@
-"""What does each threshold cost on each of several streams? One picture."""
+"""Drawing: ROC curves of several streams in one picture."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
 def _panel(stream: str, curves: Mapping[str, Roc], names: Sequence[str]) -> str:
     scale = Logarithmic(LOWEST, 100.0, zero=True)
     plot = Plot(
-        x=Axis(scale=scale, title="ham lost (1 - ham recall), per cent"),
-        y=Axis(scale=scale, title="spam missed (1 - spam recall), per cent"),
+        x=Axis(scale, "ham lost (1 - ham recall), per cent"),
+        y=Axis(scale, "spam missed (1 - spam recall), per cent"),
     )
     lines = [
         plot.steps(list(_thinned(plot, curves[name])), class_=series(at))

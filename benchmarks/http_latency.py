@@ -1,4 +1,4 @@
-"""How long does one message take over HTTP, and how many are learned a second?
+"""Latency of single requests over HTTP, and the rate of learning.
 
 Teaches a new database the first messages of an index with `postbayes learn`,
 starts `postbayes serve` on a free port, and sends it the messages that follow,
@@ -38,7 +38,7 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 POSTBAYES = str(Path(sys.executable).with_name("postbayes"))
 RAW = {"Content-Type": "message/rfc822"}
@@ -74,7 +74,7 @@ class Timing:
 
 
 def measure(
-    name: str, call: Callable[[Entry], object], entries: Sequence[Entry]
+    name: str, call: Callable[[CorpusMessage], object], entries: Sequence[CorpusMessage]
 ) -> Timing:
     """Time `call` on each entry, one after the other."""
     seconds = []
@@ -95,20 +95,20 @@ class Client:
         # the first to be acknowledged.
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def health(self, _: Entry) -> None:
+    def health(self, _: CorpusMessage) -> None:
         """Ask whether the service lives: what HTTP alone costs."""
         self._ask("GET", "/healthz")
 
-    def classify(self, entry: Entry) -> str:
+    def classify(self, entry: CorpusMessage) -> str:
         """Score a message and return its id."""
         answer = self._ask("POST", "/classify", entry.raw, RAW)
         return str(answer["id"])
 
-    def explain(self, entry: Entry) -> None:
+    def explain(self, entry: CorpusMessage) -> None:
         """Score a message and have the ten strongest features of each side."""
         self._ask("POST", "/classify?explain=10", entry.raw, RAW)
 
-    def teach(self, entry: Entry) -> None:
+    def teach(self, entry: CorpusMessage) -> None:
         """Learn a message that is sent."""
         self._ask("POST", f"/feedback?label={entry.label}", entry.raw, RAW)
 
@@ -165,7 +165,7 @@ def serving(environment: Mapping[str, str]) -> Iterator[int]:
 
 
 def learn(
-    entries: Sequence[Entry], folder: Path, environment: Mapping[str, str]
+    entries: Sequence[CorpusMessage], folder: Path, environment: Mapping[str, str]
 ) -> float:
     """Teach the entries with `postbayes learn`; return messages per second."""
     index = folder / "index"
@@ -176,7 +176,7 @@ def learn(
     return float(json.loads(done.stdout)["messages_per_second"])
 
 
-def requests(client: Client, entries: Sequence[Entry]) -> Iterator[Timing]:
+def requests(client: Client, entries: Sequence[CorpusMessage]) -> Iterator[Timing]:
     """Send the entries in every way that is measured."""
     measure("", client.classify, entries[:50])  # the service warms up
     yield measure("GET /healthz", client.health, entries)

@@ -1,7 +1,7 @@
-"""How large should a tier of the feature table be? Learning against look-ups.
+"""Tiers of the feature table: the cost of learning against that of look-ups.
 
-Prints, for each ratio, what a message costs to learn and to look up in a table
-that grows to a million features.  Unit: µs of CPU time.
+Prints, for each ratio, the cost of learning a message and of looking it up in a
+table that grows to a million features.  Unit: µs of CPU time.
 
     python benchmarks/tiers.py 2 4 8 16 32
 """

@@ -1,4 +1,4 @@
-"""How many feedbacks a second, and what does learning cost those who wait?
+"""Write path: feedbacks a second, and the latency of verdicts beside them.
 
     python -m benchmarks.write_path --index FILE [--learn N] [--requests N]
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 CLIENTS: Final = 32
 SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}
@@ -77,7 +77,7 @@ def flush_time(folder: Path) -> float:
 
 
 def below_http(
-    settings: Settings, entries: Sequence[Entry]
+    settings: Settings, entries: Sequence[CorpusMessage]
 ) -> Iterable[tuple[str, float]]:
     """Give ledger rows a second: committed only, and through the writer."""
     engine = open_database(settings)
@@ -95,7 +95,9 @@ def below_http(
     engine.dispose()
 
 
-def teaching(entry: Entry, views: frozenset[str] | Mapping[str, bool]) -> Teaching:
+def teaching(
+    entry: CorpusMessage, views: frozenset[str] | Mapping[str, bool]
+) -> Teaching:
     """Return what is said about a message, encoded."""
     seen = observe(entry.raw, views)
     return Teaching(
@@ -134,7 +136,7 @@ def written(
     return rate
 
 
-def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
+def over_http(port: int, entries: Sequence[CorpusMessage], folder: Path) -> None:
     """Measure a service, and print what is seen."""
     by_message = [request(f"/feedback?label={e.label}", e.raw) for e in entries]
     scoring = [request("/classify?explain=0", e.raw) for e in entries]
@@ -196,13 +198,13 @@ def over_http(port: int, entries: Sequence[Entry], folder: Path) -> None:
     print(f"{'the disk takes 8 kB in':34} {flush_time(folder):8.2f} ms")
 
 
-def marked(entries: Sequence[Entry], mark: str) -> list[Entry]:
+def marked(entries: Sequence[CorpusMessage], mark: str) -> list[CorpusMessage]:
     """Return the same messages, as others."""
     line = f"\n{mark}\n".encode()
     return [replace(each, raw=each.raw + line) for each in entries]
 
 
-def taught_by_id(port: int, entries: Sequence[Entry]) -> list[bytes]:
+def taught_by_id(port: int, entries: Sequence[CorpusMessage]) -> list[bytes]:
     """Have messages scored, and return the requests that teach them by id."""
     requests = []
     with Connection(port) as connection:

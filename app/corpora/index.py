@@ -1,4 +1,4 @@
-"""TREC-style indexes.
+"""Index: the messages that a TREC-style index names.
 
 The format of the TREC spam track: one line per message in stream order, a
 label, blanks and a path relative to the folder of the index::
@@ -15,13 +15,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.corpora.entry import read_entry, unreadable
+from app.corpora.mailbox import read_file, unreadable
 from app.errors import MalformedIndex, UnreadableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 # Longer than any path that Linux opens (PATH_MAX, 4,096 bytes) with a label
 # before it: without a limit, a mailbox given as an index by mistake may be
@@ -30,7 +30,7 @@ LINE_LIMIT: Final = 8_192
 """The longest line of an index.  Unit: bytes."""
 
 
-def read_index(index: Path) -> Iterator[Entry]:
+def read_index(index: Path) -> Iterator[CorpusMessage]:
     """Yield the messages that `index` names, in its order.
 
     Parameters
@@ -51,7 +51,7 @@ def read_index(index: Path) -> Iterator[Entry]:
     """
     for number, label, path in _lines(index):
         try:
-            yield read_entry(path, label=label)
+            yield read_file(path, label=label)
         except UnreadableSource as error:
             msg = f"{index}, line {number}: {error}"
             raise UnreadableSource(msg) from error

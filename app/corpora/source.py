@@ -1,10 +1,10 @@
 """Sources: the messages at a path, and the order in which they arrived.
 
-What a path holds is told by what is there, not by its name: a folder with
-`cur` and `new` is a Maildir, a file that begins with a `From ` line and a date
-is an mbox, any other file is one message.  Archives are refused: as one message
-they would teach their bytes, and nobody means that.  An index says more than its path
-could, and is asked for by name (`app.corpora.index`).
+The content of a path decides how it is read, not its name: a folder with `cur` and
+`new` is a Maildir, a file that begins with a `From ` line and a date is an mbox, any
+other file is one message.  Archives are refused: as one message they would teach their
+bytes, which nobody means.  Nothing marks an index but its name, so it is read only
+where the caller asks for one (`app.corpora.index`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from app.corpora.entry import list_folder, read_entry, unreadable
 from app.corpora.index import read_index
-from app.corpora.maildir import is_maildir, read_maildir
-from app.corpora.mbox import is_mbox, read_mbox
+from app.corpora.mailbox import (
+    is_maildir,
+    is_mbox,
+    list_folder,
+    read_file,
+    read_maildir,
+    read_mbox,
+    unreadable,
+)
 from app.errors import (
     MissingLabel,
     UnreadableMessage,
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
 
 # First bytes, by the formats' own specifications; those of a tar's first entry
 # stand at byte 257 (POSIX.1-1988, ustar).
@@ -51,7 +57,7 @@ _ARCHIVES: Final = (
 
 def read_path(
     path: Path, *, label: str | None, junk_label: str | None = None
-) -> Iterator[Entry]:
+) -> Iterator[CorpusMessage]:
     """Yield the messages at `path`, in an order that is the same every time.
 
     Parameters
@@ -62,7 +68,7 @@ def read_path(
         The label of the messages.
     junk_label : str or None
         The label of those in the junk folders of a Maildir, see
-        `app.corpora.maildir.read_maildir`.
+        `app.corpora.mailbox.read_maildir`.
 
     Raises
     ------
@@ -77,10 +83,14 @@ def read_path(
     if is_maildir(path):
         yield from read_maildir(path, label=label, junk_label=junk_label)
     elif path.is_dir():
-        for inner in _visible(path):
-            yield from read_path(inner, label=label, junk_label=junk_label)
+        for inner in list_folder(path):
+            # A link to a folder above would be followed for ever.
+            if not inner.name.startswith(".") and (
+                inner.is_file() or (inner.is_dir() and not inner.is_symlink())
+            ):
+                yield from read_path(inner, label=label, junk_label=junk_label)
     elif path.is_file():
-        yield from _read_file(path, label=label)
+        yield from _read_any(path, label=label)
     else:
         try:
             path.stat()
@@ -90,12 +100,12 @@ def read_path(
         raise UnreadableSource(msg)
 
 
-def _read_file(path: Path, *, label: str | None) -> Iterator[Entry]:
+def _read_any(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     """Yield the messages of a mailbox, or the one message that a file is."""
     if is_mbox(path):
         yield from read_mbox(path, label=label)
         return
-    entry = read_entry(path, label=label)
+    entry = read_file(path, label=label)
     for at, magic, kind in _ARCHIVES:
         if entry.raw.startswith(magic, at):
             msg = f"cannot read {path}: it is a {kind} archive; unpack it first"
@@ -104,41 +114,14 @@ def _read_file(path: Path, *, label: str | None) -> Iterator[Entry]:
         yield entry
 
 
-def _visible(folder: Path) -> list[Path]:
-    """Return the files and folders in `folder` that are not hidden, by name."""
-    return [
-        path
-        for path in list_folder(folder)
-        # A link to a folder above would be followed for ever.
-        if not path.name.startswith(".")
-        and (path.is_file() or (path.is_dir() and not path.is_symlink()))
-    ]
-
-
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
-
-
-class Source(Protocol):
-    """A stream of labelled mail that can be read again and again."""
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        ...
-
-    @property
-    def sorts(self) -> bool:
-        """Whether its messages must be put in the order of their arrival."""
-        ...
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield its messages, in the same order every time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSource:
     """The messages that a TREC-style index names, in its order."""
+
+    sorts: ClassVar[bool] = False
 
     index: Path
     limit: int | None = None
@@ -146,16 +129,10 @@ class IndexSource:
     @property
     def name(self) -> str:
         """The folder of the index, as it is in TREC's corpora; else the file."""
-        if self.index.stem == "index" and self.index.absolute().parent.name:
-            return self.index.absolute().parent.name
-        return self.index.stem
+        folder = self.index.absolute().parent.name
+        return (folder if self.index.stem == "index" else "") or self.index.stem
 
-    @property
-    def sorts(self) -> bool:
-        """An index is in order."""
-        return False
-
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CorpusMessage]:
         """Yield the messages."""
         return islice(read_index(self.index), self.limit)
 
@@ -164,22 +141,17 @@ class IndexSource:
 class FolderSource:
     """Mail in folders and mailboxes, ham in some and spam in others."""
 
+    # All ham before all spam is no stream.
+    sorts: ClassVar[bool] = True
+    # The reader of the figures knows which mail was given.
+    name: ClassVar[str] = "your mail"
+
     ham: tuple[Path, ...]
     spam: tuple[Path, ...]
     ham_label: str
     spam_label: str
 
-    @property
-    def name(self) -> str:
-        """Who reads the figures knows which mail he gave."""
-        return "your mail"
-
-    @property
-    def sorts(self) -> bool:
-        """All ham before all spam is no stream."""
-        return True
-
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CorpusMessage]:
         """Yield the messages; those in junk folders of a Maildir are spam."""
         for path in self.ham:
             yield from read_path(path, label=self.ham_label, junk_label=self.spam_label)
@@ -187,23 +159,31 @@ class FolderSource:
             yield from read_path(path, label=self.spam_label)
 
 
+MailSource = IndexSource | FolderSource
+"""A stream of labelled mail that can be read again and again, in one order.
+
+`name` is for people; `sorts` is whether its messages must be put in the order of their
+arrival.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """What a stream holds, before it is parsed.
+class StreamSurvey:
+    """The labels, order and digest of a stream, before it is parsed.
 
     Parameters
     ----------
     labels : tuple of str
         Gold labels, in the order of reading.
     where : tuple of str
-        Where each message lies, for people.
+        Location of each message, for people.
     order : tuple of int
         The messages in the order of their arrival.
     digest : str
         SHA-256 of all bytes in the order of reading, in hex.
     moments : tuple of int or None
-        When each message says that it arrived, in the order of reading; empty if
-        nobody asked.  Unit: seconds since 1970.
+        Arrival of each message by its own header, in the order of reading; empty
+        unless it was asked for.  Unit: seconds since 1970.
     """
 
     labels: tuple[str, ...]
@@ -214,16 +194,19 @@ class Survey:
 
 
 def survey(
-    source: Source, *, dated: bool = False, tick: Callable[[], object] = lambda: None
-) -> Survey:
+    source: MailSource,
+    *,
+    dated: bool = False,
+    tick: Callable[[], object] = lambda: None,
+) -> StreamSurvey:
     """Read a stream once, without parsing more than dates.
 
     Parameters
     ----------
-    source : Source
+    source : MailSource
         The stream.
     dated : bool, default False
-        Whether somebody needs the dates of a stream that is in order.
+        Whether the dates are needed of a stream that is in order.
     tick : callable
         Called after each message.
 
@@ -232,7 +215,7 @@ def survey(
     UnreadableSource
         If it cannot be read, or holds no message.
     MalformedIndex
-        If its index has a line that is none.
+        If a line of its index is not a label and a path.
     MissingLabel
         If a message has no label.
     """
@@ -261,7 +244,7 @@ def survey(
         raise UnreadableSource(msg)
     # A stable sort: an index, whose places are all 0, stays as it is.
     order = sorted(range(len(labels)), key=places.__getitem__)
-    return Survey(
+    return StreamSurvey(
         labels=tuple(labels),
         where=tuple(where),
         order=tuple(order),
@@ -271,7 +254,7 @@ def survey(
 
 
 def arrival(raw: bytes) -> int | None:
-    r"""Return when a message arrived, in seconds since 1970; None if it is not told.
+    r"""Return when a message arrived, in seconds since 1970; None if no header says it.
 
     The topmost Received field is the own server's, and only its clock can be
     trusted; spam dates itself years ahead.  Mail that lacks it has its Date.

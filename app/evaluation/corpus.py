@@ -127,11 +127,14 @@ class Corpus:
 
     def save(self, folder: Path) -> None:
         """Write the arrays into an empty folder."""
-        kept = {"measured": sorted(self.measured), "seconds": self.seconds}
         for view, column in self.columns.items():
             for part in ("ids", "values", "bounds"):
                 np.save(folder / f"{view}.{part}.npy", getattr(column, part))
-        about = {"views": list(self.columns), **kept}
+        about = {
+            "views": list(self.columns),
+            "measured": sorted(self.measured),
+            "seconds": self.seconds,
+        }
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
     @classmethod
@@ -156,32 +159,32 @@ def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 AROUND: Final = 50
-"""Messages before and after one whose dates say when it was."""
+"""Messages before and after one whose dates decide its month."""
 _FIRST_YEAR: Final = 2001
 
 
 def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]:
-    """Return the month of each message, by the dates of those around it.
+    """Return the month of each message, by the dates of the messages around it.
 
     Parameters
     ----------
     moments : sequence of int or None
-        When each message says that it arrived, in the order of the stream.
-        Unit: seconds since 1970; None where it does not say.
+        Arrival of each message by its own header, in the order of the stream.
+        Unit: seconds since 1970; None where there is no date.
     name : str
-        What people call the stream.
+        Name of the stream.
 
     Returns
     -------
     tuple of int
-        YYYYMM, never falling: the median of what the messages around say, since
+        YYYYMM, never falling: the median of the dates around it, since
         some of them come from clocks that are years off, and the latest such
         month so far, since a server's clock does not go back.
 
     Raises
     ------
     UnreadableSource
-        If no message says when it arrived.
+        If no message has a date.
 
     Examples
     --------
@@ -192,20 +195,20 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
     >>> found[0], found[80], found[-1], len(set(found))
     (200602, 200602, 200603, 2)
     """
-    told = np.array([np.nan if each is None else each for each in moments])
-    if np.isnan(told).all():
+    moment = np.array([np.nan if each is None else each for each in moments])
+    if np.isnan(moment).all():
         msg = (
             f"no message of {name} has a date, and a half-life goes by months; say "
             "with --months how many months the stream took"
         )
         raise UnreadableSource(msg)
-    # Whoever says nothing came when the one before it did.
-    known = np.flatnonzero(~np.isnan(told))
-    at = np.maximum(np.searchsorted(known, np.arange(told.size), side="right") - 1, 0)
-    told = told[known[at]]
+    # A message without a date came when the one before it did.
+    known = np.flatnonzero(~np.isnan(moment))
+    at = np.maximum(np.searchsorted(known, np.arange(moment.size), side="right") - 1, 0)
+    moment = moment[known[at]]
     around = [
-        np.median(told[max(0, here - AROUND) : here + AROUND + 1])
-        for here in range(told.size)
+        np.median(moment[max(0, here - AROUND) : here + AROUND + 1])
+        for here in range(moment.size)
     ]
     latest = np.maximum.accumulate(np.array(around))
     dates = [datetime.fromtimestamp(float(each), UTC) for each in latest]
@@ -218,9 +221,9 @@ def months_evenly(messages: int, months: int) -> tuple[int, ...]:
     Parameters
     ----------
     messages : int
-        How many messages the stream has.
+        Messages of the stream.
     months : int
-        How many months it took.
+        Months that it took.
 
     Examples
     --------

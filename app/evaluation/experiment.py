@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,8 @@ import app
 from app.corpora.source import survey
 from app.errors import UnreadableSource
 from app.evaluation.corpus import Corpus, months_by_dates, months_evenly
-from app.evaluation.outcome import Outcome, run
-from app.evaluation.plan import told
+from app.evaluation.outcome import PartOutcome, run
+from app.evaluation.plan import noisy_labels
 from app.evaluation.processes import carry_out
 from app.evaluation.run import Run
 from app.evaluation.subject import EVERYTHING, Subject, Training, unknown
@@ -26,20 +27,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.classifier.specification import Specification
-    from app.corpora.source import Source, Survey
+    from app.corpora.source import MailSource, StreamSurvey
     from app.evaluation.plan import Part, Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One of those that are compared.
+    """A filter and its training.
 
     Parameters
     ----------
     specification : Specification
-        What the filter is made of.
+        The specification of the filter.
     training : Training
-        What it learns.
+        Which messages it learns.
     """
 
     specification: Specification
@@ -48,22 +49,22 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """What is done with every stream.
+    """The treatment of every stream.
 
     Parameters
     ----------
     plan : Plan
-        Which message is scored when, and learned when.
+        When each message is scored, and when learned.
     shuffle : int or None
         Seed by which the messages are put in another order; None: as they
         arrived.
     noise : float
         Share of the labels that users get wrong.
     seed : int
-        Of everything else that is left to chance.
+        Seed of everything else that is left to chance.
     months : int or None
-        How many months a stream takes, where counts decay; None: the dates of its
-        messages say it.
+        Months that a stream takes, where counts decay; None: by the dates of its
+        messages.
     """
 
     plan: Plan
@@ -72,11 +73,6 @@ class Protocol:
     seed: int = 1
     months: int | None = None
 
-    @property
-    def in_time(self) -> bool:
-        """Whether messages are scored one after the other."""
-        return self.plan.in_time
-
     def order(self, arrived: Sequence[int]) -> tuple[int, ...]:
         """Return the messages in the order in which they are taken."""
         if self.shuffle is None:
@@ -84,15 +80,15 @@ class Protocol:
         mixed = np.random.default_rng(self.shuffle).permutation(len(arrived))
         return tuple(arrived[at] for at in mixed)
 
-    def months_of(self, seen: Survey, name: str) -> tuple[int, ...]:
-        """Return in which month each message arrives, by its number.
+    def months_of(self, seen: StreamSurvey, name: str) -> tuple[int, ...]:
+        """Return the month in which each message arrives, by its number.
 
-        In another order the messages come, but time goes on as it did.
+        Messages that are shuffled come in another order, but time goes on as it did.
 
         Raises
         ------
         UnreadableSource
-            If the dates are to say it and there are none.
+            If it depends on the dates of messages and there are none.
         """
         months = (
             months_by_dates([seen.moments[at] for at in seen.order], name)
@@ -103,7 +99,7 @@ class Protocol:
         return tuple(by_number[number] for number in range(len(months)))
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what is done, for people."""
+        """Return the protocol in sentences."""
         said = [self.plan.sentence()]
         if self.shuffle is not None:
             said.append(f"The messages are shuffled, seed {self.shuffle}.")
@@ -114,38 +110,36 @@ class Protocol:
         return tuple(said)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Reads and parses a stream into a folder."""
-
-    source: Source
-    views: Mapping[str, bool]
-    folder: Path
-
-    def __call__(self, tick: Callable[[], None], /) -> tuple[Path, Mapping[int, str]]:
-        """Leave a `Corpus` there; return where, and what could not be read."""
-        raws = (entry.raw for entry in self.source.entries())
-        read = Corpus.read(raws, self.views, tick=tick, clock=time.perf_counter)
-        self.folder.mkdir()
-        read.save(self.folder)
-        return self.folder, read.unreadable
+def _read(
+    tick: Callable[[], None],
+    *,
+    source: MailSource,
+    views: Mapping[str, bool],
+    folder: Path,
+) -> tuple[Path, Mapping[int, str]]:
+    """Leave a stream's `Corpus` in a folder; return where, and what is unreadable."""
+    raws = (entry.raw for entry in source.entries())
+    corpus = Corpus.read(raws, views, tick=tick, clock=time.perf_counter)
+    folder.mkdir()
+    corpus.save(folder)
+    return folder, corpus.unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunPart:
-    """Runs one part of a plan with one configuration, and keeps what comes of it."""
+    """Runs one part of a plan with one configuration, and stores the outcome."""
 
     key: tuple[int, int, int]
     part: Part
     configuration: Configuration
     corpus: Path
-    told: tuple[str, ...]
+    labels: tuple[str, ...]
     is_spam: tuple[bool, ...]
     months: tuple[int, ...]
-    kept: Path
+    outcome: Path
 
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
-        """Write an `Outcome`, and return whose it is."""
+        """Write a `PartOutcome`, and return its key."""
         corpus = Corpus.load(self.corpus)
         outcome = run(
             self.part,
@@ -153,13 +147,13 @@ class _RunPart:
                 self.configuration.specification, self.configuration.training
             ),
             messages=corpus,
-            told=self.told,
+            labels=self.labels,
             is_spam=self.is_spam,
             months=self.months,
             tick=tick,
             clock=time.perf_counter,
         )
-        replace(outcome, seconds=outcome.seconds + corpus.seconds).save(self.kept)
+        replace(outcome, seconds=outcome.seconds + corpus.seconds).save(self.outcome)
         return self.key
 
 
@@ -169,16 +163,16 @@ class Experiment:
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : sequence of MailSource
         The streams.
     configurations : mapping of str to Configuration
         By the name that people give them; the first is the one that the
         others are compared with.
     protocol : Protocol
-        What is done.
+        The treatment of every stream.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[MailSource]
     configurations: Mapping[str, Configuration]
     protocol: Protocol
 
@@ -186,7 +180,7 @@ class Experiment:
         self,
         *,
         processes: int,
-        kept: Path | None = None,
+        cache: Path | None = None,
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object] = lambda *_: None,
     ) -> tuple[Run, ...]:
@@ -195,13 +189,13 @@ class Experiment:
         Parameters
         ----------
         processes : int
-            How many may work at a time.
-        kept : Path or None
-            A folder where every finished part is kept, and not run again; None
+            Processes that work at a time.
+        cache : Path or None
+            A folder that keeps every finished part, which is not run again; None
             keeps nothing.
         show : callable
-            Given a stage's name and its number of steps, returns what is told
-            of steps that are done; 0 steps are a number that is not known.
+            Given a stage's name and its number of steps, 0 where the number is not
+            known, returns a callable that gets the number of steps that are done.
         on_unreadable : callable
             Called with the place of a message that cannot be read, and the
             reason. It is scored and learned as one without features.
@@ -229,8 +223,8 @@ class Experiment:
                 if strange:
                     raise unknown(strange[0], known)
         with TemporaryDirectory(prefix="postbayes-") as folder:
-            tasks = self._tasks(surveys, Path(folder), kept)
-            open_tasks = [task for task in tasks if not task.kept.exists()]
+            tasks = self._tasks(surveys, Path(folder), cache)
+            open_tasks = [task for task in tasks if not task.outcome.exists()]
             self._read(open_tasks, surveys, processes, show, on_unreadable)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
@@ -241,7 +235,7 @@ class Experiment:
 
     @property
     def decays(self) -> bool:
-        """Whether any configuration asks which month it is."""
+        """Whether the counts of any configuration decay by month."""
         return any(
             configuration.specification.decay is not None
             for configuration in self.configurations.values()
@@ -250,17 +244,20 @@ class Experiment:
     def _read(
         self,
         tasks: Sequence[_RunPart],
-        surveys: Sequence[Survey],
+        surveys: Sequence[StreamSurvey],
         processes: int,
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object],
     ) -> None:
-        """Parse the streams that something is still to be run on."""
+        """Parse the streams of the tasks that are still open."""
         views: dict[str, bool] = {}
         for configuration in self.configurations.values():
             views |= configuration.specification.views
         wanted = {task.key[0]: task.corpus for task in tasks}
-        reads = [_Read(self.sources[at], views, path) for at, path in wanted.items()]
+        reads = [
+            partial(_read, source=self.sources[at], views=views, folder=path)
+            for at, path in wanted.items()
+        ]
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
         stream = {path: at for at, path in wanted.items()}
         done = carry_out(reads, processes=processes, advance=advance)
@@ -270,14 +267,14 @@ class Experiment:
                 on_unreadable(where[number], reason)
 
     def _tasks(
-        self, surveys: Sequence[Survey], folder: Path, kept: Path | None
+        self, surveys: Sequence[StreamSurvey], folder: Path, cache: Path | None
     ) -> list[_RunPart]:
-        """Return all parts of all runs, with the files where they are kept."""
-        if kept is not None:
+        """Return a task for each part of each run, with the file of its outcome."""
+        if cache is not None:
             try:
-                kept.mkdir(parents=True, exist_ok=True)
+                cache.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                msg = f"{kept} cannot be made a folder: {error.strerror}"
+                msg = f"{cache} cannot be made a folder: {error.strerror}"
                 raise UnreadableSource(msg) from error
         tasks = []
         for s, seen in enumerate(surveys):
@@ -292,7 +289,7 @@ class Experiment:
             for c, configuration in enumerate(self.configurations.values()):
                 specification = configuration.specification
                 spam = specification.spam_labels
-                said = told(
+                labels = noisy_labels(
                     seen.labels,
                     known=specification.labels,
                     spam_labels=spam,
@@ -305,18 +302,18 @@ class Experiment:
                         part=part,
                         configuration=configuration,
                         corpus=folder / f"stream-{s}",
-                        told=said,
+                        labels=labels,
                         is_spam=tuple(label in spam for label in seen.labels),
                         months=months,
-                        kept=(kept or folder)
+                        outcome=(cache or folder)
                         / f"{self._name(seen, configuration, p)}.npz",
                     )
                     for p, part in enumerate(parts)
                 ]
         return tasks
 
-    def _name(self, seen: Survey, configuration: Configuration, part: int) -> str:
-        """Return a name that changes with all that an outcome depends on."""
+    def _name(self, seen: StreamSurvey, configuration: Configuration, part: int) -> str:
+        """Return a name that changes with everything that an outcome depends on."""
         depends = (
             code(),
             seen.digest,
@@ -330,9 +327,9 @@ class Experiment:
         return sha256(json.dumps(depends).encode()).hexdigest()[:32]
 
     def _runs(
-        self, tasks: Sequence[_RunPart], surveys: Sequence[Survey]
+        self, tasks: Sequence[_RunPart], surveys: Sequence[StreamSurvey]
     ) -> tuple[Run, ...]:
-        """Return what came of all parts, put together."""
+        """Return the runs, put together from the outcomes of their parts."""
         runs = []
         for s, seen in enumerate(surveys):
             for c, (name, configuration) in enumerate(self.configurations.items()):
@@ -343,8 +340,10 @@ class Experiment:
                         configuration=name,
                         specification=configuration.specification,
                         survey=seen,
-                        in_time=self.protocol.in_time,
-                        outcomes=tuple(Outcome.load(task.kept) for task in of_run),
+                        in_time=self.protocol.plan.in_time,
+                        outcomes=tuple(
+                            PartOutcome.load(task.outcome) for task in of_run
+                        ),
                     )
                 )
         return tuple(runs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,62 +20,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST_FOLDS = 2
-"""With one fold, nothing is left to learn from."""
+"""Folds at least: with one, nothing is left to learn from."""
 
 
 class Action(NamedTuple):
-    """One thing that a filter is asked to do."""
+    """One step of a filter."""
 
     kind: Literal["score", "learn"]
     message: int
 
 
 Part = tuple[Action, ...]
-"""What one filter does, from nothing; parts can be run side by side."""
-
-
-class Plan(Protocol):
-    """A way to evaluate a filter on a stream."""
-
-    @property
-    def in_time(self) -> bool:
-        """Whether messages are scored in the order of the stream."""
-        ...
-
-    def parts(
-        self, order: Sequence[int], labels: Sequence[str], *, seed: int
-    ) -> tuple[Part, ...]:
-        """Return the parts over messages in the order of their arrival.
-
-        Parameters
-        ----------
-        order : sequence of int
-            The messages.
-        labels : sequence of str
-            The gold label of each message, by its number.
-        seed : int
-            Of what is left to chance.
-        """
-        ...
-
-    def sentence(self) -> str:
-        """Return what is done, for people."""
-        ...
+"""All steps of one filter, from nothing; parts can be run side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Online:
-    """Score, then learn, as a filter lives at a site whose users correct it.
+    """Score, then learn: the life of a filter at a site whose users correct it.
 
     Parameters
     ----------
     delay : int, default 0
         So many messages are scored after a message before it is learned.
     first : int or None
-        Users say what the first so many messages are, and nothing thereafter;
-        None: they never stop.
+        Only the first so many messages get feedback; None: all do.
     share : float, default 1.0
-        Of how many messages users say what they are, chosen by chance.
+        Share of the messages that get feedback, chosen by chance.
 
     Raises
     ------
@@ -102,6 +72,8 @@ class Online:
     'score 7 score 8 learn 7 score 9 learn 8'
     """
 
+    in_time: ClassVar[bool] = True
+
     delay: int = 0
     first: int | None = None
     share: float = 1.0
@@ -118,37 +90,32 @@ class Online:
             msg = f"the share with feedback is above 0, to 1, got {self.share}"
             raise InvalidObservation(msg)
 
-    @property
-    def in_time(self) -> bool:
-        """Messages are scored as they arrive."""
-        return True
-
     def parts(
         self,
         order: Sequence[int],
-        labels: Sequence[str],  # noqa: ARG002  feedback does not ask what it says
+        labels: Sequence[str],  # noqa: ARG002  feedback comes for every label
         *,
         seed: int,
     ) -> tuple[Part, ...]:
         """Return one part: a filter that sees all messages."""
-        told = np.random.default_rng(seed).random(len(order)) < self.share
-        # Not told[self.first:]: from None on is from the first message on.
-        told[len(order) if self.first is None else self.first :] = False
-        return (tuple(self._actions(order, told)),)
+        labelled = np.random.default_rng(seed).random(len(order)) < self.share
+        # Not labelled[self.first:]: from None on is from the first message on.
+        labelled[len(order) if self.first is None else self.first :] = False
+        return (tuple(self._actions(order, labelled)),)
 
     def _actions(
-        self, order: Sequence[int], told: NDArray[np.bool_]
+        self, order: Sequence[int], labelled: NDArray[np.bool_]
     ) -> Iterator[Action]:
         waiting: deque[tuple[int, int]] = deque()
         for time, message in enumerate(order):
             yield Action("score", message)
-            if told[time]:
+            if labelled[time]:
                 waiting.append((time + self.delay, message))
             if waiting and waiting[0][0] <= time:
                 yield Action("learn", waiting.popleft()[1])
 
     def sentence(self) -> str:
-        """Return what is done, for people."""
+        """Return the plan in a sentence."""
         said = "Every message is scored, then learned"
         if self.delay:
             said += f" after {self.delay:,} more have been scored"
@@ -166,7 +133,7 @@ class Folds:
     Parameters
     ----------
     folds : int
-        How many parts the messages are dealt into, alike in their labels.
+        Parts into which the messages are dealt, alike in their labels.
 
     Raises
     ------
@@ -180,6 +147,9 @@ class Folds:
     (Action(kind='learn', message=1), Action(kind='score', message=0))
     """
 
+    # Later messages decide the verdicts on earlier ones.
+    in_time: ClassVar[bool] = False
+
     folds: int
 
     def __post_init__(self) -> None:
@@ -187,11 +157,6 @@ class Folds:
         if self.folds < FEWEST_FOLDS:
             msg = f"there must be at least {FEWEST_FOLDS} folds, got {self.folds}"
             raise InvalidObservation(msg)
-
-    @property
-    def in_time(self) -> bool:
-        """Later messages teach what is said of earlier ones."""
-        return False
 
     def parts(
         self, order: Sequence[int], labels: Sequence[str], *, seed: int
@@ -229,7 +194,7 @@ class Folds:
         )
 
     def sentence(self) -> str:
-        """Return what is done, for people."""
+        """Return the plan in a sentence."""
         return (
             f"Each message is scored by a filter that has learned the other folds, "
             f"of {self.folds}."
@@ -243,13 +208,15 @@ class TrainFirst:
     Parameters
     ----------
     messages : int
-        How many are learned.
+        Messages that are learned.
 
     Raises
     ------
     InvalidObservation
         If nothing is learned.
     """
+
+    in_time: ClassVar[bool] = True
 
     messages: int
 
@@ -258,11 +225,6 @@ class TrainFirst:
         if self.messages < 1:
             msg = f"at least one message must be learned, got {self.messages}"
             raise InvalidObservation(msg)
-
-    @property
-    def in_time(self) -> bool:
-        """Messages are scored as they arrive."""
-        return True
 
     def parts(
         self,
@@ -289,14 +251,23 @@ class TrainFirst:
         return ((*learned, *scored),)
 
     def sentence(self) -> str:
-        """Return what is done, for people."""
+        """Return the plan in a sentence."""
         return (
             f"The first {self.messages:,} messages are learned, the rest scored and "
             "not learned."
         )
 
 
-def told(
+Plan = Online | Folds | TrainFirst
+"""A way to evaluate a filter on a stream.
+
+`in_time` is whether messages are scored in the order of the stream.  `parts` takes the
+messages in the order of their arrival, the gold label of each message by its number,
+and a seed; `sentence` describes the plan to people.
+"""
+
+
+def noisy_labels(
     labels: Sequence[str],
     *,
     known: Sequence[str],
@@ -304,20 +275,20 @@ def told(
     noise: float,
     seed: int,
 ) -> tuple[str, ...]:
-    """Return what users say of each message, who now and then are wrong.
+    """Return the label that users give to each message, some of them wrong.
 
     Parameters
     ----------
     labels : sequence of str
         Gold labels.
     known : sequence of str
-        All labels that there are.
+        All labels of the profile.
     spam_labels : sequence of str
         Those of them that stand for spam.
     noise : float
         The chance that a user takes spam for ham, or ham for spam.
     seed : int
-        Of that chance.
+        Seed of that chance.
 
     Raises
     ------

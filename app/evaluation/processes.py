@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
-# How often the bar is told.  Unit: seconds.
+# Interval of progress reports.  Unit: seconds.
 _EVERY: Final = 0.2
 
 
-class Task(Protocol[T_co]):
-    """A piece of work that another process can do."""
-
-    def __call__(self, tick: Callable[[], None], /) -> T_co:
-        """Do it, calling `tick` after each message."""
-        ...
+Task = Callable[[Callable[[], None]], T]
+"""A piece of work that another process can do, calling `tick` after each message."""
 
 
 class _Stopped(Exception):
-    """Raised in a worker whose work nobody waits for any more."""
+    """Raised in a worker whose result nobody waits for any more."""
 
 
 def carry_out(
     tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
 ) -> Iterator[T]:
-    """Do all tasks, and yield what comes of each as soon as it is done.
+    """Carry out all tasks, and yield each result as soon as it is there.
 
     Parameters
     ----------
     tasks : sequence of Task
         The work; with several processes it is pickled.
     processes : int
-        How many may work at a time.  With one, or one task, this one does.
+        Processes that work at a time.  With one, or one task, the caller works.
     advance : callable
-        Told now and then how many more messages are done.
+        Gets now and then the number of messages done since the last call.
 
     Raises
     ------
@@ -59,9 +55,9 @@ def carry_out(
     context = get_context("spawn")
     # Trap: no locks. A process that is killed while it holds one stops all
     # others for ever. Each task counts in a place of its own, the last place
-    # says that nobody waits any more, and integers are written in one piece.
+    # is set when nobody waits any more, and integers are written in one piece.
     shared = context.RawArray("q", len(tasks) + 1)
-    told = 0
+    reported = 0
     others = set(active_children())
     crew = ProcessPoolExecutor(
         min(processes, len(tasks)),
@@ -81,8 +77,8 @@ def carry_out(
             if any(member.exitcode for member in members):
                 raise BrokenProcessPool  # noqa: TRY301  as the executor does
             now = sum(shared[: len(tasks)])
-            advance(now - told)
-            told = now
+            advance(now - reported)
+            reported = now
             for future in finished:
                 yield future.result()
     except BrokenProcessPool as error:
@@ -96,7 +92,7 @@ def carry_out(
         crew.shutdown(cancel_futures=True)
 
 
-# What the processes of a crew share; set once in each of them.
+# The array that the processes of a crew share; set once in each of them.
 _shared: list[Any] = []
 
 

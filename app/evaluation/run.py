@@ -1,28 +1,31 @@
-"""Run: the figures of one configuration on one stream."""
+"""Run: the figures of one configuration on one stream, compared with another."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.evaluation.outcome import DECISIONS, Result
+from app.evaluation.outcome import DECISIONS
+from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import brier, expected_calibration_error
 from app.figures.metrics import Errors, roca_pct, spam_missed_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from app.classifier.specification import Specification
-    from app.corpora.source import Survey
-    from app.evaluation.outcome import Mistake, Outcome
+    from app.corpora.source import StreamSurvey
+    from app.evaluation.outcome import Mistake, PartOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EvaluationReport:
     """The figures of one evaluation.
 
     Contract: the names of the fields are those that `evaluate --json` prints,
@@ -31,7 +34,7 @@ class Report:
     Parameters
     ----------
     messages, ham, spam : int
-        Messages in the stream, and how many have each gold label.
+        Messages in the stream, and those of either gold label.
     learned : int
         Messages that were learned.
     unsure : int
@@ -73,62 +76,6 @@ class Report:
     brier: float | None
     messages_per_second: float | None
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        is_spam: NDArray[np.bool_],
-        decided_spam: NDArray[np.bool_],
-        learned: int,
-        unsure: int,
-        log_odds: NDArray[np.float64],
-        probability: NDArray[np.float64],
-        seconds: float,
-    ) -> Report:
-        """Compute the figures of scored messages.
-
-        Parameters
-        ----------
-        is_spam : ndarray of bool, shape (n,)
-            Gold labels.
-        decided_spam : ndarray of bool, shape (n,)
-            Decisions; False for ham and for unsure.
-        learned : int
-            How many messages were learned.
-        unsure : int
-            How many decisions were `unsure`.
-        log_odds : ndarray of float64, shape (n,)
-            Scores.  Unit: nats.
-        probability : ndarray of float64, shape (n,)
-            Probabilities of spam.
-        seconds : float
-            How long it took.
-
-        Raises
-        ------
-        InvalidObservation
-            If the shapes differ, a score is not a number or a probability not
-            from 0 to 1.
-        """
-        errors = Errors.of(is_spam, decided_spam)
-        messages = errors.ham + errors.spam
-        ece = expected_calibration_error(is_spam, probability)
-        return cls(
-            messages=messages,
-            ham=errors.ham,
-            spam=errors.spam,
-            learned=learned,
-            unsure=unsure,
-            roca_pct=roca_pct(log_odds, is_spam),
-            ham_lost_pct=errors.ham_lost_pct,
-            spam_missed_pct=errors.spam_missed_pct,
-            lam_pct=errors.lam_pct,
-            spam_missed_at_0_1_pct=spam_missed_at(log_odds, is_spam, ham_lost_pct=0.1),
-            ece_pct=None if ece is None else 100.0 * ece,
-            brier=brier(is_spam, probability),
-            messages_per_second=messages / seconds if seconds > 0 else None,
-        )
-
     def as_json(self) -> dict[str, int | float | None]:
         """Return the figures by name, ready for `json.dumps`."""
         return asdict(self)
@@ -143,21 +90,21 @@ class Run:
     stream, configuration : str
         Their names.
     specification : Specification
-        What the configuration is.
-    survey : Survey
-        What the stream holds.
+        The specification of the filter.
+    survey : StreamSurvey
+        The labels of the stream.
     in_time : bool
         Whether messages were scored in the order of the stream.
-    outcomes : tuple of Outcome
-        What came of each part.
+    outcomes : tuple of PartOutcome
+        The outcome of each part.
     """
 
     stream: str
     configuration: str
     specification: Specification
-    survey: Survey
+    survey: StreamSurvey
     in_time: bool
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PartOutcome, ...]
 
     @property
     def message(self) -> NDArray[np.int64]:
@@ -176,7 +123,7 @@ class Run:
 
     @property
     def decision(self) -> NDArray[np.int8]:
-        """What was decided, as indices into `DECISIONS`."""
+        """Their decisions, as indices into `DECISIONS`."""
         return np.concatenate([outcome.decision for outcome in self.outcomes])
 
     @property
@@ -186,7 +133,7 @@ class Run:
 
     @property
     def is_spam(self) -> NDArray[np.bool_]:
-        """What they are."""
+        """Whether they are spam, by their gold labels."""
         spam = self.specification.spam_labels
         gold = np.array([label in spam for label in self.survey.labels], np.bool_)
         return np.asarray(gold[self.message])
@@ -210,22 +157,39 @@ class Run:
             )
         )
 
-    def report(self) -> Report:
+    def report(self) -> EvaluationReport:
         """Return the figures."""
-        return Report.of(
-            is_spam=self.is_spam,
-            decided_spam=self.decided_spam,
+        gold, log_odds, probability = self.is_spam, self.log_odds, self.probability
+        errors = Errors.of(gold, self.decided_spam)
+        messages = errors.ham + errors.spam
+        ece = expected_calibration_error(gold, probability)
+        # In folds a message is learned again and again: no speed to speak of.
+        seconds = self.seconds if self.in_time else 0.0
+        return EvaluationReport(
+            messages=messages,
+            ham=errors.ham,
+            spam=errors.spam,
             # Each part is a filter of its own, and in folds each of them learns.
             learned=sum(outcome.learned for outcome in self.outcomes),
             unsure=int((self.decision == DECISIONS.index("unsure")).sum()),
-            log_odds=self.log_odds,
-            probability=self.probability,
-            # In folds a message is learned again and again: no speed to speak of.
-            seconds=self.seconds if self.in_time else 0.0,
+            roca_pct=roca_pct(log_odds, gold),
+            ham_lost_pct=errors.ham_lost_pct,
+            spam_missed_pct=errors.spam_missed_pct,
+            lam_pct=errors.lam_pct,
+            spam_missed_at_0_1_pct=spam_missed_at(log_odds, gold, ham_lost_pct=0.1),
+            ece_pct=None if ece is None else 100.0 * ece,
+            brier=brier(gold, probability),
+            messages_per_second=messages / seconds if seconds > 0 else None,
         )
 
-    def results(self) -> Iterator[Result]:
-        """Yield what was said of each message, in the order of scoring."""
+    def json_lines(self, **more: str) -> Iterator[str]:
+        """Yield a line of JSON for each message, in the order of scoring.
+
+        Parameters
+        ----------
+        **more : str
+            Further fields, which stand first in every line.
+        """
         for message, log_odds, probability, decision in zip(
             self.message.tolist(),
             self.log_odds.tolist(),
@@ -233,9 +197,141 @@ class Run:
             self.decision.tolist(),
             strict=True,
         ):
-            yield Result(
+            yield json_line(
+                **more,
                 gold=self.survey.labels[message],
                 decision=DECISIONS[decision],
                 log_odds=log_odds,
                 probability=probability,
             )
+
+
+def json_line(*, log_odds: float, probability: float, **texts: str) -> str:
+    r"""Return the verdict on one message as a line of JSON, with its end.
+
+    Notes
+    -----
+    JSON has no infinity: infinite log-odds are ``null``, and the probability beside
+    them, 0 or 1, tells which.
+
+    Examples
+    --------
+    >>> json_line(gold="ham", decision="ham", log_odds=-2.5, probability=0.08)
+    '{"gold": "ham", "decision": "ham", "log_odds": -2.5, "probability": 0.08}\n'
+    """
+    finite = log_odds if math.isfinite(log_odds) else None
+    return json.dumps({**texts, "log_odds": finite, "probability": probability}) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The change of a figure.
+
+    Parameters
+    ----------
+    value : float or None
+        New minus old, so that less than 0 is better; the mean over the streams.
+        Unit: per cent points.
+    interval : (float, float) or None
+        95 % interval of the paired bootstrap.
+    """
+
+    value: float | None
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One configuration against another, on the same messages.
+
+    Parameters
+    ----------
+    configuration, against : str
+        The new one and the old one.
+    won, tied, lost : int
+        Folds, or streams where there are none, in which 1-ROCA of the new one
+        is lower, the same, higher.
+    roca, lam : Difference
+        Changes of 1-ROCA and of lam.
+    """
+
+    configuration: str
+    against: str
+    won: int
+    tied: int
+    lost: int
+    roca: Difference
+    lam: Difference
+
+
+def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
+    """Compare two configurations over the same streams.
+
+    Parameters
+    ----------
+    new, old : sequence of Run
+        The runs of each, stream by stream.
+    seed : int
+        Seed of the bootstrap.
+
+    Notes
+    -----
+    The bootstrap is paired: a resample takes the same messages for both, so
+    messages that are hard for both cancel out [1]_.  With several streams each resample
+    takes messages of all of them, and the differences are averaged.
+
+    References
+    ----------
+    .. [1] B. Efron and R. J. Tibshirani, *An Introduction to the Bootstrap*,
+       Chapman and Hall, 1993, chapters 8 and 13.
+    """
+    pairs = list(zip(new, old, strict=True))
+    signs = [
+        (there > here) - (there < here)
+        for a, b in pairs
+        for here, there in zip(_of_parts(a), _of_parts(b), strict=True)
+        if here is not None and there is not None
+    ]
+
+    def difference(
+        figure: Callable[[Run], float | None],
+        replicates: Callable[[Run, NDArray[np.bool_]], NDArray[np.float64]],
+    ) -> Difference:
+        # In folds the parts of both score the same messages in one order.
+        resampled = [
+            replicates(a, a.is_spam) - replicates(b, a.is_spam) for a, b in pairs
+        ]
+        values = [(figure(a), figure(b)) for a, b in pairs]
+        changes = [a - b for a, b in values if a is not None and b is not None]
+        return Difference(
+            value=sum(changes) / len(pairs) if len(changes) == len(pairs) else None,
+            interval=interval(np.mean(resampled, axis=0)),
+        )
+
+    return Comparison(
+        configuration=new[0].configuration,
+        against=old[0].configuration,
+        won=signs.count(1),
+        tied=signs.count(0),
+        lost=signs.count(-1),
+        roca=difference(
+            lambda run: run.report().roca_pct,
+            lambda run, gold: roca_replicates(run.log_odds, gold, seed=seed),
+        ),
+        lam=difference(
+            lambda run: run.report().lam_pct,
+            lambda run, gold: lam_replicates(run.decided_spam, gold, seed=seed),
+        ),
+    )
+
+
+def _of_parts(run: Run) -> list[float | None]:
+    """Return 1-ROCA % of each part of a run."""
+    found = []
+    begun = 0
+    gold = run.is_spam
+    for outcome in run.outcomes:
+        ended = begun + outcome.message.size
+        found.append(roca_pct(outcome.log_odds, gold[begun:ended]))
+        begun = ended
+    return found

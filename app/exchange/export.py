@@ -13,7 +13,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.moment_rows import from_rows
 from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.exchange.format.blocks import BlockWriter
-from app.exchange.format.header import Contents, Header
+from app.exchange.format.header import Contents, ExportHeader
 from app.exchange.format.parts import (
     LEDGER,
     NAMES,
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
+    _ClassRow = Row[tuple[int, int, str, str, int, str]]
+
 # Rows read at once, and bytes of features in one block: some 130 messages.  Rows whose
-# features were dropped are not without end either: they have scores, of 1 kB or so.
+# features were dropped are limited too: they have scores, of 1 kB or so.
 _ROWS: Final = 200
 _BLOCK_BYTES: Final = 1024 * 1024
 _ROWS_PER_BLOCK: Final = 1_000
@@ -55,22 +57,22 @@ _NAMES_PER_BLOCK: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written.
+    """A written export.
 
     Parameters
     ----------
-    header : Header
-        What the file says of itself.
+    header : ExportHeader
+        Its header.
     content : str
-        Digest of what it holds: equal for equal contents.
+        Digest of its contents: equal for equal contents.
     """
 
-    header: Header
+    header: ExportHeader
     content: str
 
 
 def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
-    """Return how many counts or rows an export of a profile will have."""
+    """Return the number of counts or rows in an export of a profile."""
     if contents == "ledger":
         return profile.revision
     table = tables.feature_count
@@ -92,7 +94,7 @@ def export(
     words: bool,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Exported:
-    """Write what a profile has learned: its folded counts, or its ledger.
+    """Write the folded counts of a profile, or its ledger, to a file.
 
     Parameters
     ----------
@@ -100,20 +102,21 @@ def export(
         From `app.storage.database.engine.reading`: one snapshot, so that learning goes
         on meanwhile.
     profile : ProfileRow
-        Whose.
+        The profile.
     file : binary file
-        Where it goes; a pipe is as good as a file.
+        The export; it may be a pipe.
     contents : {'counts', 'ledger'}
-        What to write.
+        Which of the two is written.
     words : bool
-        Whether the text of features goes with it.
+        Whether the text of features is written too.
     progress : callable, optional
-        Told of the counts or rows as they are written.
+        Gets the number of counts or rows in each block.
 
     Raises
     ------
     Inconsistent
-        If the tables and the ledger contradict each other, or the policy is none.
+        If the tables and the ledger contradict each other, or the policy
+        cannot be read.
     DatabaseUnavailable
         If a ledger is asked for while an undo is carried out, or counts while a fold
         is written in part.
@@ -121,12 +124,12 @@ def export(
     Notes
     -----
     Equal states give equal bytes: everything is in the order of its keys, and
-    no clock is read.  The memory that it takes does not depend on the size of
-    the profile, as long as a month has few views and labels, and but for the
-    sealed sums of a ledger (`app.storage.upkeep.retention`), which are held at once.
+    no clock is read.  The memory in use does not depend on the size of the profile,
+    as long as a month has few views and labels; only the sealed sums of a ledger
+    (`app.storage.upkeep.retention`) are held at once.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
-    header = Header(
+    header = ExportHeader(
         postbayes=__version__,
         profile=profile.name,
         created=profile.created_at,
@@ -166,24 +169,21 @@ def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> in
     if contents == "counts":
         if not state.in_part(connection, profile.id):
             return state.folded_revision(connection, profile.id)
-        msg = (
-            f"the counts of the profile {profile.name!r} are being brought up to date; "
-            "export it again in a moment"
+        obstacle = (
+            f"the counts of the profile {profile.name!r} are being brought up to date"
         )
-        raise DatabaseUnavailable(msg)
-    if work.pending(connection, profile.id):
-        msg = (
-            f"an undo of the profile {profile.name!r} is being carried out; export it "
-            "again in a moment"
-        )
-        raise DatabaseUnavailable(msg)
-    return profile.revision
+    else:
+        if not work.pending(connection, profile.id):
+            return profile.revision
+        obstacle = f"an undo of the profile {profile.name!r} is being carried out"
+    msg = f"{obstacle}; export it again in a moment"
+    raise DatabaseUnavailable(msg)
 
 
 def _messages(
-    classes: Sequence[Row[tuple[int, int, str, str, int, str]]],
+    classes: Sequence[_ClassRow],
 ) -> dict[str, dict[str, int]]:
-    """Return how many messages of each label each view has learned."""
+    """Return the number of messages of each label, view by view."""
     views: dict[str, dict[str, int]] = {}
     for row in sorted(classes, key=lambda row: (row.view, row.label)):
         counts = views.setdefault(row.view, {})
@@ -194,7 +194,7 @@ def _messages(
 def _sealed(
     connection: Connection, profile: ProfileRow
 ) -> Iterator[tuple[int, dict[str, Statistics]]]:
-    """Give what the rows have added whose vectors were dropped."""
+    """Give the sums of the rows whose vectors were dropped."""
     epochs = retention.load(connection, profile)
     for epoch in sorted(epochs):
         for part in pieces(epochs[epoch], at_most=FEATURES_PER_ROW):
@@ -204,9 +204,9 @@ def _sealed(
 def _sums(
     connection: Connection,
     profile: ProfileRow,
-    classes: Sequence[Row[tuple[int, int, str, str, int, str]]],
+    classes: Sequence[_ClassRow],
 ) -> Iterator[tuple[int, dict[str, Statistics]]]:
-    """Give what the tables hold, in parts that a ledger row can hold."""
+    """Give the sums in the tables, in parts that a ledger row can hold."""
     for row in sorted(classes, key=lambda row: (row.epoch, row.view, row.label)):
         key = Key(profile.id, row.epoch, row.view, row.label)
         index = profile.labels.index(row.label)
@@ -218,19 +218,12 @@ def _sums(
             continue
         for page in features.pages(connection, key, size=FEATURES_PER_ROW):
             yield row.epoch, {row.view: _counts(page, messages, index)}
-            # They come with the first page, so that no part is a state that no
-            # messages can have.
+            # The messages come with the first page, so that each part is a state that
+            # some messages can have.
             messages = np.zeros_like(messages)
         if messages.any():
-            nothing = FeatureCounts.zero(messages.size)
-            yield (
-                row.epoch,
-                {
-                    row.view: FeatureCounts.of_counts(
-                        messages, nothing.ids, nothing.occurrences, nothing.documents
-                    )
-                },
-            )
+            nothing = np.empty((0, 3), np.int64)
+            yield row.epoch, {row.view: _counts(nothing, messages, index)}
 
 
 def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts:

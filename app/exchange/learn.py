@@ -1,54 +1,63 @@
-"""Import: an export learned by a profile.
+"""Import: an export, or the dump of another filter, learned by a profile.
 
-Contract of this file: the file was surveyed.  What it holds is written step by step
-into a hidden profile (`app.storage.hidden`), proven there, and shown in one short
-transaction: an import is there whole or not at all, and feedback goes on meanwhile.
+Contract of this file: the file was checked to its last byte.  Its contents are written
+step by step into a hidden profile (`app.exchange.hidden_profile`), proven there, and
+shown in one short transaction: an import is there whole or not at all, and feedback
+goes on meanwhile.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.errors import (
     InconsistentCounts,
     InvalidObservation,
+    MalformedDump,
     MalformedExport,
     OtherProfile,
     UnknownProfile,
 )
-from app.exchange.place import take_place, unseen
+from app.exchange.hidden_profile import hidden_profile
 from app.exchange.staging import Staging, fault_of, fill, replayed
 from app.exchange.survey import (
-    Learned,
+    Imported,
     policy_of,
     require_feature_set,
     require_labels,
     same_labels,
 )
 from app.features.extract import FEATURE_SET
+from app.ledger.entry import epoch_of
 from app.storage import bulk, capacity, hidden, profiles
-from app.storage import hidden as merge
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
 from app.storage.upkeep.prune import sums_stand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
     from sqlalchemy import Connection, Engine
 
+    from app.exchange.dumps.tally import Taken
+    from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.staging import Epochs
-    from app.exchange.survey import Source, Survey
+    from app.exchange.survey import Outcome, Source, Survey
     from app.storage.profiles import ProfileRow
 
+_DIGITS: Final = 16
 
-def add(engine: Engine, name: str, source: Source) -> Learned:
-    """Add what an export holds to what a profile has learned.
+
+def add(engine: Engine, name: str, source: Source) -> Imported:
+    """Add an export to a profile.
 
     Parameters
     ----------
     engine : Engine
         The database.
     name : str
-        Of the profile, which is made if there is none.
+        Name of the profile, which is made if there is none.
     source : Source
         The export.
 
@@ -65,8 +74,8 @@ def add(engine: Engine, name: str, source: Source) -> Learned:
     Notes
     -----
     Counts are added once: the ledger remembers the digest of the export as its
-    source.  Of a ledger, each message that the profile does not know is added,
-    with its whole history; what the profile says of the others stays.
+    source.  Of a ledger, each message that the profile does not know is added with
+    its whole history; the labels that the profile has of the others stay.
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
@@ -79,100 +88,192 @@ def add(engine: Engine, name: str, source: Source) -> Learned:
             require_feature_set(header, profile.feature_set)
             require_labels(header, profile)
             if _stands(connection, profile, source):
-                return _unchanged(profile, source)
+                return Imported.unchanged(profile, source.name)
     if profile is not None and profile.revision:
         return _join(engine, profile, source)
-    with unseen(engine, name, like=profile or header, clock=source.clock) as new:
-        staging = _staged(engine, new, source)
-        # One that has learned nothing was made for this, so it is what the export
-        # is of.
-        shown = take_place(
-            engine,
-            new,
-            name=name,
-            instead_of=profile,
+    with hidden_profile(
+        engine, name, like=profile or header, clock=source.clock
+    ) as new:
+        rows = _stage(new, source)
+        shown = new.take_place(
+            profile,
+            # A profile that has learned nothing was made for this import, so it is
+            # the one that the export is of.
             created_at=header.created
             if profile is None or same_labels(header, profile)
             else profile.created_at,
             policy=lambda old: old.policy or policy_of(header, old),
-            clock=source.clock,
         )
-    return Learned(
-        outcome="added" if staging.rows else "unchanged",
-        profile=shown,
-        source=source.name,
-        rows=staging.rows,
-        known=0,
-    )
+    outcome: Outcome = "added" if rows else "unchanged"
+    return Imported(outcome=outcome, profile=shown, source=source.name, rows=rows)
 
 
-def replace(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
-    """Make a profile what an export holds; what it had learned is gone.
+def replace(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
+    """Replace a profile by an export; its own ledger and counts are gone.
 
     Parameters
     ----------
     engine : Engine
         The database.
     profile : ProfileRow
-        As it was when somebody decided to replace it: what is taught to it after
-        that revision, until the export is in its place, is taught to the new one.
+        The profile when somebody decided to replace it: feedback that comes after
+        that revision, until the export is in its place, is given to the new one.
     source : Source
         The export.
 
     Raises
     ------
     OtherProfile
-        If the export is of another feature set, or if what came meanwhile cannot be
-        taught to the new profile.
+        If the export is of another feature set, or if feedback that came meanwhile
+        cannot be given to the new profile.
     MalformedExport, DatabaseUnavailable, ProfileReplaced
         As `add`; then all is as it was.
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
-    with unseen(engine, profile.name, like=header, clock=source.clock) as new:
-        staging = _staged(engine, new, source)
-        shown = take_place(
-            engine,
-            new,
-            name=profile.name,
-            instead_of=profile,
+    with hidden_profile(engine, profile.name, like=header, clock=source.clock) as new:
+        rows = _stage(new, source)
+        shown = new.take_place(
+            profile,
             created_at=header.created,
             policy=lambda old: policy_of(header, old),
-            clock=source.clock,
         )
-    return Learned(
-        outcome="replaced",
-        profile=shown,
-        source=source.name,
-        rows=staging.rows,
-        known=0,
+    return Imported(outcome="replaced", profile=shown, source=source.name, rows=rows)
+
+
+def add_counts(
+    engine: Engine,
+    profile: ProfileRow,
+    taken: Mapping[str, Taken],
+    *,
+    program: str,
+    digest: str,
+    clock: Callable[[], datetime],
+    words: bool,
+    progress: Callable[[int], object],
+) -> Imported:
+    """Add the counts of a dump to a profile, once.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    profile : ProfileRow
+        The profile.
+    taken : mapping of str to Taken
+        The counts, view by view.
+    program : str
+        The program that wrote the dump.
+    digest : str
+        Digest of the dump, in hexadecimal; the ledger remembers it.
+    clock : callable
+        Returns the time now, in UTC.  A dump does not say when its messages came, so
+        they count as those of this month.
+    words : bool
+        Whether the text of features is kept.
+    progress : callable
+        Gets the number of features that are written.
+
+    Raises
+    ------
+    MalformedDump
+        If the dump counts more than the tables can hold.
+    OtherProfile
+        If the dump and the profile together do.
+    DatabaseUnavailable, ProfileReplaced
+        If it could not be stored; then nothing is learned.
+    """
+    source = f"import:{program.lower()}:{digest[:_DIGITS]}"
+    with reading(engine) as connection:
+        if sums_stand(connection, profile.id, source):
+            return Imported.unchanged(profile, source)
+    now = clock()
+    epoch = epoch_of(now)
+    sums = {epoch: {view: x.counts for view, x in taken.items()}}
+    names = {
+        view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
+        for view, x in taken.items()
+    }
+    amounts = capacity.Amounts()
+    try:
+        amounts.add(sums[epoch])
+    except InvalidObservation as error:
+        msg = f"the dump says more than can be counted: {error}"
+        raise MalformedDump(msg) from error
+    _require_room(
+        engine,
+        profile,
+        amounts,
+        what="the dump",
+        way_out="Import it into another profile",
     )
+    parts = [
+        {epoch: part}
+        for part in bulk.pieces(sums[epoch], at_most=bulk.FEATURES_PER_ROW)
+    ]
+    with hidden_profile(engine, profile.name, like=profile, clock=clock) as new:
+        written = 0
+        for part in parts:
+            new.write(
+                bulk.append_sums,
+                profile=new.row,
+                sums=part,
+                source=source,
+                time=now,
+                names=names if words else None,
+            )
+            written += sum(x.ids.size for x in part[epoch].values())
+            progress(written)
+        if profile.revision:
+            with writing(engine) as connection:
+                profiles.lock(connection, profile)
+                hidden.keep(connection, new.row, now=clock())
+                if sums_stand(connection, profile.id, source):
+                    return Imported.unchanged(profile, source)
+                bulk.require_kinds(connection, profile, sums)
+                hidden.move(connection, new.row, profile)
+        else:
+            # There is nothing to add it to, so its counts need no fold.
+            fill(new, sums)
+            profile = new.take_place(
+                profile, created_at=profile.created_at, policy=lambda old: old.policy
+            )
+    return Imported(outcome="added", profile=profile, source=source, rows=len(parts))
 
 
-def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
-    """Add what an export holds to a profile that has learned something."""
+def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
+    """Add an export to a profile that has learned something."""
     _require_joinable(source.survey, profile)
-    _require_room(engine, source.survey, profile)
-    with unseen(engine, profile.name, like=profile, clock=source.clock) as new:
-        staging = Staging(engine, new, source, joins=profile)
+    _require_room(
+        engine,
+        profile,
+        source.survey.amounts,
+        what="this export",
+        way_out="Import it into a profile of its own with --profile NEWNAME",
+    )
+    with hidden_profile(engine, profile.name, like=profile, clock=source.clock) as new:
+        staging = Staging(new, source, joins=profile)
         staging.read()
-        epochs, fault = _proven(engine, new)
+        epochs, fault = _proven(new)
         with writing(engine) as connection:
             profiles.lock(connection, profile)
-            hidden.keep(connection, new, now=source.clock())
+            hidden.keep(connection, new.row, now=source.clock())
             if _stands(connection, profile, source):
-                return _unchanged(profile, source)
+                return Imported.unchanged(profile, source.name)
             bulk.require_kinds(connection, profile, epochs)
-            left_out = merge.leave_out(connection, new, profile, after=profile.revision)
-            rows = merge.move(connection, new, profile)
-            # What was proven is proven beside anything else, unless it was not by
-            # itself: a pruning may be of counts that only the profile has.
+            left_out = hidden.leave_out(
+                connection, new.row, profile, after=profile.revision
+            )
+            rows = hidden.move(connection, new.row, profile)
+            # An export that is proven by itself is proven beside anything else.  One
+            # that is not may still be sound there: a pruning may be of counts that
+            # only the profile has.
             if fault or left_out:
                 both = state.load_by_epoch(connection, profile)
                 fault = fault_of(connection, profile, both)
             if fault:
                 raise MalformedExport(fault)
-    return Learned(
+    return Imported(
         outcome="added" if rows else "unchanged",
         profile=profile,
         source=source.name,
@@ -181,31 +282,31 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
     )
 
 
-def _staged(engine: Engine, new: ProfileRow, source: Source) -> Staging:
-    """Write all of an export into a hidden profile of its own.
+def _stage(new: HiddenProfile, source: Source) -> int:
+    """Write all of an export into a hidden profile of its own; return its rows.
 
     Raises
     ------
     MalformedExport
         If it contradicts itself.
     """
-    staging = Staging(engine, new, source, joins=None)
+    staging = Staging(new, source, joins=None)
     staging.read()
-    epochs, fault = _proven(engine, new)
+    epochs, fault = _proven(new)
     if fault:
         raise MalformedExport(fault)
-    fill(engine, new, epochs, source.clock)
-    return staging
+    fill(new, epochs)
+    return staging.rows
 
 
-def _proven(engine: Engine, new: ProfileRow) -> tuple[Epochs, str | None]:
-    """Return what a hidden profile has learned, and what is wrong with it if so."""
-    with reading(engine) as connection:
+def _proven(new: HiddenProfile) -> tuple[Epochs, str | None]:
+    """Return the sums of a hidden profile, and the fault of its ledger if any."""
+    with reading(new.engine) as connection:
         try:
-            epochs = replayed(connection, new)
+            epochs = replayed(connection, new.row)
         except InconsistentCounts as error:
             return {}, f"the ledger of this export contradicts itself: {error}"
-        return epochs, fault_of(connection, new, epochs)
+        return epochs, fault_of(connection, new.row, epochs)
 
 
 def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:
@@ -215,14 +316,8 @@ def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool
     )
 
 
-def _unchanged(profile: ProfileRow, source: Source) -> Learned:
-    return Learned(
-        outcome="unchanged", profile=profile, source=source.name, rows=0, known=0
-    )
-
-
 def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
-    """Raise if what an export holds cannot be told from what a profile knows."""
+    """Raise if a message may be in an export and in a profile without a trace."""
     header = survey.header
     if survey.dropped:
         msg = (
@@ -242,16 +337,22 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
         raise OtherProfile(msg)
 
 
-def _require_room(engine: Engine, survey: Survey, profile: ProfileRow) -> None:
-    """Raise if a profile cannot count all of an export beside what it has."""
+def _require_room(
+    engine: Engine,
+    profile: ProfileRow,
+    amounts: capacity.Amounts,
+    *,
+    what: str,
+    way_out: str,
+) -> None:
+    """Raise if the tables cannot hold an import beside the counts of a profile."""
     try:
         with reading(engine) as connection:
             before = capacity.held(connection, profile)
-        survey.amounts.beside(before)
+        amounts.beside(before)
     except InvalidObservation as error:
         msg = (
-            f"this export and what the profile {profile.name!r} has learned are more "
-            f"than can be counted: {error}. Import it into a profile of its own with "
-            "--profile NEWNAME"
+            f"{what} and what the profile {profile.name!r} has learned are more than "
+            f"can be counted: {error}. {way_out}"
         )
         raise OtherProfile(msg) from error

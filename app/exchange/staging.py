@@ -1,21 +1,17 @@
 """Staging: the blocks of an export written to a hidden profile.
 
 Contract of this file: the file was surveyed, and the profile is hidden
-(`app.storage.hidden`).  What is read is written in steps, each of which holds the
-write lock of SQLite for some ten milliseconds.
+(`app.storage.hidden`), so nobody else writes to it and nobody folds it.
 
 A fold changes the counts of a feature once for every few rows.  Nobody has to see
 the counts of a hidden profile grow, so its ledger is summed up first, and each count
 is written once: an import of 16,055 messages took 37 s so, and 77 s with a fold.
-
-Contract of this file: nothing of the ledger is folded, and nobody else folds it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import update
 
@@ -23,7 +19,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.statistics import sum_by_view
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
-from app.exchange.format.header import Header
+from app.exchange.format.header import ExportHeader
 from app.exchange.format.parts import (
     LEDGER,
     NAMES,
@@ -35,11 +31,11 @@ from app.exchange.format.parts import (
     surveyed_rows,
 )
 from app.ledger.entry import sum_by_epoch
-from app.storage import bulk, hidden, ledger, tables
+from app.storage import bulk, ledger, tables
 from app.storage.bulk import pieces
 from app.storage.counts import deltas, names
 from app.storage.counts.names import texts_of, unnoted
-from app.storage.database.engine import brief, reading
+from app.storage.database.engine import reading
 from app.storage.ledger import batches_after
 from app.storage.undo import records
 from app.storage.upkeep import retention
@@ -47,37 +43,23 @@ from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_stand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
     from app.bayes.statistics import Statistics
+    from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.survey import Source
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-    Write = Callable[[Connection], object]
     Epochs = Mapping[int, Mapping[str, Statistics]]
 
+T = TypeVar("T")
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
 _ROWS: Final = 200
 _NAMES: Final = 4_000
-
-
-def step(
-    engine: Engine, profile: ProfileRow, clock: Callable[[], datetime], write: Write
-) -> None:
-    """Write something of a hidden profile, and let others have the write lock.
-
-    Raises
-    ------
-    DatabaseUnavailable
-        If the database did not take it, or the profile was removed.
-    """
-    with brief(engine) as connection:
-        hidden.keep(connection, profile, now=clock())
-        write(connection)
+_FEATURES: Final = 2_000
 
 
 class Staging:
@@ -85,26 +67,19 @@ class Staging:
 
     Parameters
     ----------
-    engine : Engine
-        The database.
-    profile : ProfileRow
-        The hidden one.
+    new : HiddenProfile
+        The hidden profile.
     source : Source
         The export.
     joins : ProfileRow or None
-        Whose ledger the rows are for; None where they are a ledger of their own.
+        The profile that the rows will join; None where they are a ledger of their own.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        profile: ProfileRow,
-        source: Source,
-        *,
-        joins: ProfileRow | None,
+        self, new: HiddenProfile, source: Source, *, joins: ProfileRow | None
     ) -> None:
-        self._engine = engine
-        self._profile = profile
+        self._new = new
+        self._profile = new.row
         self._source = source
         self._words = source.words and source.header.words
         self._joins = joins
@@ -128,57 +103,44 @@ class Staging:
         if self._words:
             for kind, content in BlockReader(file):
                 if kind == NAMES:
-                    self._write(self._names(content))
+                    self._write_names(content)
             file.seek(0)
         reader = BlockReader(file)
         for kind, content in reader:
             if kind == SUM:
-                self._write(self._sum(content))
+                self._write_sum(content)
             elif kind == LEDGER:
-                self._write(self._ledger(content))
+                self._write_rows(content)
             elif kind == UNDOS and self._joins is None:
-                self._write(self._undo(content))
+                self._write_undo(content)
             self._source.progress(file.tell())
         self._source.progress(file.tell())
         known = self._source.header, self._source.survey.content
-        if known != (Header.decode(reader.header), reader.content):
+        if known != (ExportHeader.decode(reader.header), reader.content):
             msg = "this export was changed while it was read; nothing of it is imported"
             raise MalformedExport(msg)
 
-    def _write(self, writes: Iterator[Write]) -> None:
-        for write in writes:
-            step(self._engine, self._profile, self._source.clock, write)
-
-    def _names(self, content: bytes) -> Iterator[Write]:
+    def _write_names(self, content: bytes) -> None:
         view, texts = read_names(content)
-        listed = list(texts.items())
-        for start in range(0, len(listed), _NAMES):
-            some = dict(listed[start : start + _NAMES])
-            yield partial(names.add, profile_id=self._profile.id, view=view, names=some)
+        for some in _pieces(list(texts.items()), _NAMES):
+            self._new.write(
+                names.add, profile_id=self._profile.id, view=view, names=dict(some)
+            )
 
-    def _sum(self, content: bytes) -> Iterator[Write]:
+    def _write_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
         if self._source.header.contents == "ledger":
             sums = retention.encode(self._profile, {epoch: views})
-            yield partial(retention.add, profile=self._profile, sums=sums)
+            self._new.write(retention.add, profile=self._profile, sums=sums)
             return
-        with reading(self._engine) as connection:
+        with reading(self._new.engine) as connection:
             texts = {
                 view: names.find(connection, self._profile.id, view, x.ids.tolist())
                 for view, x in views.items()
             }
-        yield partial(self._append_sum, epoch=epoch, views=views, texts=texts)
-
-    def _append_sum(
-        self,
-        connection: Connection,
-        epoch: int,
-        views: dict[str, Statistics],
-        texts: dict[str, dict[int, str]],
-    ) -> None:
         self.rows += len(
-            bulk.append_sums(
-                connection,
+            self._new.write(
+                bulk.append_sums,
                 self._profile,
                 {epoch: views},
                 source=self._source.name,
@@ -187,7 +149,7 @@ class Staging:
             )
         )
 
-    def _ledger(self, content: bytes) -> Iterator[Write]:
+    def _write_rows(self, content: bytes) -> None:
         rows = surveyed_rows(content)
         known = self._known(rows)
         new = []
@@ -196,22 +158,20 @@ class Staging:
                 self.known += 1
                 continue
             self._revision += 1
-            new.append(self._mine(row))
+            new.append(self._renumbered(row))
         self.rows += len(new)
-        for start in range(0, len(new), _ROWS):
-            some = new[start : start + _ROWS]
-            yield partial(ledger.write, profile_id=self._profile.id, rows=some)
+        for some in _pieces(new, _ROWS):
+            self._new.write(ledger.write, profile_id=self._profile.id, rows=some)
 
-    def _undo(self, content: bytes) -> Iterator[Write]:
+    def _write_undo(self, content: bytes) -> None:
         record = read_undo(content)
-        yield partial(
+        self._new.write(
             records.write,
             profile_id=self._profile.id,
             record=dataclasses.replace(record, revisions=()),
         )
-        for start in range(0, len(record.revisions), _NAMES):
-            some = record.revisions[start : start + _NAMES]
-            yield partial(
+        for some in _pieces(record.revisions, _NAMES):
+            self._new.write(
                 records.write_revisions,
                 profile_id=self._profile.id,
                 number=record.number,
@@ -219,10 +179,10 @@ class Staging:
             )
 
     def _known(self, rows: Sequence[LedgerRow]) -> set[bytes]:
-        """Return the messages that the other profile had learned before."""
+        """Return the digests of messages that the other profile has learned."""
         if self._joins is None:
             return set()
-        with reading(self._engine) as connection:
+        with reading(self._new.engine) as connection:
             return known_digests(
                 connection,
                 self._joins.id,
@@ -231,42 +191,38 @@ class Staging:
             )
 
     def _stands(self, row: LedgerRow) -> bool:
-        """Return whether a row is of an import that the other profile has had too."""
+        """Return whether the other profile has had the import that a row is of."""
         if row.kind == "message" or self._joins is None:
             return False
         if row.source not in self._imports:
-            with reading(self._engine) as connection:
+            with reading(self._new.engine) as connection:
                 self._imports[row.source] = row.source.startswith(
                     "import:"
                 ) and sums_stand(connection, self._joins.id, row.source)
         return self._imports[row.source]
 
-    def _mine(self, row: LedgerRow) -> LedgerRow:
-        """Return a row as the ledger takes it."""
-        names = row.encoded_names if self._words else None
-        if self._joins is None or row.undo is None:
-            return dataclasses.replace(
-                row, revision=self._revision, encoded_names=names
-            )
-        # The other profile has undos of its own, with the same numbers. What one
-        # there did is a teaching here.
-        return dataclasses.replace(
+    def _renumbered(self, row: LedgerRow) -> LedgerRow:
+        """Return a row under the next revision of the hidden profile."""
+        row = dataclasses.replace(
             row,
             revision=self._revision,
-            encoded_names=names,
-            source=f"import:{row.source}",
-            undo=None,
+            encoded_names=row.encoded_names if self._words else None,
         )
+        if self._joins is None or row.undo is None:
+            return row
+        # The other profile has undos of its own, with the same numbers. The work
+        # of one there is a teaching here.
+        return dataclasses.replace(row, source=f"import:{row.source}", undo=None)
 
 
-# Of one step, which takes some ten milliseconds on SQLite.
-_FEATURES: Final = 2_000
+def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def replayed(
     connection: Connection, profile: ProfileRow
 ) -> dict[int, dict[str, Statistics]]:
-    """Return what the whole ledger adds to each epoch, view by view.
+    """Return the sums of the whole ledger, by epoch and view.
 
     Raises
     ------
@@ -290,9 +246,9 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
     connection : Connection
         Any.
     profile : ProfileRow
-        Whose ledger.
+        The owner of the ledger.
     epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What it comes to.
+        The sums of the ledger.
     """
     broken = broken_rows(connection, profile.id)
     if broken:
@@ -309,51 +265,40 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
     return None
 
 
-def fill(
-    engine: Engine, profile: ProfileRow, epochs: Epochs, clock: Callable[[], datetime]
-) -> None:
-    """Write the counts of a hidden profile, and the text of what is counted."""
+def fill(new: HiddenProfile, epochs: Epochs) -> None:
+    """Write the counts of a hidden profile, and the text of their features."""
     for epoch in sorted(epochs):
         for part in pieces(epochs[epoch], at_most=_FEATURES):
-            step(
-                engine,
-                profile,
-                clock,
-                partial(
-                    deltas.add,
-                    profile_id=profile.id,
-                    epoch=epoch,
-                    labels=profile.labels,
-                    delta=part,
-                ),
+            new.write(
+                deltas.add,
+                profile_id=new.row.id,
+                epoch=epoch,
+                labels=new.row.labels,
+                delta=part,
             )
     revision = 0
-    for upto, texts in _texts(engine, profile, epochs):
+    for upto, texts in _texts(new, epochs):
         revision = upto
         for view, some in texts.items():
-            step(
-                engine,
-                profile,
-                clock,
-                partial(names.add, profile_id=profile.id, view=view, names=some),
-            )
-    step(engine, profile, clock, partial(_folded, profile=profile, upto=revision))
+            new.write(names.add, profile_id=new.row.id, view=view, names=some)
+    new.write(_note_folded, profile=new.row, upto=revision)
 
 
 def _texts(
-    engine: Engine, profile: ProfileRow, epochs: Epochs
+    new: HiddenProfile, epochs: Epochs
 ) -> Iterator[tuple[int, dict[str, dict[int, str]]]]:
-    """Give the text that the rows have of what is counted, some rows at a time.
+    """Give the text of the counted features, some rows at a time.
 
-    With each, the revision of the last of these rows.
+    Each comes with the revision of the last of these rows.
     """
+    profile = new.row
     counted: dict[str, set[int]] = {}
     for views in epochs.values():
         for view, part in views.items():
             having = part.documents if isinstance(part, FeatureCounts) else part.counts
             there = part.ids[(having > 0).any(axis=1)]
             counted.setdefault(view, set()).update(there.tolist())
-    with reading(engine) as connection:
+    with reading(new.engine) as connection:
         for rows in batches_after(connection, profile.id, revision=0):
             yield (
                 rows[-1].revision,
@@ -364,8 +309,8 @@ def _texts(
             )
 
 
-def _folded(connection: Connection, profile: ProfileRow, upto: int) -> None:
-    """Note that the counts hold the ledger up to a revision."""
+def _note_folded(connection: Connection, profile: ProfileRow, upto: int) -> None:
+    """Record that the counts hold the ledger up to a revision."""
     connection.execute(
         update(tables.fold)
         .where(tables.fold.c.profile_id == profile.id)

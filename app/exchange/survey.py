@@ -1,9 +1,14 @@
-"""Survey: an export checked to its last byte before it is learned."""
+"""Survey: an export checked to its last byte before it is learned.
+
+Contract of this file: no part of an export is trusted.  A part that contradicts the
+header, another part or the limits of the tables raises `MalformedExport` with a
+sentence, and memory is bounded by the largest block.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -15,7 +20,7 @@ from app.errors import (
     OtherProfile,
 )
 from app.exchange.format.blocks import BlockReader
-from app.exchange.format.header import Header
+from app.exchange.format.header import ExportHeader
 from app.exchange.format.parts import (
     LEDGER,
     NAMES,
@@ -33,50 +38,40 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import BinaryIO
 
+    from numpy.typing import NDArray
+
+    from app.bayes.counts import FeatureCounts
     from app.bayes.statistics import Statistics
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import UndoRecord
 
+    _Counts = NDArray[np.int64]
+
 MOST_FEATURES: Final = 4
 """Counts of features for each byte of the file, at most.
 
-An id is a hash and takes six bytes; ids of grams and their counts take one to
-two.  A file of zeros would fill a disk with six hundred times its size.
+An id is a hash and takes six bytes; ids of grams and their counts take one to two.
+A file of zeros would fill a disk with six hundred times its size.
 """
-
-
-class Group(NamedTuple):
-    """What is counted together in a view: the messages of a month."""
-
-    epoch: int
-    view: str
-
-
-@dataclass(slots=True)
-class _Counted:
-    """What has been seen of one group."""
-
-    messages: np.ndarray
-    most: np.ndarray
 
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """What an export holds; made by `survey`.
+    """The contents of an export in numbers; made by `survey`.
 
     Parameters
     ----------
-    header : Header
-        What it says of itself.
+    header : ExportHeader
+        The header of the export.
     content : str
-        Digest of what it holds.
+        Digest of its contents.
     features : int
         Counts of features, of all labels and months.
     rows : int
         Rows of the ledger.
     dropped : int
-        Those of them whose features were dropped for their age.
+        Rows whose features were dropped for their age.
     undos : int
         Undos of the ledger.
     names : int
@@ -84,10 +79,10 @@ class Survey:
     epochs : set of int
         Its months, YYYYMM.
     amounts : Amounts
-        How much it counts.
+        Sums of all that it counts.
     """
 
-    header: Header
+    header: ExportHeader
     content: str = ""
     features: int = 0
     rows: int = 0
@@ -97,15 +92,18 @@ class Survey:
     epochs: set[int] = field(default_factory=set)
     amounts: Amounts = field(default_factory=Amounts)
     _carried_out: int = 0
-    _groups: dict[Group, _Counted] = field(default_factory=dict)
+    # By epoch and view: messages of each label, and most documents of a feature.
+    _groups: dict[tuple[int, str], tuple[_Counts, _Counts]] = field(
+        default_factory=dict
+    )
 
     def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
-        """Take note of statistics.
+        """Add the statistics of one block.
 
         Raises
         ------
         MalformedExport
-            If no messages can have taught them.
+            If no messages can have added up to them.
         """
         self.epochs.add(epoch)
         for view, x in views.items():
@@ -118,21 +116,19 @@ class Survey:
         except InvalidObservation as error:
             raise _no_messages(error) from error
         for view, x in views.items():
-            # What is sealed may take back what a row with its vector adds.
+            # Sealed sums may take back counts that a row with its vector adds.
             if self.header.contents == "ledger":
                 continue
             try:
                 if isinstance(x, MomentSums):
                     x.require_reachable()
                 else:
-                    self._note(
-                        Group(epoch, view), x.messages, x.occurrences, x.documents
-                    )
+                    self._add_counts(epoch, view, x)
             except InconsistentCounts as error:
                 raise _no_messages(error) from error
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
-        """Take note of ledger rows.
+        """Add the ledger rows of one block.
 
         Raises
         ------
@@ -152,12 +148,12 @@ class Survey:
                 raise MalformedExport(msg)
 
     def add_undo(self, record: UndoRecord) -> None:
-        """Take note of an undo, which follows the rows that it takes back.
+        """Add an undo, which follows the rows that it takes back.
 
         Raises
         ------
         MalformedExport
-            If it does not follow the one before, or takes back what is not there.
+            If it does not follow the one before, or takes back rows that are not there.
         """
         self.undos += 1
         takes = all(0 < number < record.number for number in record.takes)
@@ -173,18 +169,18 @@ class Survey:
             raise MalformedExport(msg)
 
     def finish(self, content: str) -> None:
-        """Take note of the end.
+        """Compare the whole with its header, at the end.
 
         Raises
         ------
         MalformedExport
-            If there is not what the header says.
+            If the export contradicts its header.
         """
         self.content = content
-        for group, counted in self._groups.items():
-            if (counted.most > counted.messages).any():
+        for (epoch, view), (messages, most) in self._groups.items():
+            if (most > messages).any():
                 msg = (
-                    f"a feature of {group.view} in {group.epoch} is in more messages "
+                    f"a feature of {view} in {epoch} is in more messages "
                     "of this export than there are"
                 )
                 raise MalformedExport(msg)
@@ -202,7 +198,7 @@ class Survey:
             raise MalformedExport(msg)
 
     def add_names(self, view: str, names: Mapping[int, str]) -> None:
-        """Take note of the text of features.
+        """Add the text of features.
 
         Raises
         ------
@@ -214,47 +210,43 @@ class Survey:
             raise MalformedExport(msg)
         self.names += len(names)
 
-    def _note(
-        self,
-        group: Group,
-        messages: np.ndarray,
-        occurrences: np.ndarray,
-        documents: np.ndarray,
-    ) -> None:
-        """Take note of counts of features."""
+    def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
+        """Add the counts of features of one block."""
+        documents = x.documents
         if (
-            (messages < 0).any()
+            (x.messages < 0).any()
             or (documents < 0).any()
-            or (occurrences < documents).any()
+            or (x.occurrences < documents).any()
         ):
-            msg = f"a count of {group.view} in {group.epoch} is negative or too small"
+            msg = f"a count of {view} in {epoch} is negative or too small"
             raise InconsistentCounts(msg)
-        zero = np.zeros_like(messages)
-        counted = self._groups.setdefault(group, _Counted(zero, zero.copy()))
-        counted.messages = counted.messages + messages
-        most = documents.max(axis=0, initial=0)
-        counted.most = np.maximum(counted.most, most)
+        zero = np.zeros_like(x.messages)
+        messages, most = self._groups.get((epoch, view), (zero, zero))
+        self._groups[epoch, view] = (
+            messages + x.messages,
+            np.maximum(most, documents.max(axis=0, initial=0)),
+        )
 
 
 def survey(
     file: BinaryIO, *, progress: Callable[[int], object] = lambda _: None
 ) -> Survey:
-    """Read a whole export and believe nothing.
+    """Return the survey of an export, read from its first byte to its last.
 
     Parameters
     ----------
     file : binary file
         At its beginning.
     progress : callable, optional
-        Told where in the file the reading is, in bytes.
+        Gets the position of the reading.  Unit: bytes.
 
     Raises
     ------
     MalformedExport
-        With a sentence that says what is wrong with it.
+        With a sentence that names the fault.
     """
     reader = BlockReader(file)
-    found = Survey(header=Header.decode(reader.header))
+    found = Survey(header=ExportHeader.decode(reader.header))
     labels = found.header.labels
     kinds = (
         {LEDGER, SUM, UNDOS, NAMES}
@@ -297,20 +289,20 @@ _NAME_CHARS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """An export that is to be learned.
+    """An export that is being imported.
 
     Parameters
     ----------
     file : binary file
         The export, at its beginning.
     survey : Survey
-        What is in it.
+        Its survey.
     clock : callable
         Returns the time now, in UTC.
     words : bool
         Whether the text of features is kept, if it is there.
     progress : callable
-        Told where in the file the reading is, in bytes.
+        Gets the position of the reading.  Unit: bytes.
     """
 
     file: BinaryIO
@@ -320,36 +312,36 @@ class Source:
     progress: Callable[[int], object]
 
     @property
-    def header(self) -> Header:
-        """What the export says of itself."""
+    def header(self) -> ExportHeader:
+        """The header of the export."""
         return self.survey.header
 
     @property
     def name(self) -> str:
-        """What the ledger calls the counts of it.
+        """The source of its counts in the ledger.
 
-        Not longer than a source of the doors may be, so that it can be named there.
+        Not longer than a source may be at the doors, so that it can be named there.
         """
         profile = self.header.profile[:_NAME_CHARS]
         return f"import:{profile}:{self.survey.content[:_DIGITS]}"
 
 
 Outcome = Literal["added", "replaced", "unchanged"]
-"""What became of an import."""
+"""Results of an import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
-    """What became of an import.
+class Imported:
+    """The result of an import.
 
     Parameters
     ----------
     outcome : str
         See `Outcome`; ``unchanged`` where all of it was there already.
     profile : ProfileRow
-        Who has learned it.
+        The profile that has learned it.
     source : str
-        What the ledger calls it; undo takes it back by this name.
+        Source of its rows in the ledger; undo takes it back by this name.
     rows : int
         Ledger rows that were added.
     known : int
@@ -359,12 +351,17 @@ class Learned:
     outcome: Outcome
     profile: ProfileRow
     source: str
-    rows: int
-    known: int
+    rows: int = 0
+    known: int = 0
+
+    @classmethod
+    def unchanged(cls, profile: ProfileRow, source: str) -> Imported:
+        """Return the result of an import that the profile has learned already."""
+        return cls(outcome="unchanged", profile=profile, source=source)
 
 
-def require_feature_set(header: Header, feature_set: int) -> None:
-    """Raise if an export counts other features than are made here.
+def require_feature_set(header: ExportHeader, feature_set: int) -> None:
+    """Raise if the features of an export are not those of this Postbayes.
 
     Raises
     ------
@@ -380,8 +377,8 @@ def require_feature_set(header: Header, feature_set: int) -> None:
         raise OtherProfile(msg)
 
 
-def require_labels(header: Header, profile: ProfileRow) -> None:
-    """Raise if a profile lacks a label of an export, or means it otherwise.
+def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
+    """Raise if a profile lacks a label of an export, or has it on the other side.
 
     Raises
     ------
@@ -403,17 +400,17 @@ def require_labels(header: Header, profile: ProfileRow) -> None:
         raise OtherProfile(msg)
 
 
-def same_labels(header: Header, profile: ProfileRow) -> bool:
+def same_labels(header: ExportHeader, profile: ProfileRow) -> bool:
     """Return whether a profile has the labels of an export, in their order."""
     return (header.labels, header.spam_labels) == (profile.labels, profile.spam_labels)
 
 
-def policy_of(header: Header, profile: ProfileRow) -> object:
-    """Return the policy of an export; of an older one, that of the profile."""
+def policy_of(header: ExportHeader, profile: ProfileRow) -> object:
+    """Return the policy of an export, or of the profile where the export has none."""
     return profile.policy if header.policy is None else header.policy.document()
 
 
-def _listed(of: Header | ProfileRow) -> str:
+def _listed(of: ExportHeader | ProfileRow) -> str:
     """Return labels as a person reads them."""
     return ", ".join(
         f"{label} (spam)" if label in of.spam_labels else label for label in of.labels

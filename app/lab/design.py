@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from app.bayes.models.discriminant import LedoitWolf, Shrinkage, StatedFraction
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.bag import Bag
-from app.lab.categories import Categories
+from app.lab.columns import Bag, Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
-from app.lab.measured import Measured
+from app.lab.measured import Measured, fraction_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from app.bayes.models.gaussian import Constant
+    from app.lab.columns import ColumnGroup
     from app.lab.exact import ClassPrior, Rule
-    from app.lab.part import Part
     from app.lab.table import Row, Table
 
+T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
 """Classes of a target: with more it is a measurement, or a name."""
 PLAIN = StatedFraction(0.0)
@@ -32,28 +32,28 @@ PLAIN = StatedFraction(0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the one who asks has chosen.
+    """The choices of a user.
 
     Parameters
     ----------
     target : str
         The column that is to be predicted.
     model : Model
-        What the columns are taken for.
+        The event model of the columns.
     columns : tuple of str or None
         The columns that teach; None for all but the target.
     kinds : mapping of str to Kind
         Kinds that overrule the look of a column.
     smoothing : Rule
-        What becomes of rare and missing counts.
+        Treatment of rare and missing counts.
     prior : ClassPrior
         The class prior.
     vocabulary : str or None
         Words of the text columns; None for those that they hold.
     constant : {"floor", "drop"}
-        What becomes of a measurement that does not vary.
+        Treatment of a measurement that does not vary.
     shrinkage : Shrinkage
-        Of the discriminant.
+        Shrinkage of the discriminant.
     """
 
     target: str
@@ -78,8 +78,8 @@ class Design:
     classes : tuple of str
         Its values; numbers by size, else by name.
     kinds : mapping of str to Kind
-        The columns that teach, and what they are.
-    parts : mapping of str to Part
+        The columns that teach, and their kinds.
+    parts : mapping of str to ColumnGroup
         The columns by event model.
     prior : ClassPrior
         The class prior.
@@ -88,13 +88,13 @@ class Design:
     rows : tuple of Row
         Those rows.
     notes : tuple of str
-        What was left out, in sentences.
+        Sentences about what was left out.
     """
 
     target: str
     classes: tuple[str, ...]
     kinds: Mapping[str, Kind]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ColumnGroup]
     prior: ClassPrior
     examples: tuple[tuple[dict[str, Any], int], ...]
     rows: tuple[Row, ...]
@@ -105,7 +105,7 @@ class Design:
         return next(p.model for p in self.parts.values() if column in p.columns)
 
     def encode(self, row: Row) -> dict[str, Any]:
-        """Return the views of a row; what is not known is not in them.
+        """Return the views of a row; unknown cells are in none of them.
 
         Raises
         ------
@@ -115,14 +115,14 @@ class Design:
         return encode(self.parts, row)
 
 
-def encode(parts: Mapping[str, Part], row: Row) -> dict[str, Any]:
-    """Return what each part knows of a row."""
+def encode(parts: Mapping[str, ColumnGroup], row: Row) -> dict[str, Any]:
+    """Return the cells of a row as each group encodes them."""
     views = {name: part.encode(row) for name, part in parts.items()}
     return {name: x for name, x in views.items() if x is not None}
 
 
 def design(table: Table, choices: Choices) -> Design:
-    """Return how a table is read.
+    """Return the design of a table, as the choices ask for it.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _classes(table: Table, target: str) -> tuple[str, ...]:
 
 
 def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
-    """Return the columns that are to teach."""
+    """Return the columns that teach."""
     chosen = choices.columns
     if chosen is None:
         chosen = tuple(c for c in table.columns if c != choices.target)
@@ -187,7 +187,7 @@ def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
 
 
 def _left_out(table: Table, columns: tuple[str, ...], target: str) -> tuple[str, ...]:
-    """Return what is not known, in sentences."""
+    """Return sentences about rows and cells that are left out."""
     labelled = [row for row in table.rows if target in row.cells]
     missing = Counter(c for row in labelled for c in columns if c not in row.cells)
     notes = []
@@ -222,20 +222,20 @@ def _kind(column: str, table: Table, choices: Choices) -> Kind:
 
 def _parts(
     kinds: Mapping[str, Kind], table: Table, choices: Choices
-) -> dict[str, Part]:
+) -> dict[str, ColumnGroup]:
     """Return the event models, in the order of the kinds."""
 
     def of(kind: Kind) -> list[str]:
         return [column for column, k in kinds.items() if k is kind]
 
-    parts: dict[str, Part] = {}
+    parts: dict[str, ColumnGroup] = {}
     smoothing = choices.smoothing
     if categories := of(Kind.CATEGORY):
         parts["categories"] = Categories.of(categories, table, smoothing=smoothing)
     if measured := of(Kind.MEASUREMENT):
-        parts["measurements"] = Measured.of(
-            measured,
-            table,
+        parts["measurements"] = Measured(
+            columns=tuple(measured),
+            fraction_bits=fraction_bits(measured, table),
             model=(
                 "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
             ),
@@ -251,12 +251,17 @@ def _parts(
         parts[f"text {column}"] = Bag.of_text(
             column, table, model=bag, vocabulary=vocabulary, smoothing=smoothing
         )
-    # Under Bernoulli each column is by itself: what is not known of one says
-    # nothing, where in one vocabulary it would be a word that is absent.
+    # Under Bernoulli each column is by itself: an unknown cell says
+    # nothing, where in one vocabulary it would be an absent word.
     together = [counts] if bag == "multinomial" and counts else [[c] for c in counts]
     for group in together:
-        parts[f"counts {group[0]}"] = Bag.of_counts(
-            group, model=bag, smoothing=smoothing
+        parts[f"counts {group[0]}"] = Bag(
+            model=bag,
+            columns=tuple(group),
+            text=False,
+            words=tuple(group),
+            declared=True,
+            smoothing=smoothing,
         )
     return parts
 
@@ -276,64 +281,74 @@ def _vocabulary(stated: str | None, texts: list[str]) -> tuple[str, ...] | None:
 
 
 def smoothing(words: str) -> Rule:
-    """Return the smoothing that is meant.
+    """Return the smoothing that an option names.
 
     Raises
     ------
     InvalidObservation
-        If it is none.
+        If it names none.
 
     Examples
     --------
     >>> smoothing("laplace"), smoothing("epsilon=1e-6"), smoothing("lidstone=1/2")
     (Lidstone(alpha=1.0), Epsilon(epsilon=1e-06), Lidstone(alpha=0.5))
     """
-    name, given, value = words.partition("=")
-    if words == "none":
-        return NoSmoothing()
-    if words == "laplace":
-        return Lidstone(1.0)
-    if name == "lidstone" and given:
-        return Lidstone(_number(value, words))
-    if name == "epsilon" and given:
-        return Epsilon(_number(value, words))
-    msg = f"smoothing is none, laplace, lidstone=A or epsilon=E, not {words!r}"
-    raise InvalidObservation(msg)
+    named: dict[str, Rule] = {"none": NoSmoothing(), "laplace": Lidstone(1.0)}
+    stated: dict[str, Callable[[str], Rule]] = {
+        "lidstone": lambda value: Lidstone(_number(value, words)),
+        "epsilon": lambda value: Epsilon(_number(value, words)),
+    }
+    rule = "smoothing is none, laplace, lidstone=A or epsilon=E"
+    return _chosen(words, named, stated, rule)
 
 
 def prior(words: str) -> ClassPrior:
-    """Return the class prior that is meant.
+    """Return the class prior that an option names.
 
     Raises
     ------
     InvalidObservation
-        If it is none.
+        If it names none.
 
     Examples
     --------
     >>> prior("fixed=1/4,3/4")
     FixedPrior(probabilities=(0.25, 0.75))
     """
+    named: dict[str, ClassPrior] = {"fitted": FittedPrior(), "uniform": UniformPrior()}
+    stated: dict[str, Callable[[str], ClassPrior]] = {
+        "smoothed": lambda value: SmoothedPrior(_number(value, words)),
+        "fixed": lambda value: FixedPrior(
+            tuple(_number(p, words) for p in value.split(","))
+        ),
+    }
+    rule = "a prior is fitted, uniform, smoothed=A or fixed=P,P..."
+    return _chosen(words, named, stated, rule)
+
+
+def _chosen(
+    words: str,
+    named: Mapping[str, T],
+    stated: Mapping[str, Callable[[str], T]],
+    rule: str,
+) -> T:
+    """Return the choice that is written as ``name`` or ``name=value``."""
     name, given, value = words.partition("=")
-    if words == "fitted":
-        return FittedPrior()
-    if words == "uniform":
-        return UniformPrior()
-    if name == "smoothed" and given:
-        return SmoothedPrior(_number(value, words))
-    if name == "fixed" and given:
-        return FixedPrior(tuple(_number(p, words) for p in value.split(",")))
-    msg = f"a prior is fitted, uniform, smoothed=A or fixed=P,P..., not {words!r}"
+    if words in named:
+        return named[words]
+    if given and name in stated:
+        return stated[name](value)
+    msg = f"{rule}, not {words!r}"
     raise InvalidObservation(msg)
 
 
 def shrinkage(words: str) -> Shrinkage:
-    """Return the shrinkage that is meant.
+    """Return the shrinkage that an option names.
 
     Raises
     ------
     InvalidObservation
-        If it is none.
+        If it names none.
 
     Examples
     --------

@@ -22,7 +22,7 @@ Rule = Lidstone | Epsilon | NoSmoothing
 ClassPrior = FittedPrior | SmoothedPrior | UniformPrior | FixedPrior
 """The priors that have an exact form."""
 WRITTEN_CHARS: Final = 32
-"""Length up to which a fraction is written out; longer ones say nothing."""
+"""Length up to which a fraction is written out; nobody reads a longer one."""
 FACTORS: Final = 500
 """Factors up to which a product is computed exactly: its digits add up."""
 _SMALL: Final = 10**6
@@ -55,8 +55,8 @@ class Share:
 
     def __str__(self) -> str:
         """Return the quotient as it was counted, if whole numbers were."""
-        whole = self.numerator.denominator == self.denominator.denominator == 1
-        return f"{self.numerator}/{self.denominator}" if whole else str(self.value)
+        integers = self.numerator.denominator == self.denominator.denominator == 1
+        return f"{self.numerator}/{self.denominator}" if integers else str(self.value)
 
 
 def rational(number: float) -> Fraction:

@@ -12,8 +12,8 @@ import numpy as np
 from app.bayes.likelihood import Product
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation
+from app.lab.columns import LearnedTable, RowTerm
 from app.lab.exact import FACTORS, Share, posterior, prior_shares
-from app.lab.part import Learned, Term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.lab.design import Design
-    from app.lab.part import State
     from app.lab.table import Row
 
 CHUNK = 64
@@ -30,18 +29,18 @@ CHUNK = 64
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a set of rows adds to the training state.
+    """The training state of a set of rows.
 
     Parameters
     ----------
     messages : ndarray of int64, shape (K,)
         Rows of each class.
-    states : mapping of str to State
+    states : mapping of str to FeatureCounts or MomentSums
         Statistics of each part, over the rows in which it is known.
     """
 
     messages: NDArray[np.int64]
-    states: Mapping[str, State]
+    states: Mapping[str, Any]
 
     def __sub__(self, other: Sums) -> Sums:
         """Return the sums with those of other rows taken back, exactly."""
@@ -50,10 +49,10 @@ class Sums:
 
 
 def sums(design: Design, examples: Iterable[tuple[dict[str, Any], int]]) -> Sums:
-    """Return what examples teach."""
+    """Return the training state of examples."""
     k = len(design.classes)
     messages = np.zeros(k, np.int64)
-    waiting: dict[str, list[State]] = {name: [] for name in design.parts}
+    waiting: dict[str, list[Any]] = {name: [] for name in design.parts}
     for views, label in examples:
         messages[label] += 1
         for name, x in views.items():
@@ -70,7 +69,7 @@ def sums(design: Design, examples: Iterable[tuple[dict[str, Any], int]]) -> Sums
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is said of a row.
+    """The prediction of a row.
 
     Parameters
     ----------
@@ -83,10 +82,10 @@ class Prediction:
     factors : tuple of tuple of Fraction, or None
         Prior and likelihoods of each class, as fractions; None where they are
         not rational, or too many.
-    terms : tuple of Term
+    terms : tuple of RowTerm
         The log-joint, taken apart: the prior first.
     unseen : tuple of str
-        What training has not seen, and was left out.
+        Features that training has not seen, which are left out.
     """
 
     row: Row
@@ -94,7 +93,7 @@ class Prediction:
     log_joint: NDArray[np.float64]
     log_posterior: NDArray[np.float64]
     factors: tuple[tuple[Fraction, ...], ...] | None
-    terms: tuple[Term, ...]
+    terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
 
     @property
@@ -129,7 +128,7 @@ class Fitted:
     Parameters
     ----------
     design : Design
-        How the table is read.
+        The design of the table.
     sums : Sums
         The training state.
     log_prior : ndarray of float64, shape (K,)
@@ -150,7 +149,7 @@ class Fitted:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, in sentences."""
+        """Sentences about what was left out."""
         return (
             *self.design.notes,
             *(
@@ -167,8 +166,8 @@ class Fitted:
         joint: NDArray[np.float64] = self.log_prior + self.likelihood(views)
         return joint
 
-    def learned(self) -> list[Learned]:
-        """Return what was learned, as tables."""
+    def learned(self) -> list[LearnedTable]:
+        """Return the learned numbers as tables."""
         return [
             table
             for name, part in self.design.parts.items()
@@ -180,7 +179,7 @@ class Fitted:
         ]
 
     def predict(self, row: Row) -> Prediction:
-        """Return what is said of a row.
+        """Return the prediction of a row.
 
         Raises
         ------
@@ -190,14 +189,14 @@ class Fitted:
         design = self.design
         views = design.encode(row)
         joint = self.log_joint(views)
-        terms = [Term("prior", "", self.log_prior, seen=True)]
+        terms = [RowTerm("prior", "", self.log_prior, seen=True)]
         unseen = []
         for name, contributions in self.likelihood.contributions(views).items():
             part = design.parts[name]
             of_part = part.terms(row, views[name], contributions)
             terms += of_part
             unseen += [f"{t.column} {t.feature}" for t in of_part if not t.seen]
-            unseen += [f"{part.columns[0]} {word}" for word in part.strangers(row)]
+            unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
         return Prediction(
             row,
             row.cells.get(design.target),
@@ -227,14 +226,14 @@ class Fitted:
 
 
 def fit(design: Design, learned: Sums | None = None) -> Fitted:
-    """Return the model that a table teaches, or some of its rows.
+    """Return the model of a table, or of some of its rows.
 
     Parameters
     ----------
     design : Design
-        How the table is read.
+        The design of the table.
     learned : Sums or None
-        What some of its rows teach; None for all of them.
+        The training state of some of its rows; None for all of them.
 
     Raises
     ------
@@ -255,12 +254,12 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
 
 
 FEWEST: Final = 2
-"""With one fold, nothing is left to learn from."""
+"""Folds at least: with one, nothing is left to learn from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What became of each row, scored by a model of the other folds.
+    """The decisions on each row by a model of the other folds.
 
     Parameters
     ----------
@@ -286,7 +285,7 @@ class Validation:
 
     @property
     def right(self) -> int:
-        """Rows that were decided rightly."""
+        """Rows that were decided correctly."""
         return int(np.trace(self.confusion))
 
     @property
@@ -296,7 +295,7 @@ class Validation:
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows that were decided rightly; a tie is not."""
+        """Share of the rows that were decided correctly; a tie is not."""
         return self.right / self.rows
 
 
@@ -332,7 +331,7 @@ def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
 def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
     """Score each row by a model of the rows in the other folds.
 
-    A fold is unlearned from the whole, which is exact, and not learned again.
+    A fold is unlearned from the sums of all, which is exact, and not learned again.
 
     Raises
     ------
@@ -344,13 +343,13 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
         msg = f"folds must be from {FEWEST} to the number of rows, {n}; got {folds}"
         raise InvalidObservation(msg)
     dealt = deal([label for _, label in design.examples], folds=folds, seed=seed)
-    whole = sums(design, design.examples)
+    everything = sums(design, design.examples)
     confusion = np.zeros((k, k + 1), np.int64)
     losses = np.empty(n)
     for fold in range(folds):
         members = np.flatnonzero(dealt == fold).tolist()
         held_out = sums(design, [design.examples[i] for i in members])
-        model = fit(design, whole - held_out)
+        model = fit(design, everything - held_out)
         for i in members:
             views, label = design.examples[i]
             joint = model.log_joint(views)

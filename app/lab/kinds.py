@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 # Below it, a column of names can be a column of values that are all different.
 NAMES: Final = 20
-"""Rows from which on a word that is different in each of them is a name."""
+"""Rows from which on a column of different words is a column of names."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class Kind(StrEnum):
-    """What the cells of a column are."""
+    """The kind of the cells of a column."""
 
     MEASUREMENT = "measurement"
     CATEGORY = "category"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Model(StrEnum):
-    """What the columns of a table are taken for."""
+    """The event model that is asked for."""
 
     AUTO = "auto"
     CATEGORICAL = "categorical"
@@ -72,7 +72,7 @@ def is_count(cell: str) -> bool:
 
 
 def kind_of(column: str, table: Table, *, model: Model) -> Kind:
-    """Return what a column is for a model, from the look of its cells.
+    """Return the kind of a column for a model, by the look of its cells.
 
     Parameters
     ----------
@@ -81,18 +81,18 @@ def kind_of(column: str, table: Table, *, model: Model) -> Kind:
     table : Table
         The table.
     model : Model
-        What the column has to fit.
+        The model that takes the column.
 
     Raises
     ------
     MalformedTable
-        If the column is nothing that the model can take.
+        If the model cannot take the column.
 
     Notes
     -----
-    Numbers are measurements, unless all of them are 0 and 1.  Text is where
-    most cells are different and of more than one word.  All else is
-    categories.
+    Numbers are measurements, unless all of them are 0 and 1.  Columns in
+    which most cells are different and of more than one word are text.  All others
+    are categories.
     """
     cells = table.known(column)
     if model in {Model.GAUSSIAN, Model.DISCRIMINANT}:
@@ -165,14 +165,14 @@ def question(text: str, columns: Sequence[str]) -> Row:
     ----------
     text : str
         ``column=value`` with commas between; a value with a comma in it takes
-        double quotes around both.  What is not named is not known.
+        double quotes around both.  Columns that are not named are not known.
     columns : sequence of str
         The columns that there are.
 
     Raises
     ------
     MalformedTable
-        If it is no such text, or names another column.
+        If it is not of this form, or names another column.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Columns of measurements, under a Gaussian event model."""
+"""Measured columns: measurements of a table, under a Gaussian event model."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.models.discriminant import (
@@ -17,17 +17,16 @@ from app.bayes.models.discriminant import (
 from app.bayes.models.gaussian import Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
+from app.lab.columns import ColumnGroup, LearnedTable, Number
 from app.lab.kinds import is_number
-from app.lab.part import Learned, Number, Term
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from app.bayes.likelihood import Contributions
     from app.bayes.models.gaussian import Constant
     from app.lab.table import Row, Table
 
-# A question may be a thousand times what the table holds.
+# A question may hold a thousand times the largest value of the table.
 VALUE_BITS: Final = 37
 """Bits of the largest value of a table in fixed point; LIMIT has ten more."""
 MOST_BITS: Final = 200
@@ -80,7 +79,7 @@ def number(row: Row, column: str) -> float:
     Raises
     ------
     MalformedTable
-        If it is none.
+        If it is no number.
     """
     cell = row.cells[column]
     if not is_number(cell):
@@ -102,8 +101,8 @@ READABLE: Final = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Measured columns.
+class Measured(ColumnGroup):
+    """Columns of measurements, under a Gaussian event model.
 
     Parameters
     ----------
@@ -114,41 +113,18 @@ class Measured:
     fraction_bits : int
         Position of the binary point, as the largest value allows.
     constant : {"floor", "drop"}
-        What becomes of a column that does not vary.
+        Treatment of a column that does not vary.
     shrinkage : Shrinkage
         Share of the uncorrelated target, for the discriminant.
     """
+
+    statistics: ClassVar[type[MomentSums]] = MomentSums
 
     model: Literal["gaussian", "discriminant"]
     columns: tuple[str, ...]
     fraction_bits: int
     constant: Constant
     shrinkage: Shrinkage
-
-    @classmethod
-    def of(
-        cls,
-        columns: Sequence[str],
-        table: Table,
-        *,
-        model: Literal["gaussian", "discriminant"],
-        constant: Constant,
-        shrinkage: Shrinkage,
-    ) -> Measured:
-        """Return the part with a step that fits the values of a table.
-
-        Raises
-        ------
-        MalformedTable
-            If a cell is no number, or the columns' units are too far apart.
-        """
-        return cls(
-            model=model,
-            columns=tuple(columns),
-            fraction_bits=fraction_bits(columns, table),
-            constant=constant,
-            shrinkage=shrinkage,
-        )
 
     @property
     def event_model(self) -> Gaussian | Discriminant:
@@ -176,10 +152,6 @@ class Measured:
         bits = self.fraction_bits
         return Measurements.of(found, fraction_bits=bits) if found else None
 
-    def total(self, states: Iterable[MomentSums], *, n_classes: int) -> MomentSums:
-        """Return the sum of training states."""
-        return MomentSums.sum(states, n_classes=n_classes)
-
     def notes(
         self,
         state: MomentSums,
@@ -187,8 +159,8 @@ class Measured:
     ) -> list[str]:
         """Return which columns were left out, and how far the rest was shrunk."""
         notes = []
-        kept = set(likelihood.ids.tolist())
-        dropped = [c for field, c in enumerate(self.columns) if field not in kept]
+        used = set(likelihood.ids.tolist())
+        dropped = [c for field, c in enumerate(self.columns) if field not in used]
         if dropped:
             why = "constant in some class"
             if self.model == "discriminant":
@@ -209,7 +181,7 @@ class Measured:
         state: MomentSums,
         likelihood: GaussianLikelihood | DiscriminantLikelihood,
         classes: Sequence[str],
-    ) -> list[Learned]:
+    ) -> list[LearnedTable]:
         """Return the means and variances of the classes, or the covariance."""
         fields = likelihood.ids.tolist()
         rows = dict(zip(state.ids.tolist(), range(state.ids.size), strict=True))
@@ -235,12 +207,12 @@ class Measured:
                 for i, f in enumerate(fields)
             ]
             return [
-                Learned(
+                LearnedTable(
                     "mean of each class",
                     tuple(classes),
                     tuple(zip(names, means, strict=True)),
                 ),
-                Learned(
+                LearnedTable(
                     "covariance, shared by the classes",
                     names,
                     tuple(zip(names, covariance, strict=True)),
@@ -254,32 +226,20 @@ class Measured:
             )
             lines = (("mean", means[i]), ("variance", variances))
             title = f"p({names[i]} | class), normal"
-            tables.append(Learned(title, tuple(classes), lines))
+            tables.append(LearnedTable(title, tuple(classes), lines))
         return tables
 
-    def terms(
-        self, row: Row, x: Measurements, contributions: Contributions
-    ) -> list[Term]:
-        """Return what each measurement adds, and what every row gets."""
-        terms = []
+    @property
+    def constant_term(self) -> tuple[str, str] | None:
+        """The discriminant has one density for every row, at the mean."""
         if self.model == "discriminant":
-            term = Term("(all)", "density at the mean", contributions.constant, True)
-            terms.append(term)
-        for field, nats, seen in zip(
-            x.ids.tolist(), contributions.features, contributions.seen, strict=True
-        ):
-            column = self.columns[field]
-            terms.append(Term(column, row.cells[column], nats, bool(seen)))
-        return terms
+            return "(all)", "density at the mean"
+        return None
 
-    def strangers(self, row: Row) -> list[str]:
-        """Return nothing: a number is never new."""
-        del row
-        return []
-
-    def factors(self, state: MomentSums, x: Measurements, *, n_classes: int) -> None:
-        """Return nothing: densities are not rational."""
-        del state, x, n_classes
+    def feature(self, number: int, row: Row) -> tuple[str, str]:
+        """Return the column of a measurement, and its cell."""
+        column = self.columns[number]
+        return column, row.cells[column]
 
     def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
         n = int(state.counts[row, c])
@@ -322,7 +282,7 @@ class Measured:
 
 
 def _shown(value: float, exact: Fraction | None, *, scale: float = 0.0) -> Number:
-    """Return a number with its fraction, if that is what the model uses.
+    """Return a number with its fraction, if the model uses that fraction.
 
     A difference of 1e-12 of `scale` is a rounding error.
     """

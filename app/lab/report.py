@@ -1,37 +1,37 @@
 """Report: the model and its predictions as a document.
 
-Contract of this file: what is returned is JSON as the standard has it.  A
-logarithm of zero and an infinite loss are null, not the tokens that only some
-parsers take.
+Contract of this file: the report is JSON as the standard has it.  A logarithm of
+zero and an infinite loss are null, not tokens that only some parsers take.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from app.lab.exact import written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from app.lab.columns import LearnedTable
     from app.lab.fitted import Fitted, Prediction, Validation
-    from app.lab.part import Learned
 
 
 def as_json(
     fitted: Fitted, predictions: Sequence[Prediction], validation: Validation | None
 ) -> dict[str, Any]:
-    """Return all of it as one object.
+    """Return a model with its predictions as one JSON object.
 
     Parameters
     ----------
     fitted : Fitted
         The model.
     predictions : sequence of Prediction
-        What it says of each question.
+        Its predictions, one for each question.
     validation : Validation or None
-        How good it is; None where it was not asked.
+        Its accuracy; None where nobody asked.
     """
     design = fitted.design
     log_prior = fitted.log_prior.tolist()
@@ -58,17 +58,14 @@ def as_json(
     }
 
 
-def _learned(table: Learned) -> dict[str, Any]:
+def _learned(table: LearnedTable) -> dict[str, Any]:
     return {
         "title": table.title,
         "header": list(table.header),
         "rows": [
             {
                 "name": name,
-                "numbers": [
-                    {"value": n.value, "fraction": n.fraction, "note": n.note}
-                    for n in numbers
-                ],
+                "numbers": [asdict(number) for number in numbers],
             }
             for name, numbers in table.rows
         ],
@@ -98,7 +95,7 @@ def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any
                 "column": term.column,
                 "feature": term.feature,
                 "seen": term.seen,
-                "nats": _all_finite(term.nats.tolist()),
+                "nats": [_finite(nats) for nats in term.nats.tolist()],
             }
             for term in prediction.terms
         ],
@@ -132,7 +129,3 @@ def _validation(
 
 def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
-
-
-def _all_finite(numbers: Iterable[float]) -> list[float | None]:
-    return [_finite(number) for number in numbers]

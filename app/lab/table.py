@@ -22,7 +22,7 @@ ROWS_LIMIT: Final = 20_000
 COLUMNS_LIMIT: Final = 64
 """Columns of a table: the moments of *D* measurements take *D* * *D* sums."""
 DELIMITERS: Final = ",;\t|"
-"""What may stand between cells; the one that stands most often in the header does."""
+"""Delimiters: the most frequent one in the header separates the cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Row:
     Parameters
     ----------
     where : str
-        What a sentence calls the row: "row 3".
+        Name of the row in a sentence: "row 3".
     cells : mapping of str to str
-        The value of each column; what is not known is left out.
+        The value of each column; unknown cells are left out.
     """
 
     where: str
@@ -159,7 +159,7 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(text: str) -> str:
-    """Return what stands most often in the header.
+    """Return the most frequent delimiter of the header.
 
     Not `csv.Sniffer`: it takes a letter for the delimiter of a table with one
     column.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownProfile
 from app.exchange import learn
-from app.exchange.dump import add_counts
 from app.exchange.export import export, size
 from app.exchange.survey import Source
 from app.services import undo
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.exchange.dumps.tally import Tally
+    from app.exchange.dumps.tally import DumpTally
     from app.exchange.export import Exported
     from app.exchange.format.header import Contents
-    from app.exchange.survey import Learned, Survey
+    from app.exchange.survey import Imported, Survey
     from app.storage.profiles import ProfileRow
 
     Progress = Callable[[int], object]
@@ -105,7 +104,7 @@ class Transfer:
 
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
-    ) -> Learned:
+    ) -> Imported:
         """Add an export to a profile, which is made if there is none.
 
         Raises
@@ -119,7 +118,7 @@ class Transfer:
 
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
-    ) -> Learned:
+    ) -> Imported:
         """Make a profile what an export holds; what it had learned is gone.
 
         Raises
@@ -139,20 +138,20 @@ class Transfer:
     def add_dump(
         self,
         name: str,
-        tally: Tally,
+        tally: DumpTally,
         *,
         digest: str,
         ham: str,
         spam: str,
         progress: Progress,
-    ) -> Learned:
+    ) -> Imported:
         """Add the counts of another filter to a profile.
 
         Parameters
         ----------
         name : str
             Of the profile.
-        tally : Tally
+        tally : DumpTally
             What was read from the dump.
         digest : str
             Of the dump, in hexadecimal.
@@ -188,7 +187,7 @@ class Transfer:
         if chosen["spam"] not in profile.spam_labels:
             msg = f"{spam!r} is no label of spam in the profile {name!r}"
             raise UnknownLabel(msg)
-        return add_counts(
+        return learn.add_counts(
             self._engine,
             profile,
             tally.taken(profile.labels, **chosen),

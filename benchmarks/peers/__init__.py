@@ -1,1 +1,1 @@
-"""Postbayes and other filters on the same streams, in the same run."""
+"""Peers: Postbayes and other filters on the same streams, in the same run."""

@@ -1,4 +1,4 @@
-"""bogofilter, by its command line, as a mail server calls it."""
+"""bogofilter, called by its command line as a mail server calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a filter run that must look nothing up? Where there is no network."""
+"""Loopback: a network namespace in which no filter can look anything up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of every filter: score a message, then learn it."""
+"""Peer: the interface of every filter, which scores a message, then learns it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: one row for each filter, one column for each stream or family of them."""
+"""Tables: one row for each filter, one column for each stream or family of streams."""
 
 from __future__ import annotations
 

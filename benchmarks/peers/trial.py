@@ -1,4 +1,4 @@
-"""One filter on one stream: every message is scored, then learned."""
+"""Trial: one filter on one stream, each message scored, then learned."""
 
 from __future__ import annotations
 

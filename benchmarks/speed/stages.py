@@ -1,15 +1,15 @@
-"""How long does each stage from bytes to views take?
+"""Stages from bytes to views, and the time that each takes.
 
     python benchmarks/speed/stages.py --index PATH/TO/INDEX
 
 One process, one core.  Each stage reads all messages in a row, as a service
 does, and the stages take turns three times; of each message's three times the
-least counts, so that what else the machine does is left out.
+least counts, so that other work of the machine is left out.
 
 The yardstick is the standard library's default policy, in two readings.  It reads
-lazily: `message_from_bytes` alone finds the parts and decodes nothing, so that
-what is compared with it is work that it has not done yet.  Reading the headers and
-the text parts as well yields what the views are made of, less the words of HTML.
+lazily: `message_from_bytes` alone finds the parts and decodes nothing, so it has
+not done yet the work that is compared with it.  Reading the headers and the text
+parts as well yields the material of the views, less the words of HTML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Create the profile, its ledger and its counts."""
+"""First tables: the profile, its ledger and its counts."""
 
 from __future__ import annotations
 

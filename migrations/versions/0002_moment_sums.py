@@ -1,4 +1,4 @@
-"""Make room for measurements beside features."""
+"""Moment sums: a table of measurements beside that of features."""
 
 from __future__ import annotations
 

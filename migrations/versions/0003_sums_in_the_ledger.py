@@ -1,4 +1,4 @@
-"""Make room for sums of many messages in the ledger, and find rows by time."""
+"""Sums in the ledger: rows of many messages, and an index by time."""
 
 from __future__ import annotations
 

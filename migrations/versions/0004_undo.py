@@ -1,4 +1,4 @@
-"""Make room for what is taken back."""
+"""Undo: tables of undos and of the rows that they take back."""
 
 from __future__ import annotations
 

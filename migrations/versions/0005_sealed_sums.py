@@ -1,4 +1,4 @@
-"""Make room for what rows have added whose vectors are dropped."""
+"""Sealed sums: the sums of rows whose vectors are dropped."""
 
 from __future__ import annotations
 

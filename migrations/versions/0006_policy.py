@@ -1,4 +1,4 @@
-"""Make room for the thresholds of a profile."""
+"""Policy: the thresholds of a profile."""
 
 from __future__ import annotations
 

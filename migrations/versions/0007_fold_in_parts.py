@@ -1,4 +1,4 @@
-"""Make room for what is left of a fold that is written in parts."""
+"""Fold in parts: the rest of a fold that is written in parts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The pages of docs/reference, written from the code that they describe."""
+"""Reference: the pages of docs/reference, generated from the code."""

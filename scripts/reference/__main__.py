@@ -1,4 +1,4 @@
-"""``python scripts/reference`` writes the pages; with ``--check`` it only compares."""
+"""Command ``python scripts/reference``: writes the pages; ``--check`` compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/commands.md: what can be said on the command line?"""
+"""Page docs/reference/commands.md: the command line."""
 
 from __future__ import annotations
 

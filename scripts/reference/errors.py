@@ -1,4 +1,4 @@
-"""docs/reference/errors.md: what can go wrong, and what is to be done?"""
+"""Page docs/reference/errors.md: errors, their causes and remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is Markdown put together?"""
+"""Markdown: tables, code and headings of the pages."""
 
 from __future__ import annotations
 

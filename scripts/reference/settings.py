@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: what can an operator set?"""
+"""Page docs/reference/settings.md: the settings of an operator."""
 
 from __future__ import annotations
 

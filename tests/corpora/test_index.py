@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.corpora.entry import Entry
 from app.corpora.index import LINE_LIMIT, count_index, read_index
+from app.corpora.mailbox import CorpusMessage
 from app.errors import MalformedIndex, UnreadableSource
 
 
@@ -37,9 +37,9 @@ def test_messages_come_in_the_order_of_the_index(corpus):
     one, two = corpus / "data" / "1", corpus / "data" / "2"
 
     assert [
-        Entry("spam", b"Subject: 2\n", str(two)),
-        Entry("ham", b"Subject: 1\n", str(one)),
-        Entry("spam", b"Subject: 2\n", str(two)),
+        CorpusMessage("spam", b"Subject: 2\n", str(two)),
+        CorpusMessage("ham", b"Subject: 1\n", str(one)),
+        CorpusMessage("spam", b"Subject: 2\n", str(two)),
     ] == list(read_index(index))
     assert 3 == count_index(index)
 

@@ -6,7 +6,7 @@ import mailbox
 
 import pytest
 
-from app.corpora.maildir import is_maildir, read_maildir
+from app.corpora.mailbox import is_maildir, read_maildir
 from app.errors import UnreadableSource
 
 

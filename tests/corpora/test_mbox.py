@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.corpora import mbox
-from app.corpora.mbox import is_mbox, read_mbox
+from app.corpora import mailbox as module
+from app.corpora.mailbox import is_mbox, read_mbox
 from app.errors import UnreadableSource
 
 SEPARATOR = b"From anna@example.org Mon Sep 17 08:00:00 2001\n"
@@ -39,7 +39,7 @@ messages = st.lists(
 
 def read(content):
     """Return the messages of a mailbox with this content."""
-    return list(mbox._messages(io.BytesIO(content)))  # noqa: SLF001
+    return list(module._messages(io.BytesIO(content)))  # noqa: SLF001
 
 
 @given(messages)
@@ -58,7 +58,7 @@ def test_long_lines_do_not_matter(stored, piece):
         for message in stored
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mbox, "_PIECE", len(SEPARATOR) + piece)
+        patch.setattr(module, "_PIECE", len(SEPARATOR) + piece)
         messages_read = read(content)
 
     assert [b"X: " + b"x" * piece + SEPARATOR + m for m in stored] == messages_read
@@ -190,7 +190,7 @@ def test_messages_without_a_byte_are_left_out():
 
 def test_what_is_over_the_limit_is_skipped_within_its_message(monkeypatch):
     """A message too large is cut, and the next one is found again."""
-    monkeypatch.setattr(mbox, "ENTRY_LIMIT", 10)
+    monkeypatch.setattr(module, "MESSAGE_LIMIT", 10)
     content = SEPARATOR + b"A: 1\n" * 9 + b"\n" + SEPARATOR + b"A: 2\n"
 
     assert [b"A: 1\nA: 1\n", b"A: 2\n"] == read(content)

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from app.corpora.entry import Entry
+from app.corpora.mailbox import CorpusMessage
 from app.corpora.source import FolderSource, IndexSource, arrival, survey
 from app.errors import MissingLabel, UnreadableSource
 
@@ -105,8 +105,8 @@ def test_a_message_without_a_label_is_said(tmp_path):
         sorts = False
 
         def entries(self):
-            yield Entry("ham", b"x", "here")
-            yield Entry(None, b"y", "there")
+            yield CorpusMessage("ham", b"x", "here")
+            yield CorpusMessage(None, b"y", "there")
 
     with pytest.raises(MissingLabel, match="message 2 of box has no label: there"):
         survey(Unlabelled())

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from app.corpora import entry as entry_module
-from app.corpora.entry import Entry, read_entry
+from app.corpora import mailbox as module
+from app.corpora.mailbox import CorpusMessage, read_file
 from app.corpora.source import read_path
 from app.errors import UnreadableSource
 
@@ -28,7 +28,7 @@ def test_a_file_is_one_message(tmp_path):
     path = tmp_path / "1.eml"
     path.write_bytes(b"\x00\xff\r\n")
 
-    assert [Entry("spam", b"\x00\xff\r\n", str(path))] == list(
+    assert [CorpusMessage("spam", b"\x00\xff\r\n", str(path))] == list(
         read_path(path, label="spam")
     )
 
@@ -105,10 +105,10 @@ def test_a_path_that_is_no_file_is_an_error(tmp_path):
 
 def test_a_message_is_read_up_to_the_limit(tmp_path, monkeypatch):
     """A disk image among the mail does not fill the memory."""
-    monkeypatch.setattr(entry_module, "ENTRY_LIMIT", 4)
+    monkeypatch.setattr(module, "MESSAGE_LIMIT", 4)
     (tmp_path / "1").write_bytes(b"123456")
 
-    assert b"1234" == read_entry(tmp_path / "1", label=None).raw
+    assert b"1234" == read_file(tmp_path / "1", label=None).raw
 
 
 def test_messages_are_read_when_they_are_asked_for(tmp_path):

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from app.classifier.specification import Specification
-from app.corpora.source import Survey
-from app.evaluation.comparison import compare
-from app.evaluation.outcome import Outcome
-from app.evaluation.run import Run
+from app.corpora.source import StreamSurvey
+from app.evaluation.outcome import PartOutcome
+from app.evaluation.run import Run, compare
 
 GOLD = np.arange(200) % 2 == 1
 
 
 def outcome(scores, messages):
     """Return what a filter said of some messages."""
-    return Outcome(
+    return PartOutcome(
         message=np.array(messages),
         log_odds=np.array(scores, np.float64),
         probability=np.full(len(scores), 0.5),
@@ -34,7 +33,7 @@ def run_of(name, *outcomes, gold=GOLD):
         stream="s",
         configuration=name,
         specification=Specification(),
-        survey=Survey(
+        survey=StreamSurvey(
             labels=labels, where=labels, order=tuple(range(len(labels))), digest="00"
         ),
         in_time=True,

@@ -92,12 +92,12 @@ def test_several_processes_come_to_the_same(index):
 def test_what_is_kept_is_not_run_again(index, tmp_path):
     """A second run reads what the first one left, and finds the same."""
     kept = tmp_path / "kept"
-    first = experiment(index).carry_out(processes=1, kept=kept, show=Bar())
+    first = experiment(index).carry_out(processes=1, cache=kept, show=Bar())
     next(kept.iterdir()).unlink()
     bar = Bar()
-    again = experiment(index).carry_out(processes=1, kept=kept, show=bar)
+    again = experiment(index).carry_out(processes=1, cache=kept, show=bar)
     rest = Bar()
-    experiment(index).carry_out(processes=1, kept=kept, show=rest)
+    experiment(index).carry_out(processes=1, cache=kept, show=rest)
 
     assert scores(first) == scores(again)
     assert 80 == bar.done["evaluating"]
@@ -115,19 +115,19 @@ def test_what_is_kept_is_not_run_again(index, tmp_path):
 )
 def test_another_protocol_is_another_run(index, tmp_path, how):
     """What was kept of one protocol is not taken for another's."""
-    experiment(index).carry_out(processes=1, kept=tmp_path / "kept", show=Bar())
+    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=Bar())
     bar = Bar()
-    experiment(index, **how).carry_out(processes=1, kept=tmp_path / "kept", show=bar)
+    experiment(index, **how).carry_out(processes=1, cache=tmp_path / "kept", show=bar)
 
     assert bar.done["evaluating"] > 0
 
 
 def test_changed_mail_is_another_run(index, tmp_path):
     """The digest of the mail is part of what was kept."""
-    experiment(index).carry_out(processes=1, kept=tmp_path / "kept", show=Bar())
+    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=Bar())
     (index.parent / "ham3").write_bytes(b"Subject: else\n\nelse\n")
     bar = Bar()
-    experiment(index).carry_out(processes=1, kept=tmp_path / "kept", show=bar)
+    experiment(index).carry_out(processes=1, cache=tmp_path / "kept", show=bar)
 
     assert 160 == bar.done["evaluating"]
 
@@ -239,4 +239,4 @@ def test_labels_are_looked_at_before_anything_is_run(index):
 def test_a_folder_that_cannot_be_made_is_said(index):
     """A file in its place, say."""
     with pytest.raises(UnreadableSource, match="cannot be made a folder"):
-        experiment(index).carry_out(processes=1, kept=index, show=Bar())
+        experiment(index).carry_out(processes=1, cache=index, show=Bar())

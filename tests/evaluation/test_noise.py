@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidObservation
-from app.evaluation.plan import told
+from app.evaluation.plan import noisy_labels
 
 KNOWN = ("ham", "spam", "phishing")
 
 
 def said(labels, noise, seed=1):
     """Return what is learned."""
-    return told(
+    return noisy_labels(
         labels, known=KNOWN, spam_labels=("spam", "phishing"), noise=noise, seed=seed
     )
 

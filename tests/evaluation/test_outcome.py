@@ -14,7 +14,7 @@ from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import Said, Verdict
 from app.errors import UnknownLabel
-from app.evaluation.outcome import DECISIONS, WORST, Outcome, run
+from app.evaluation.outcome import DECISIONS, WORST, PartOutcome, run
 from app.evaluation.plan import Online
 from app.evaluation.subject import Subject
 
@@ -63,7 +63,7 @@ def evaluated(rows, *, subject=None):
         part,
         subject=subject,
         messages=[{"at": at, "log_odds": odds} for at, (odds, _) in enumerate(rows)],
-        told=["spam" if gold else "ham" for _, gold in rows],
+        labels=["spam" if gold else "ham" for _, gold in rows],
         is_spam=[gold for _, gold in rows],
         tick=lambda: None,
         clock=itertools.count(0.0, 2.5).__next__,
@@ -114,7 +114,7 @@ def test_an_outcome_is_kept_whole(tmp_path_factory, rows):
     outcome, _ = evaluated(rows)
     path = tmp_path_factory.mktemp("kept") / "outcome.npz"
     outcome.save(path)
-    again = Outcome.load(path)
+    again = PartOutcome.load(path)
 
     assert outcome.mistakes == again.mistakes
     assert outcome.seconds == again.seconds
@@ -138,7 +138,7 @@ def test_the_filter_that_serves_learns_and_gives_its_reasons():
         part,
         subject=subject,
         messages=[{"words": SparseCounts.of(each)} for each in words],
-        told=["spam" if spam else "ham" for spam in gold],
+        labels=["spam" if spam else "ham" for spam in gold],
         is_spam=gold,
         tick=lambda: None,
         clock=lambda: 0.0,

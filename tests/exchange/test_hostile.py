@@ -18,7 +18,7 @@ from app.bayes.counts import FeatureCounts
 from app.classifier.rule import FusionRule, VerdictRule
 from app.classifier.specification import Specification
 from app.errors import MalformedDump, MalformedExport, OtherProfile
-from app.exchange.dumps.tally import LARGEST_COUNT, Learned, Tally
+from app.exchange.dumps.tally import LARGEST_COUNT, DumpTally, TokenCounts
 from app.exchange.format.blocks import BlockReader
 from app.exchange.format.parts import LEDGER, NAMES, SUM, UNDOS, write_names, write_sum
 from app.exchange.survey import survey
@@ -376,14 +376,14 @@ def test_a_dump_of_more_than_can_be_counted_is_refused(engine):
     teach(engine, profile, taught(1, "spam", {"a": 1}))
 
     def add(messages):
-        tally = Tally(program="SpamBayes", messages=messages)
-        tally.add("words", "a", Learned(1, 1))
+        tally = DumpTally(program="SpamBayes", messages=messages)
+        tally.add("words", "a", TokenCounts(1, 1))
         transfer(engine).add_dump(
             profile.name, tally, digest="5ca1" * 16, ham="", spam="", progress=print
         )
 
     with pytest.raises(MalformedDump, match="more than can be counted"):
-        add(Learned(LARGEST_COUNT, LARGEST_COUNT))
+        add(TokenCounts(LARGEST_COUNT, LARGEST_COUNT))
     with pytest.raises(OtherProfile, match="more than can be counted"):
-        add(Learned(0, LARGEST_COUNT))
+        add(TokenCounts(0, LARGEST_COUNT))
     assert len(rows_of(engine, tables.ledger, profile)) == 1

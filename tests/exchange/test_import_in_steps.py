@@ -12,7 +12,7 @@ import pytest
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
-from app.exchange import place
+from app.exchange import hidden_profile
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.entry import OWN
@@ -218,7 +218,7 @@ def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
     engine, contents, carried, monkeypatch
 ):
     """What people were told is learned is learned; the rest is forgotten."""
-    monkeypatch.setattr(place, "_CARRIED", carried)
+    monkeypatch.setattr(hidden_profile, "_CARRIED", carried)
     data = exported(engine, taught_profile(engine), contents=contents)
     other, alike = new_profile(engine), new_profile(engine)
     teach(engine, other, taught("old", "ham", {"casino": 1}))
@@ -252,7 +252,7 @@ def test_others_may_write_after_each_step_of_an_import(
     engine, in_many_blocks, contents, monkeypatch
 ):
     """Of what it reads, carries over and removes, and of the fold that follows."""
-    monkeypatch.setattr(place, "_CARRIED", 1)
+    monkeypatch.setattr(hidden_profile, "_CARRIED", 1)
     data = exported(engine, taught_profile(engine), contents=contents)
     other = new_profile(engine)
     row = teaching.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
@@ -362,7 +362,7 @@ def test_what_has_no_features_in_the_export_is_not_forgotten(engine, source):
 
 def test_what_was_scored_lately_can_be_taught_to_the_new_profile(engine, monkeypatch):
     """All of it, also what is scored while the profile is replaced."""
-    monkeypatch.setattr(place, "_CARRIED", 2)
+    monkeypatch.setattr(hidden_profile, "_CARRIED", 2)
     data = exported(engine, taught_profile(engine))
     other = new_profile(engine)
 

@@ -16,11 +16,11 @@ from app.doors.cli.console import OUT, interruptible, progress
 from app.doors.cli.errors import complain, raise_for
 from app.doors.cli.evaluation import Figures, configurations
 from app.errors import InvalidInput, UnreadableSource
-from app.evaluation.comparison import compare
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.page.page import Document, page
 from app.evaluation.page.tables import named
 from app.evaluation.plan import Folds, Online, TrainFirst
+from app.evaluation.run import compare
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from app.corpora.source import Source
-    from app.evaluation.comparison import Comparison
+    from app.corpora.source import MailSource
     from app.evaluation.plan import Plan
-    from app.evaluation.run import Run
+    from app.evaluation.run import Comparison, Run
     from app.settings import Settings
 
 
@@ -87,7 +86,7 @@ def chosen_sources(
     spam: Sequence[Path],
     limit: int | None,
     settings: Settings,
-) -> list[Source]:
+) -> list[MailSource]:
     """Return the streams that the options name.
 
     Raises
@@ -285,7 +284,7 @@ def evaluate(
     with interruptible(told), progress() as bar:
         runs = experiment.carry_out(
             processes=processes or len(os.sched_getaffinity(0)),
-            kept=resume,
+            cache=resume,
             show=lambda name, steps: _stage(bar, name, steps),
             on_unreadable=lambda *of: unreadable.append(of),
         )
@@ -335,8 +334,7 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
     """Yield a line for each message; with several runs it says of which."""
     for run in runs:
         several = {"stream": run.stream, "configuration": run.configuration}
-        for result in run.results():
-            yield result.json_line(**(several if len(runs) > 1 else {})) + "\n"
+        yield from run.json_lines(**(several if len(runs) > 1 else {}))
 
 
 def _write(path: Path, text: str) -> None:

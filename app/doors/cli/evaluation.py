@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from app.evaluation.comparison import Comparison, Difference
-    from app.evaluation.run import Run
+    from app.evaluation.run import Comparison, Difference, Run
 
 TRAIN: Final = "train"
 """What is learned: no setting, since who serves learns all that it is told."""
@@ -116,7 +115,7 @@ class Figures:
         """Return one object: the figures of one run, or a list of several.
 
         Contract: one run's figures stand at the top, under the names of
-        `app.evaluation.run.Report`.
+        `app.evaluation.run.EvaluationReport`.
         """
         found: list[dict[str, object]] = [
             {

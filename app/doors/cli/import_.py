@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from app.exchange.dumps.tally import Tally
-    from app.exchange.survey import Learned, Survey
+    from app.exchange.dumps.tally import DumpTally
+    from app.exchange.survey import Imported, Survey
 
 _CHUNK: Final = 1024 * 1024
 Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
@@ -182,7 +182,7 @@ def _learn(
     *,
     replace: bool,
     yes: bool,
-) -> Learned:
+) -> Imported:
     """Add an export to a profile, or put it in its place."""
     row = transfer.profile(name) if replace else None
     if row is not None and row.revision and not yes:
@@ -217,7 +217,7 @@ def _learn(
     return learned
 
 
-def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Tally:
+def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> DumpTally:
     """Return what a dump says."""
     if program == "bogofilter":
         return bogofilter.read(source)
@@ -245,7 +245,7 @@ def _digest(source: BinaryIO) -> str:
 
 
 def _as_json(
-    learned: Learned, messages: dict[str, int], tally: Tally | None
+    learned: Imported, messages: dict[str, int], tally: DumpTally | None
 ) -> dict[str, object]:
     """Return what became of an import, as scripts read it."""
     result: dict[str, object] = {
@@ -261,7 +261,7 @@ def _as_json(
     return result
 
 
-def _show(tally: Tally) -> None:
+def _show(tally: DumpTally) -> None:
     """Print what of a dump carried over, and what could not."""
     grid = Table(box=SIMPLE_HEAD, pad_edge=False)
     grid.add_column(f"tokens of {tally.program}", overflow="fold")
@@ -275,7 +275,7 @@ def _show(tally: Tally) -> None:
     OUT.print(grid)
 
 
-def _say(learned: Learned, messages: dict[str, int], *, summed: bool) -> None:
+def _say(learned: Imported, messages: dict[str, int], *, summed: bool) -> None:
     """Print what became of an import; of counts, how to take all of them back.
 
     What came as a ledger is taken back by who said it, as before.

@@ -27,8 +27,8 @@ from app.lab.table import read_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from app.lab.columns import LearnedTable, Number
     from app.lab.fitted import Fitted, Prediction, Validation
-    from app.lab.part import Learned, Number
     from app.lab.table import Row, Table
 
 SHOWN_ROWS = 40
@@ -222,7 +222,7 @@ def _show_model(fitted: Fitted) -> None:
         _show_learned(table)
 
 
-def _show_learned(table: Learned) -> None:
+def _show_learned(table: LearnedTable) -> None:
     rows = [
         (name, *(_number(number) for number in numbers)) for name, numbers in table.rows
     ]

@@ -27,7 +27,7 @@ from app.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.corpora.entry import Entry
+    from app.corpora.mailbox import CorpusMessage
     from app.errors import UnreadableMessage
 
 
@@ -159,12 +159,12 @@ def _saying_what_is_kept(counted: Counter[str]) -> Iterator[None]:
 
 def _walk(
     paths: list[Path] | None, label: str | None, junk: str | None
-) -> Iterator[Entry]:
+) -> Iterator[CorpusMessage]:
     for path in paths or ():
         yield from read_path(path, label=label, junk_label=junk)
 
 
-def _labelled(entry: Entry) -> tuple[str, bytes]:
+def _labelled(entry: CorpusMessage) -> tuple[str, bytes]:
     if entry.label is None:
         msg = f"say what {entry.where} is: --label spam, or --label ham"
         raise MissingLabel(msg)

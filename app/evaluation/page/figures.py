@@ -17,7 +17,7 @@ from app.evaluation.page.svg import (
     legend,
     written,
 )
-from app.evaluation.page.tables import number, numbers, table
+from app.evaluation.page.tables import number, table
 from app.figures.calibration import reliability
 from app.figures.curves import error_over_time, learning_curve, roc
 from app.figures.metrics import spam_missed_at
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.evaluation.run import Run
+    from app.figures.curves import Course
 
 SERIES: Final = 6
-"""Lines that can be told apart; the classes repeat after them."""
+"""Lines that can be distinguished; the classes repeat after them."""
 
 
 def series(at: int) -> str:
@@ -50,17 +51,18 @@ def figure(
     Parameters
     ----------
     heading, says : str
-        What it shows, and how it is read.
+        Its subject, and how it is read.
     drawing : str
         Markup.
     names : sequence of (str, str)
-        What its lines are, with their classes.
+        Names of its lines, with their classes.
     numbers_table : str
         The same in numbers; markup.
     """
     return (
         f"<figure><h3>{escape(heading)}</h3><p>{escape(says)}</p>"
-        f"{legend(names)}{drawing}{numbers(numbers_table)}</figure>"
+        f"{legend(names)}{drawing}<details><summary>The numbers</summary>"
+        f"{numbers_table}</details></figure>"
     )
 
 
@@ -71,17 +73,15 @@ _WINDOW: Final = 500
 
 
 def roc_figure(runs: Sequence[Run]) -> str:
-    """Return what each threshold costs, on logarithmic scales."""
+    """Return the errors at each threshold, on logarithmic scales."""
     curves = [(run, roc(run.log_odds, run.is_spam)) for run in runs]
     ham = max(1, min(int((~run.is_spam).sum()) for run in runs))
     spam = max(1, min(int(run.is_spam.sum()) for run in runs))
     plot = Plot(
-        x=Axis(
-            scale=Logarithmic(50.0 / ham, 100.0, zero=True), title="ham lost, per cent"
-        ),
+        x=Axis(Logarithmic(50.0 / ham, 100.0, zero=True), "ham lost, per cent"),
         y=Axis(
-            scale=Logarithmic(50.0 / spam, 100.0, zero=True),
-            title="spam missed, per cent",
+            Logarithmic(50.0 / spam, 100.0, zero=True),
+            "spam missed, per cent",
         ),
     )
     lines = []
@@ -145,19 +145,10 @@ def time_figure(runs: Sequence[Run]) -> str:
     )
     top = max((v for *_, course in sides for v in course.values if v), default=1.0)
     plot = Plot(
-        x=Axis(scale=Linear(0, gold.size), title="messages"),
-        y=Axis(scale=Linear(0, top), title="errors, per cent"),
+        x=Axis(Linear(0, gold.size), "messages"),
+        y=Axis(Linear(0, top), "errors, per cent"),
     )
-    lines = [
-        plot.line(
-            (
-                None if value is None else (moment, value)
-                for moment, value in zip(course.messages, course.values, strict=True)
-            ),
-            class_=class_,
-        )
-        for _, class_, course in sides
-    ]
+    lines = [_line(plot, course, class_) for _, class_, course in sides]
     shown = sides[0][2].messages
     rows = [
         (
@@ -192,21 +183,12 @@ def learning_figure(runs: Sequence[Run]) -> str:
     moments = courses[0].messages
     plot = Plot(
         x=Axis(
-            scale=Logarithmic(moments[0], max(moments[-1], moments[0] + 1)),
-            title="messages",
+            Logarithmic(moments[0], max(moments[-1], moments[0] + 1)),
+            "messages",
         ),
-        y=Axis(scale=Logarithmic(low, high), title="1-ROCA so far, per cent"),
+        y=Axis(Logarithmic(low, high), "1-ROCA so far, per cent"),
     )
-    lines = [
-        plot.line(
-            (
-                None if value is None else (moment, value)
-                for moment, value in zip(course.messages, course.values, strict=True)
-            ),
-            class_=series(at),
-        )
-        for at, course in enumerate(courses)
-    ]
+    lines = [_line(plot, course, series(at)) for at, course in enumerate(courses)]
     rows = [
         (f"{moments[at]:,}", *(number(course.values[at]) for course in courses))
         for at in _some(len(moments))
@@ -230,6 +212,14 @@ def learning_figure(runs: Sequence[Run]) -> str:
     )
 
 
+def _line(plot: Plot, course: Course, class_: str) -> str:
+    points = zip(course.messages, course.values, strict=True)
+    return plot.line(
+        (None if value is None else (moment, value) for moment, value in points),
+        class_=class_,
+    )
+
+
 def _names(runs: Iterable[Run]) -> list[tuple[str, str]]:
     return [(run.configuration, series(at)) for at, run in enumerate(runs)]
 
@@ -244,12 +234,12 @@ _NARROWEST: Final = 1e-9
 
 
 def reliability_figure(run: Run, whose: str) -> str:
-    """Return the share of spam against the probability that was promised."""
+    """Return the share of spam against the predicted probability."""
     bins = reliability(run.is_spam, run.probability)
     scale = Logit()
     plot = Plot(
-        x=Axis(scale=scale, title="probability of spam that was said, per cent"),
-        y=Axis(scale=scale, title="spam that there was, per cent"),
+        x=Axis(scale, "probability of spam that was said, per cent"),
+        y=Axis(scale, "spam that there was, per cent"),
     )
     marks = [plot.line([(0, 0), (100, 100)], class_="ideal")]
     rows = []
@@ -290,7 +280,7 @@ def reliability_figure(run: Run, whose: str) -> str:
 
 
 def histogram_figure(run: Run, whose: str) -> str:
-    """Return how many ham and how many spam have which score."""
+    """Return the distribution of the scores of ham and of spam."""
     scores, gold = run.log_odds, run.is_spam
     finite = scores[np.isfinite(scores)]
     edge = float(np.ceil(np.quantile(np.abs(finite), 0.999))) if finite.size else 1.0
@@ -302,10 +292,10 @@ def histogram_figure(run: Run, whose: str) -> str:
     for name, class_, counts in (("ham", "ham", ham), ("spam", "spam", spam)):
         plot = Plot(
             x=Axis(
-                scale=Linear(edges[0], edges[-1]),
-                title="log-odds of spam, nats" if class_ == "spam" else "",
+                Linear(edges[0], edges[-1]),
+                "log-odds of spam, nats" if class_ == "spam" else "",
             ),
-            y=Axis(scale=Logarithmic(0.5, top, zero=True), title=name),
+            y=Axis(Logarithmic(0.5, top, zero=True), name),
             height=200,
         )
         panels.append(

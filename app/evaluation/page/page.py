@@ -23,9 +23,8 @@ from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.evaluation.comparison import Comparison, Difference
     from app.evaluation.page.tables import Names
-    from app.evaluation.run import Run
+    from app.evaluation.run import Comparison, Difference, Run
 
 MEANINGS: Final = (
     ("ham lost", "Wanted mail that was decided to be spam. The error that hurts."),
@@ -55,22 +54,22 @@ MEANINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What the page is made of.
+    """The contents of the page.
 
     Parameters
     ----------
     command : str
         The command that made it.
     protocol : tuple of str
-        What was done, in sentences.
+        The protocol, in sentences.
     runs : tuple of Run
-        What came of it, stream by stream.
+        The runs, stream by stream.
     comparisons : tuple of Comparison
         Each configuration but the first against the first.
     reasons : mapping of str to Names
-        What the features of the worst mistakes are called, by stream.
+        Names of the features of the worst mistakes, by stream.
     seed : int
-        Of the intervals.
+        Seed of the intervals.
     """
 
     command: str
@@ -82,12 +81,13 @@ class Document:
 
 
 def page(document: Document) -> str:
-    """Return the page: HTML that asks for nothing from anywhere."""
+    """Return the page: HTML that loads nothing from anywhere."""
     style = files("app.evaluation.page").joinpath("style.css").read_text("utf-8")
     streams = list(dict.fromkeys(run.stream for run in document.runs))
     title = f"Postbayes on {_and(streams)}"
     several = len(document.runs) > 1
     summary = _summary(document)
+    meanings = "".join(f"<dt>{name}</dt><dd>{said}</dd>" for name, said in MEANINGS)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(" ".join(document.protocol))}</p>',
@@ -97,14 +97,14 @@ def page(document: Document) -> str:
         *(_stream(document, stream) for stream in streams),
         # The figures of one run are in the tiles above; the rest can wait.
         "" if several else summary,
-        _meanings(),
+        f"<h2>What the figures mean</h2><dl>{meanings}</dl>",
         _origin(document, streams),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        # Nothing is loaded, and the page says so to the browser.
+        # Nothing is loaded, and the policy of the page forbids it.
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{style}</style></head>"
@@ -127,7 +127,11 @@ def _tiles(run: Run, *, several: bool) -> str:
         ("Unsure", f"{report.unsure:,}", f"of {report.messages:,} messages"),
         ("Calibration error", _pct(report.ece_pct, 2), "of the probability"),
     )
-    whose = f"<p><strong>{escape(_name(run))}</strong></p>" if several else ""
+    whose = (
+        f"<p><strong>{escape(f'{run.stream}, {run.configuration}')}</strong></p>"
+        if several
+        else ""
+    )
     items = "".join(
         f'<li class="tile"><span>{name}</span><b>{value}</b><span>{more}</span></li>'
         for name, value, more in tiles
@@ -211,11 +215,6 @@ def _stream(document: Document, stream: str) -> str:
     )
 
 
-def _meanings() -> str:
-    entries = "".join(f"<dt>{name}</dt><dd>{said}</dd>" for name, said in MEANINGS)
-    return f"<h2>What the figures mean</h2><dl>{entries}</dl>"
-
-
 def _origin(document: Document, streams: Sequence[str]) -> str:
     digests = {run.stream: run.survey for run in document.runs}
     rows = [
@@ -236,10 +235,6 @@ def _origin(document: Document, streams: Sequence[str]) -> str:
         f"<p>{escape(versions)}.</p>"
         f"{table(caption, ('stream', 'messages', 'digest'), rows, text=3)}"
     )
-
-
-def _name(run: Run) -> str:
-    return f"{run.stream}, {run.configuration}"
 
 
 def _pct(value: float | None, digits: int) -> str:

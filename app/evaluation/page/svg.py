@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 _STEPS: Final = (1, 2, 5, 10)
 _ABOUT: Final = 5
 """Ticks that an axis has, more or less."""
-
-
-class Scale(Protocol):
-    """An axis."""
-
-    def place(self, value: float, /) -> float:
-        """Return where a value lies: 0 at the low end, 1 at the high end."""
-        ...
-
-    def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return the values that are marked, and how they are written."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +28,15 @@ class Linear:
     >>> Linear(0, 6000).ticks()
     ((0.0, '0'), (1000.0, '1,000'), (2000.0, '2,000'), (3000.0, '3,000'),
     (4000.0, '4,000'), (5000.0, '5,000'), (6000.0, '6,000'))
-    >>> Linear(-10, 30).place(0)
+    >>> Linear(-10, 30).position(0)
     0.25
     """
 
     low: float
     high: float
 
-    def place(self, value: float, /) -> float:
-        """Return the share of the axis below a value, 0 or 1 for what is beyond."""
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis below a value, 0 or 1 beyond its ends."""
         if self.high <= self.low:
             return 0.5
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
@@ -83,7 +71,7 @@ class Logarithmic:
 
     Examples
     --------
-    >>> Logarithmic(0.01, 100).place(1)
+    >>> Logarithmic(0.01, 100).position(1)
     0.5
     >>> Logarithmic(0.01, 100, zero=True).ticks()
     ((0.01, '0'), (0.1, '0.1'), (1.0, '1'), (10.0, '10'), (100.0, '100'))
@@ -93,8 +81,8 @@ class Logarithmic:
     high: float
     zero: bool = False
 
-    def place(self, value: float, /) -> float:
-        """Return the share of the axis below a value, 0 or 1 for what is beyond."""
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis below a value, 0 or 1 beyond its ends."""
         if value <= self.low or self.high <= self.low:
             return 0.0
         return min(1.0, math.log(value / self.low) / math.log(self.high / self.low))
@@ -115,7 +103,7 @@ class Logarithmic:
                 (v, written(v)) for v in values if self.low <= v <= self.high * 1.0001
             )
         # A mark too close to the zero would be written over it.
-        clear = [v for v in inside if self.place(v) > 0.12]  # noqa: PLR2004
+        clear = [v for v in inside if self.position(v) > 0.12]  # noqa: PLR2004
         return ((self.low, "0"), *((value, written(value)) for value in clear))
 
 
@@ -126,36 +114,40 @@ class Logit:
     Parameters
     ----------
     edge : float, default 0.05
-        The axis goes from here to 100 less it; what is beyond lies at its end.
+        The axis goes from here to 100 less it; values beyond lie at its ends.
         Unit: per cent.
 
     Examples
     --------
-    >>> Logit().place(50)
+    >>> Logit().position(50)
     0.5
-    >>> Logit().place(0), Logit().place(100)
+    >>> Logit().position(0), Logit().position(100)
     (0.0, 1.0)
     """
 
     edge: float = 0.05
 
-    def place(self, value: float, /) -> float:
+    def position(self, value: float, /) -> float:
         """Return the share of the axis below a value."""
-        kept = min(100 - self.edge, max(self.edge, value))
+        clipped = min(100 - self.edge, max(self.edge, value))
         span = math.log((100 - self.edge) / self.edge)
         # The ends exactly: the rounding of the logarithms leaves a trace.
-        if kept in {self.edge, 100 - self.edge}:
-            return float(kept > 50)  # noqa: PLR2004
-        return 0.5 + math.log(kept / (100 - kept)) / (2 * span)
+        if clipped in {self.edge, 100 - self.edge}:
+            return float(clipped > 50)  # noqa: PLR2004
+        return 0.5 + math.log(clipped / (100 - clipped)) / (2 * span)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return the shares that people speak of."""
+        """Return the shares that people use."""
         marks = (0.1, 1.0, 10.0, 50.0, 90.0, 99.0, 99.9)
         return tuple(
             (mark, written(mark))
             for mark in marks
             if self.edge <= mark <= 100 - self.edge
         )
+
+
+Scale = Linear | Logarithmic | Logit
+"""A scale: `position` maps its ends to 0 and 1, and `ticks` are its marks."""
 
 
 def written(value: float) -> str:
@@ -203,9 +195,14 @@ def _attribute(value: float | str) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _straight(begin: Point, end: Point, class_: str) -> str:
+    (x1, y1), (x2, y2) = begin, end
+    return tag("line", x1=x1, x2=x2, y1=y1, y2=y2, class_=class_)
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: its scale and what it says."""
+    """One axis: its scale and its title."""
 
     scale: Scale
     title: str
@@ -218,7 +215,7 @@ class Plot:
     Parameters
     ----------
     x, y : Axis
-        What it goes over.
+        The horizontal and the vertical axis.
     height : int, default 340
         Unit: pixels, at the width of 560.
     """
@@ -228,12 +225,12 @@ class Plot:
     height: int = HEIGHT
 
     def across(self, value: float) -> float:
-        """Return the horizontal place of a value.  Unit: pixels."""
-        return _LEFT + self.x.scale.place(value) * (WIDTH - _LEFT - _RIGHT)
+        """Return the horizontal position of a value.  Unit: pixels."""
+        return _LEFT + self.x.scale.position(value) * (WIDTH - _LEFT - _RIGHT)
 
     def down(self, value: float) -> float:
-        """Return the vertical place of a value.  Unit: pixels."""
-        return self.height - _BOTTOM - self.y.scale.place(value) * self._tall
+        """Return the vertical position of a value.  Unit: pixels."""
+        return self.height - _BOTTOM - self.y.scale.position(value) * self._tall
 
     @property
     def _tall(self) -> int:
@@ -246,19 +243,19 @@ class Plot:
         for value, text in self.x.scale.ticks():
             x = self.across(value)
             parts += [
-                tag("line", x1=x, x2=x, y1=_TOP, y2=floor, class_="grid"),
+                _straight((x, _TOP), (x, floor), "grid"),
                 tag("text", escape(text), x=x, y=floor + 17, class_="tick middle"),
             ]
         for value, text in self.y.scale.ticks():
             y = self.down(value)
             parts += [
-                tag("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="grid"),
+                _straight((_LEFT, y), (right, y), "grid"),
                 tag("text", escape(text), x=_LEFT - 7, y=y + 4, class_="tick end"),
             ]
         middle = (_LEFT + right) / 2
         parts += [
-            tag("line", x1=_LEFT, x2=right, y1=floor, y2=floor, class_="axis"),
-            tag("line", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=floor, class_="axis"),
+            _straight((_LEFT, floor), (right, floor), "axis"),
+            _straight((_LEFT, _TOP), (_LEFT, floor), "axis"),
             tag(
                 "text",
                 escape(self.x.title),
@@ -286,10 +283,10 @@ class Plot:
             if point is None:
                 down = False
                 continue
-            place = f"{self.across(point[0]):.1f} {self.down(point[1]):.1f}"
-            if not down or place != last:
-                path.append(f"{'L' if down else 'M'}{place}")
-            down, last = True, place
+            position = f"{self.across(point[0]):.1f} {self.down(point[1]):.1f}"
+            if not down or position != last:
+                path.append(f"{'L' if down else 'M'}{position}")
+            down, last = True, position
         return tag("path", d="".join(path), class_=f"line {class_}")
 
     def steps(self, points: Sequence[Point], *, class_: str) -> str:
@@ -315,7 +312,7 @@ class Plot:
         )
 
     def dot(self, x: float, y: float, *, class_: str, says: str) -> str:
-        """Return a mark, with what it says when it is pointed at."""
+        """Return a mark, with a text that shows when it is pointed at."""
         return tag(
             "circle",
             tag("title", escape(says)),
@@ -328,23 +325,17 @@ class Plot:
     def upright(self, x: float, low: float, high: float, *, class_: str) -> str:
         """Return an upright line, such as an interval or a threshold."""
         at = self.across(x)
-        return tag(
-            "line",
-            x1=at,
-            x2=at,
-            y1=self.down(low),
-            y2=self.down(high),
-            class_=f"upright {class_}",
-        )
+        ends = (at, self.down(low)), (at, self.down(high))
+        return _straight(*ends, f"upright {class_}")
 
     def note(self, x: float, text: str, *, side: Literal["left", "right"]) -> str:
-        """Return a word at the top of the plot, beside a place on the x axis."""
+        """Return a word at the top of the plot, beside a position on the x axis."""
         beside = self.across(x) + (4 if side == "right" else -4)
         class_ = "note" if side == "right" else "note end"
         return tag("text", escape(text), x=beside, y=_TOP + 11, class_=class_)
 
     def drawn(self, *content: str, title: str, description: str) -> str:
-        """Return the whole picture, with its name and what it shows in words."""
+        """Return the whole picture, with its name and its description in words."""
         return tag(
             "svg",
             tag("title", escape(title)),
@@ -358,7 +349,7 @@ class Plot:
 
 
 def legend(names: Sequence[tuple[str, str]]) -> str:
-    """Return what each line is, as (name, class) pairs; nothing for a single one."""
+    """Return the names of lines, given as (name, class); nothing for a single one."""
     if len(names) < 2:  # noqa: PLR2004
         return ""
     entries = "".join(

@@ -14,8 +14,9 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.corpora.source import Source
-    from app.evaluation.outcome import Mistake, Reason
+    from app.classifier.explain import Entry
+    from app.corpora.source import MailSource
+    from app.evaluation.outcome import Mistake
     from app.evaluation.run import Run
     from app.features.observation import Observation
 
@@ -41,13 +42,13 @@ def table(
     Parameters
     ----------
     caption : str
-        What it holds.
+        Its caption.
     headings : sequence of str
-        Of the columns.
+        Headings of the columns.
     rows : iterable of sequence of str
         Plain text, escaped here.
     text : int
-        How many of the first columns hold words; the rest are numbers.
+        Number of first columns that hold words; the others hold numbers.
     """
 
     def cell(at: int, content: str, *, heading: str) -> str:
@@ -73,16 +74,11 @@ def table(
     )
 
 
-def numbers(inside: str) -> str:
-    """Return a table that is folded away until somebody asks for it."""
-    return f"<details><summary>The numbers</summary>{inside}</details>"
-
-
 Names = dict[tuple[str, str], str]
 """The text of a feature by its view and its id as `explain` writes it."""
 
 
-def named(sources: Sequence[Source], runs: Sequence[Run]) -> Mapping[str, Names]:
+def named(sources: Sequence[MailSource], runs: Sequence[Run]) -> Mapping[str, Names]:
     """Return the names of the features of the messages that were mistaken, by stream.
 
     An evaluation keeps ids only; for these few messages the stream is read
@@ -119,8 +115,8 @@ _CERTAIN: Final = 0.001
 def mistakes(run: Run, names: Names, *, several: bool) -> str:
     """Return the worst ham lost and the worst spam missed, each with its reasons.
 
-    No text of the mail is shown but the features that spoke; whoever made the
-    page has the mail.
+    No text of the mail is shown but the features that decided; whoever made the page
+    has the mail.
     """
     spam = run.specification.spam_labels
     sides: dict[bool, list[Mistake]] = {False: [], True: []}
@@ -151,7 +147,7 @@ def _item(run: Run, mistake: Mistake, names: Names) -> str:
 
 
 def _probability(probability: float) -> str:
-    """Return it in per cent; 100.0 would say that it was certain."""
+    """Return a probability in per cent; 100.0 would mean that it was certain."""
     if probability < _CERTAIN:
         return f"less than {100 * _CERTAIN:g} %"
     if probability > 1 - _CERTAIN:
@@ -159,7 +155,7 @@ def _probability(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def _reason(reason: Reason, names: Names) -> str:
+def _reason(reason: Entry, names: Names) -> str:
     text = names.get((reason.view or "", reason.feature), reason.feature)
     if reason.view is None and reason.features:
         text = f"({reason.features:,} other features)"

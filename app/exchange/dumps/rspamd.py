@@ -1,8 +1,8 @@
 """Dumps of rspamd (`rspamadm statistics_dump dump`), which name no words.
 
 A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash
-of a pair of words up to four apart (OSB), each cut to its stem; who has not the
-messages cannot make them again, and no view here has such pairs.
+of a pair of words up to four apart (OSB), each cut to its stem: without the
+messages they cannot be made again, and no view here has such pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENTRY: Final = re.compile(r'"([^"]{1,300})": (\{.{0,60000}\}|\[.{0,60000}\])')
 
 
 def refuse(file: BinaryIO) -> NoReturn:
-    """Say what a dump of rspamd's statistics holds, and what to do instead.
+    """Refuse a dump of rspamd's statistics, with its numbers and the way out.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def refuse(file: BinaryIO) -> NoReturn:
 
 
 def _values(text: str) -> dict[str, object]:
-    """Return the fields of a key; none of what is not a hash."""
+    """Return the fields of a key; a value that is no hash has none."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Dumps of SpamAssassin (`sa-learn --backup`).
 
-Lines with tabs between their fields: ``v`` a number and what it is, ``t`` the
+Lines with tabs between their fields: ``v`` a number and its name, ``t`` the
 messages of spam and of ham that had a token, when it was seen last and the
 token, ``s`` a message that was learned.
 
@@ -17,7 +17,14 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
 from app.errors import MalformedDump
-from app.exchange.dumps.tally import MAX_FEATURES, Learned, Tally, count, numbered
+from app.exchange.dumps.tally import (
+    MAX_FEATURES,
+    TEXT,
+    DumpTally,
+    TokenCounts,
+    count,
+    numbered,
+)
 from app.features.tokens import of_text
 
 if TYPE_CHECKING:
@@ -29,22 +36,22 @@ _FIELDS: Final = 5
 _UNKNOWN: Final = "hashes of words that are not among the words given"
 
 
-def read(file: BinaryIO, words: Iterable[str] | None) -> Tally:
-    """Return what a backup of SpamAssassin's Bayes database says.
+def read(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
+    """Return the counts of a backup of SpamAssassin's Bayes database.
 
     Parameters
     ----------
     file : binary file
         The backup.
     words : iterable of str or None
-        Texts whose words are looked for in it; None if there are none.
+        Texts with the words to look for in it; None if there are no texts.
 
     Raises
     ------
     MalformedDump
         If it is not such a backup, or no word can be found in it.
     """
-    tally = Tally(program="SpamAssassin")
+    tally = DumpTally(program="SpamAssassin")
     tokens = _tokens(file, tally)
     if words is None:
         learned = tally.messages
@@ -60,14 +67,15 @@ def read(file: BinaryIO, words: Iterable[str] | None) -> Tally:
             token = sha1(word.encode(), usedforsecurity=False).digest()[-_TOKEN_BYTES:]
             found = tokens.pop(token, None)
             if found is not None:
-                tally.carry("words", word, found, kind="words of the text")
+                tally.carried[TEXT.kind] += 1
+                tally.add("words", word, found)
     tally.left[_UNKNOWN] += len(tokens)
     return tally
 
 
-def _tokens(file: BinaryIO, tally: Tally) -> dict[bytes, Learned]:
-    """Return the tokens of a backup, and note its messages."""
-    tokens: dict[bytes, Learned] = {}
+def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
+    """Return the tokens of a backup; its messages go into the tally."""
+    tokens: dict[bytes, TokenCounts] = {}
     numbers: dict[str, int] = {}
     for number, line in numbered(file):
         kind, *fields = line.split("\t")
@@ -77,7 +85,7 @@ def _tokens(file: BinaryIO, tally: Tally) -> dict[bytes, Learned]:
             numbers[fields[1].split(" ")[0]] = count(fields[0], number)
         elif kind == "t" and len(fields) == _FIELDS - 1:
             spam, ham = count(fields[0], number), count(fields[1], number)
-            tokens[_token(fields[3], number)] = Learned(ham, spam)
+            tokens[_token(fields[3], number)] = TokenCounts(ham, spam)
             if len(tokens) > MAX_FEATURES:
                 msg = f"the backup has more than {MAX_FEATURES:,} tokens"
                 raise MalformedDump(msg)
@@ -90,7 +98,7 @@ def _tokens(file: BinaryIO, tally: Tally) -> dict[bytes, Learned]:
             "`sa-learn --backup` writes"
         )
         raise MalformedDump(msg)
-    tally.messages = Learned(numbers["num_nonspam"], numbers["num_spam"])
+    tally.messages = TokenCounts(numbers["num_nonspam"], numbers["num_spam"])
     return tokens
 
 

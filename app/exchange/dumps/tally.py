@@ -1,4 +1,8 @@
-"""Tally: the counts of a dump, feature by feature."""
+"""Tally: the counts of a dump, feature by feature.
+
+Contract of this file: memory is bounded by `MAX_FEATURES`, a line by `LONGEST_LINE`;
+bytes that are no dump raise `MalformedDump` with the number of the line.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +18,90 @@ from app.features.hashing import ids_of
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
     from numpy.typing import NDArray
 
 # A token with its counts takes some 200 bytes here, so 2 GB. The largest dump
-# that we know of is of a site's SpamAssassin with 5 million tokens.
+# known is of a site's SpamAssassin with 5 million tokens.
 MAX_FEATURES: Final = 10_000_000
 """Features that are taken from one dump, at most."""
 LARGEST_COUNT: Final = 2**31 - 1
-"""Messages that a dump may say to have learned; bogofilter counts in 32 bits."""
+"""Largest number of messages in a dump; bogofilter counts in 32 bits."""
 
 
-class Learned(NamedTuple):
-    """In how many messages of each kind something was."""
+# Punctuation that belongs to words (`app.features.tokens`).
+_INNER: Final = frozenset("_$!%'-")
+
+
+def text_word(token: str) -> str | None:
+    """Return the one word of a text that a token is, or None.
+
+    Other filters keep the case and the punctuation around a word; ours is the
+    word that a text with this token would have given.
+
+    Examples
+    --------
+    >>> text_word("Today,"), text_word("FREE!!!"), text_word("www.example.com")
+    ('today', 'free!!!', 'www.example.com')
+    >>> text_word("and/or") is None
+    True
+    """
+    if len(token) > MAX_WORD_CHARS:
+        return None
+    words = [word for word in of_text(token) if word[0].isalnum() or word[0] in _INNER]
+    # A dotted word comes first, then its parts.
+    if words and words[1:] in ([], words[0].split(".")):
+        return words[0]
+    return None
+
+
+def name_word(token: str) -> str | None:
+    """Return the one word of a header that a token is, or None.
+
+    Examples
+    --------
+    >>> name_word("Mail.Example.com"), name_word("ann@example.com")
+    ('mail.example.com', None)
+    """
+    if len(token) > MAX_WORD_CHARS:
+        return None
+    words = of_name(token)
+    return words[0] if len(words) == 1 else None
+
+
+class Rule(NamedTuple):
+    """How the tokens of one tag become features.
+
+    Parameters
+    ----------
+    word : callable
+        Returns the word that a token is, or None.
+    kind : str
+        Name of such tokens, for people.
+    view : str
+        The view that gets them.
+    tag : str
+        Beginning of their names there.
+    """
+
+    word: Callable[[str], str | None]
+    kind: str
+    view: str
+    tag: str
+
+
+TEXT: Final = Rule(text_word, "words of the text", "words", "")
+SUBJECT: Final = Rule(text_word, "words of subjects", "headers", "subject:")
+SPLIT: Final = "tokens that are split in another way here"
+"""Reason why a token is left out."""
+NO_MESSAGES: Final = "tokens with no message left"
+"""Reason why a token is left out."""
+
+
+class TokenCounts(NamedTuple):
+    """Numbers of messages, of either kind."""
 
     ham: int
     spam: int
@@ -41,7 +114,7 @@ class Taken:
     Parameters
     ----------
     counts : FeatureCounts
-        What its messages add.
+        Its statistics.
     names : tuple of str
         The text of its features, in the order of the ids.
     """
@@ -51,41 +124,61 @@ class Taken:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
-    """What was read from a dump so far.
+class DumpTally:
+    """The counts that were read from a dump so far.
 
     Parameters
     ----------
     program : str
-        Whose dump it is.
-    messages : Learned
-        How many messages the other filter has learned.
+        The program that wrote the dump.
+    messages : TokenCounts
+        Messages that the other filter has learned.
     carried : Counter of str
-        Tokens that became features, by what they are.
+        Tokens that became features, by kind.
     left : Counter of str
-        Tokens that did not, by the reason.
+        Tokens that did not, by reason.
     """
 
     program: str
-    messages: Learned = field(default_factory=lambda: Learned(0, 0))
+    messages: TokenCounts = field(default_factory=lambda: TokenCounts(0, 0))
     carried: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
     _features: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     _size: int = 0
 
-    def carry(self, view: str, name: str, learned: Learned, *, kind: str) -> None:
-        """Count a token as a feature; several may be one feature here.
+    def carry(
+        self, rule: Rule, token: str, counts: TokenCounts, *, otherwise: str = SPLIT
+    ) -> None:
+        """Count a token as the feature that a rule makes of it.
+
+        Parameters
+        ----------
+        rule : Rule
+            The rule of its tag.
+        token : str
+            The token without its tag.
+        counts : TokenCounts
+            Its messages.
+        otherwise : str
+            The reason why it is left out, where the rule makes no feature of it.
 
         Raises
         ------
         MalformedDump
             If there are more features than `MAX_FEATURES`.
         """
-        self.carried[kind] += 1
-        self.add(view, name, learned)
+        word = rule.word(token)
+        if word is None:
+            self.left[otherwise] += 1
+            return
+        self.carried[rule.kind] += 1
+        self.add(rule.view, rule.tag + word, counts)
+        if rule is SUBJECT:
+            # Words of the subject are words of the text as well here.
+            self.add("words", word, counts)
 
-    def add(self, view: str, name: str, learned: Learned) -> None:
-        """Count a feature, of which no token is the only source.
+    def add(self, view: str, name: str, counts: TokenCounts) -> None:
+        """Add counts to a feature; several tokens may be one feature here.
 
         Raises
         ------
@@ -93,9 +186,9 @@ class Tally:
             If there are more features than `MAX_FEATURES`.
         """
         features = self._features.setdefault(view, {})
-        counts = features.get(name)
-        if counts is None:
-            features[name] = [*learned]
+        found = features.get(name)
+        if found is None:
+            features[name] = [*counts]
             self._size += 1
             if self._size > MAX_FEATURES:
                 msg = (
@@ -104,27 +197,23 @@ class Tally:
                 )
                 raise MalformedDump(msg)
             return
-        counts[0] += learned.ham
-        counts[1] += learned.spam
-
-    def leave(self, reason: str) -> None:
-        """Count a token that has no feature here."""
-        self.left[reason] += 1
+        found[0] += counts.ham
+        found[1] += counts.spam
 
     @property
     def features(self) -> dict[str, int]:
-        """How many features each view got."""
+        """Number of features of each view."""
         return {view: len(names) for view, names in self._features.items()}
 
     def taken(self, labels: Sequence[str], *, ham: str, spam: str) -> dict[str, Taken]:
-        """Return what the messages of the dump add, view by view.
+        """Return the counts of the dump as statistics, view by view.
 
         Parameters
         ----------
         labels : sequence of str
             Name of each class index of the profile.
         ham, spam : str
-            Which of the labels the two kinds of the dump become.
+            The labels that the two kinds of mail get.
 
         Raises
         ------
@@ -165,9 +254,9 @@ def _taken(
     given = np.array(list(features.values()), np.int64).reshape(-1, 2)
     documents[:, where] = given[first]
     np.minimum(documents, messages, out=documents)
-    kept = documents.any(axis=1)
-    ids, documents = ids[kept], documents[kept]
-    names = tuple([texts[i] for i in first[kept].tolist()])
+    present = documents.any(axis=1)
+    ids, documents = ids[present], documents[present]
+    names = tuple([texts[i] for i in first[present].tolist()])
     return Taken(
         FeatureCounts.of_counts(messages.copy(), ids, documents.copy(), documents),
         names,
@@ -227,43 +316,3 @@ def _text(line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError:
         return line.decode("latin-1")
-
-
-# Punctuation that belongs to words (`app.features.tokens`).
-_INNER: Final = frozenset("_$!%'-")
-
-
-def text_word(token: str) -> str | None:
-    """Return the one word of a text that a token is, or None.
-
-    Other filters keep the case and the punctuation around a word; ours is the
-    word that a text with this token would have given.
-
-    Examples
-    --------
-    >>> text_word("Today,"), text_word("FREE!!!"), text_word("www.example.com")
-    ('today', 'free!!!', 'www.example.com')
-    >>> text_word("and/or") is None
-    True
-    """
-    if len(token) > MAX_WORD_CHARS:
-        return None
-    words = [word for word in of_text(token) if word[0].isalnum() or word[0] in _INNER]
-    # A dotted word comes first, then its parts.
-    if words and words[1:] in ([], words[0].split(".")):
-        return words[0]
-    return None
-
-
-def name_word(token: str) -> str | None:
-    """Return the one word of a header that a token is, or None.
-
-    Examples
-    --------
-    >>> name_word("Mail.Example.com"), name_word("ann@example.com")
-    ('mail.example.com', None)
-    """
-    if len(token) > MAX_WORD_CHARS:
-        return None
-    words = of_name(token)
-    return words[0] if len(words) == 1 else None

@@ -6,7 +6,7 @@ Layout, version 1, little-endian (docs/portable.md has all of it):
     header                a line, one JSON object (`app.exchange.format.header`)
     blocks                until the end:
         kind      1 byte     an ASCII letter, "E" in the last block
-        packed    4 bytes    length of what follows the digest
+        packed    4 bytes    length of the content in the file
         size      4 bytes    length of the content
         digest    32 bytes   SHA-256 of kind and content
         content   packed     zlib; as it is where packed equals size
@@ -66,7 +66,7 @@ class BlockWriter:
     def __init__(self, file: BinaryIO, header: bytes) -> None:
         self._file = file
         self._header = header
-        self._whole = sha256()
+        self._digests = sha256()
         self._blocks = 0
         file.write(_MAGIC + b"%d\n" % VERSION + header + b"\n")
 
@@ -81,24 +81,24 @@ class BlockWriter:
         if len(content) > LARGEST:
             msg = f"a block of {len(content)} bytes is too large; {LARGEST} are allowed"
             raise MalformedExport(msg)
-        digest = _digest(kind, content)
+        digest = sha256(kind + content).digest()
         packed = zlib.compress(content, _LEVEL)
         if len(packed) >= len(content):
             packed = content
         self._file.write(_HEAD.pack(kind, len(packed), len(content), digest))
         self._file.write(packed)
-        self._whole.update(digest)
+        self._digests.update(digest)
         self._blocks += 1
 
     def close(self) -> str:
         """Write the last block, and return the digest of the contents."""
-        content = self._whole.hexdigest()
+        content = self._digests.hexdigest()
         self.write(_END, _trailer(self._header, self._blocks, content))
         return content
 
 
 class BlockReader:
-    """Reads an export, block by block, and believes nothing.
+    """Reads an export, block by block, and trusts no byte of it.
 
     Parameters
     ----------
@@ -144,16 +144,16 @@ class BlockReader:
             If a block is damaged, or the file is cut short or goes on after its
             end.
         """
-        whole = sha256()
+        digests = sha256()
         number = 0
         while True:
             kind, digest, content = self._next(number + 1)
             if kind == _END:
                 break
             number += 1
-            whole.update(digest)
+            digests.update(digest)
             yield Block(kind, content)
-        self.content = whole.hexdigest()
+        self.content = digests.hexdigest()
         if content != _trailer(self.header, number, self.content):
             msg = (
                 "the end of this export is not that of what is before it: "
@@ -184,12 +184,12 @@ class BlockReader:
         content = packed = self._take(length)
         if length != size:
             content = _unpacked(packed, size, number)
-        if _digest(kind, content) != digest:
+        if sha256(kind + content).digest() != digest:
             raise MalformedExport(_damaged(number, "its checksum is wrong"))
         return kind, digest, content
 
     def _take(self, size: int) -> bytes:
-        """Return the next bytes, all of them."""
+        """Return the next `size` bytes."""
         taken = self._file.read(size)
         if len(taken) < size:
             raise MalformedExport(_CUT)
@@ -201,13 +201,8 @@ _CUT: Final = f"this export ends before its last block: it was cut short. {_AGAI
 
 
 def _damaged(number: int, why: str) -> str:
-    """Return the sentence about a block that is not as it was written."""
+    """Return the sentence about a damaged block."""
     return f"block {number} of this export is damaged: {why}. {_AGAIN}"
-
-
-def _digest(kind: bytes, content: bytes) -> bytes:
-    """Return the checksum of a block."""
-    return sha256(kind + content).digest()
 
 
 def _trailer(header: bytes, blocks: int, content: str) -> bytes:
@@ -221,10 +216,10 @@ def _trailer(header: bytes, blocks: int, content: str) -> bytes:
 
 
 def _unpacked(packed: bytes, size: int, number: int) -> bytes:
-    """Return what was compressed, within the size that was said."""
+    """Return the content of a compressed block, within the size that it states."""
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than is said, so that more than is said is seen.
+        # One byte more than is stated, so that a longer content is noticed.
         content = unpacker.decompress(packed, size + 1)
     except zlib.error as error:
         raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error

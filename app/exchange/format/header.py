@@ -1,7 +1,7 @@
 """Header of an export, and the values that its fields may hold.
 
-Contract of this file: whatever JSON holds there, it is returned as it was written, or
-`ValueError` or `TypeError` says what is wrong with it.
+Contract of this file: whatever JSON holds there, a reader of a value returns the value
+as it was written, or raises `ValueError` or `TypeError` with a sentence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAST_EPOCH: Final = 999912
 
 
 def text(value: object) -> str:
-    """Return text."""
+    """Return a text."""
     if not isinstance(value, str):
         msg = f"{_shown(value)} is not text"
         raise TypeError(msg)
@@ -73,7 +73,7 @@ def epoch(value: int) -> int:
 
 
 def moment(value: object) -> datetime:
-    """Return a moment that has a zone, and is one in every zone."""
+    """Return a time that has a zone, and is in the calendar of every zone."""
     found = datetime.fromisoformat(text(value))
     if found.tzinfo is None:
         msg = f"the time {value!r} is without zone"
@@ -86,7 +86,7 @@ def moment(value: object) -> datetime:
 
 
 def source(value: object) -> str:
-    """Return who said something."""
+    """Return the source of a row or an undo."""
     found = text(value)
     if not found.isprintable() or len(found) > _LONGEST_SOURCE:
         msg = (
@@ -115,7 +115,7 @@ def listed(value: object) -> list[object]:
 
 
 def asked(value: object) -> dict[str, object]:
-    """Return what an undo was asked for (`app.storage.undo.records.Selection`)."""
+    """Return the request of an undo (`app.storage.undo.records.Selection`)."""
     readers: dict[str, Callable[[object], object]] = {
         "ids": lambda ids: list(map(digest, listed(ids))),
         "source": source,
@@ -132,7 +132,7 @@ def asked(value: object) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    """Return a value as a sentence can hold it."""
+    """Return a value in the form that a sentence can hold."""
     if isinstance(value, list | dict):
         # It may be nested more deeply than repr can follow.
         return f"a {type(value).__name__}"
@@ -142,12 +142,12 @@ def _shown(value: object) -> str:
 
 
 Contents = Literal["counts", "ledger"]
-"""What an export holds: the counts alone, or the ledger that they come from."""
+"""Contents of an export: the counts alone, or the ledger that they come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """What an export is of, and what it needs of the profile it goes to.
+class ExportHeader:
+    """The origin of an export, and its demands on the profile that learns it.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ class Header:
     words : bool
         Whether the text of features is there.
     revision : int
-        Of the newest ledger row that it knows of.
+        Revision of the newest ledger row that it includes.
     views : mapping of str to mapping of str to int
-        For each view, how many messages of each label were learned.
+        For each view, the number of messages of each label.
     policy : Policy or None
-        What the profile decides by otherwise than the service's settings; None in
-        exports of older versions, which do not say.
+        Thresholds of the profile that differ from the service's settings; None in
+        exports of older versions, which have none.
     """
 
     postbayes: str
@@ -188,7 +188,7 @@ class Header:
 
     @property
     def messages(self) -> dict[str, int]:
-        """How many messages of each label were learned, in any view."""
+        """Messages of each label that were learned, in any view."""
         return {
             label: max((n.get(label, 0) for n in self.views.values()), default=0)
             for label in self.labels
@@ -203,13 +203,13 @@ class Header:
         return json.dumps(values, sort_keys=True).encode()
 
     @classmethod
-    def decode(cls, line: bytes) -> Header:
+    def decode(cls, line: bytes) -> ExportHeader:
         """Return the header in a line of JSON.
 
         Raises
         ------
         MalformedExport
-            If it is not one, or says what no profile can be.
+            If it is not one, or no profile can be like it.
         """
         try:
             values = json.loads(line)
@@ -220,7 +220,7 @@ class Header:
                 feature_set=integer(values["feature_set"], most=SMALL),
                 labels=tuple(map(text, values["labels"])),
                 spam_labels=tuple(map(text, values["spam_labels"])),
-                contents=_contents(values["contents"]),
+                contents=values["contents"],
                 words=bool(values["words"]),
                 revision=integer(values["revision"]),
                 views={
@@ -229,6 +229,11 @@ class Header:
                 },
                 policy=Policy.read(values["policy"]) if "policy" in values else None,
             )
+            if header.contents not in get_args(Contents):
+                msg = (
+                    f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
+                )
+                raise ValueError(msg)  # noqa: TRY301
             check_name(header.profile)
             check_labels(header.labels, header.spam_labels)
             for view in header.views:
@@ -246,11 +251,3 @@ class Header:
             msg = f"the header of this export cannot be read: {error}"
             raise MalformedExport(msg) from error
         return header
-
-
-def _contents(value: object) -> Contents:
-    for contents in get_args(Contents):
-        if value == contents:
-            return contents  # type: ignore[no-any-return]
-    msg = f"{value!r} is not one of {', '.join(get_args(Contents))}"
-    raise ValueError(msg)

@@ -1,13 +1,14 @@
 """Parts of an export: the rows inside its blocks.
 
-One function to write and one to read each kind.  Whoever reads has the header,
-and is told of everything that contradicts it.
+Contract of this file: each kind of block has one function to write it and one to read
+it, and whatever a reader cannot take, of any bytes, raises `MalformedExport`.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,9 +38,7 @@ from app.ledger.sums import decode_sum, encode_sum
 from app.storage.undo.records import UndoRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Mapping, Sequence
 
     from app.bayes.statistics import Statistics
     from app.storage.capacity import Amounts
@@ -72,21 +71,11 @@ def read_sum(
     Raises
     ------
     MalformedExport
-        If there are none in it.
+        If the block cannot be read.
     """
-    try:
+    with _reading("statistics"):
         month = epoch(*_EPOCH.unpack_from(content))
-        views = decode_sum(content[_EPOCH.size :], labels)
-    except (
-        struct.error,
-        ValueError,
-        CorruptVector,
-        InconsistentCounts,
-        InvalidObservation,
-    ) as error:
-        msg = f"statistics in this export cannot be read: {error}"
-        raise MalformedExport(msg) from error
-    return month, views
+        return month, decode_sum(content[_EPOCH.size :], labels)
 
 
 def write_names(view: str, names: Mapping[int, str]) -> bytes:
@@ -102,17 +91,13 @@ def read_names(content: bytes) -> tuple[str, dict[int, str]]:
     Raises
     ------
     MalformedExport
-        If there is none in it.
+        If the block cannot be read.
     """
-    try:
+    with _reading("names"):
         (n,) = _LENGTH.unpack_from(content)
         ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
         view, *texts = map(text, json.loads(content[_LENGTH.size + ids.nbytes :]))
-        names = dict(zip(ids.tolist(), texts, strict=True))
-    except (struct.error, ValueError, TypeError, RecursionError) as error:
-        msg = f"names in this export cannot be read: {error}"
-        raise MalformedExport(msg) from error
-    return view, names
+        return view, dict(zip(ids.tolist(), texts, strict=True))
 
 
 def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
@@ -162,33 +147,31 @@ def read_rows(
     labels : sequence of str
         Name of each class index.
     amounts : Amounts
-        What was read before; told of what these rows count.
+        Sums of the rows before; these rows are added.
 
     Raises
     ------
     MalformedExport
-        If there are none in it, or one cannot be read.
+        If the block or a row of it cannot be read.
     """
     rows = surveyed_rows(content)
-    try:
+    with _reading("ledger rows"):
         for row in rows:
             _require_readable(row, labels, amounts)
-    except (ValueError, CorruptVector, InconsistentCounts, InvalidObservation) as error:
-        raise _unreadable(error) from error
     return rows
 
 
 def surveyed_rows(content: bytes) -> list[LedgerRow]:
     """Return the rows of a block that `read_rows` has read before.
 
-    What is in their vectors is not looked at: that is most of the work.
+    Their vectors are not decoded again: that is most of the work.
 
     Raises
     ------
     MalformedExport
         If it holds no rows.
     """
-    try:
+    with _reading("ledger rows"):
         (length,) = _LENGTH.unpack_from(content)
         at = _LENGTH.size + length
         rows = []
@@ -196,16 +179,9 @@ def surveyed_rows(content: bytes) -> list[LedgerRow]:
             vector, at = _blob(content, at, values["vector"])
             names, at = _blob(content, at, values["names"])
             rows.append(_row(values, vector, names))
-        _require_end(content, at)
-    except (
-        struct.error,
-        KeyError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        InvalidObservation,
-    ) as error:
-        raise _unreadable(error) from error
+        if at != len(content):
+            msg = f"{len(content) - at} bytes belong to no row"
+            raise ValueError(msg)
     return rows
 
 
@@ -221,9 +197,9 @@ def read_undo(content: bytes) -> UndoRecord:
     Raises
     ------
     MalformedExport
-        If there is none in it.
+        If the block cannot be read.
     """
-    try:
+    with _reading("an undo"):
         values = json.loads(content)
         return UndoRecord(
             number=integer(values["number"], most=SMALL),
@@ -233,8 +209,24 @@ def read_undo(content: bytes) -> UndoRecord:
             takes=tuple(map(integer, listed(values["takes"]))),
             revisions=tuple(map(integer, listed(values["revisions"]))),
         )
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
-        msg = f"an undo in this export cannot be read: {error}"
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Raise `MalformedExport` for all that the bytes of a block can make fail."""
+    try:
+        yield
+    except (
+        struct.error,
+        KeyError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        CorruptVector,
+        InconsistentCounts,
+        InvalidObservation,
+    ) as error:
+        msg = f"{what} in this export cannot be read: {error}"
         raise MalformedExport(msg) from error
 
 
@@ -266,7 +258,7 @@ def _row(
 
 
 def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -> None:
-    """Raise if a row cannot be added up; take note of how much it counts."""
+    """Raise if a row cannot be added up; add what it counts to `amounts`."""
     strange = {row.label_before, row.label} - {None, *labels}
     if strange:
         msg = f"row {row.revision} has the label {strange.pop()!r}"
@@ -277,29 +269,19 @@ def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -
         raise ValueError(msg)
     if row.vector is None:
         return
-    ids = _counted(row, labels, amounts)
-    for view, texts in row.names.items():
-        if view not in ids or len(texts) != ids[view].size:
-            msg = f"row {row.revision} has not as many names as features"
-            raise ValueError(msg)
-
-
-def _counted(
-    row: LedgerRow, labels: Sequence[str], amounts: Amounts
-) -> dict[str, NDArray[np.int64]]:
-    """Return what a row counts, view by view; take note of how much it is."""
-    if row.kind == "sum":
+    if of_sum:
         sums = row.delta(labels)
         amounts.add(sums)
-        return {view: x.ids for view, x in sums.items()}
-    views = row.views
-    moved = (row.label_before is not None) + (row.label is not None)
-    amounts.add_message(views, times=moved)
-    return {view: x.ids for view, x in views.items()}
-
-
-def _unreadable(error: Exception) -> MalformedExport:
-    return MalformedExport(f"ledger rows in this export cannot be read: {error}")
+        sizes = {view: x.ids.size for view, x in sums.items()}
+    else:
+        moved = (row.label_before is not None) + (row.label is not None)
+        views = row.views
+        amounts.add_message(views, times=moved)
+        sizes = {view: x.ids.size for view, x in views.items()}
+    for view, texts in row.names.items():
+        if len(texts) != sizes.get(view):
+            msg = f"row {row.revision} has not as many names as features"
+            raise ValueError(msg)
 
 
 def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
@@ -311,9 +293,3 @@ def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
         msg = f"a column of {size} bytes is not there"
         raise ValueError(msg)
     return content[at:end], end
-
-
-def _require_end(content: bytes, at: int) -> None:
-    if at != len(content):
-        msg = f"{len(content) - at} bytes belong to no row"
-        raise ValueError(msg)

@@ -21,14 +21,14 @@ def test_greater_values_lie_further_along(scale, here, there):
     """And nothing lies beyond the ends."""
     low, high = sorted((here, there))
 
-    assert 0 <= scale.place(low) <= scale.place(high) <= 1
+    assert 0 <= scale.position(low) <= scale.position(high) <= 1
 
 
 @given(scales)
 def test_ticks_are_in_order_and_can_be_told_apart(scale):
     """Each has its own place and its own words."""
     ticks = scale.ticks()
-    places = [scale.place(value) for value, _ in ticks]
+    places = [scale.position(value) for value, _ in ticks]
 
     assert places == sorted(set(places))
     assert len(ticks) == len({text for _, text in ticks})
@@ -55,8 +55,8 @@ def test_ticks_are_round(scale, texts):
 
 def test_an_axis_without_length_puts_all_in_the_middle():
     """One message has one score."""
-    assert 0.5 == Linear(3, 3).place(3)
-    assert 0.0 == Logarithmic(3, 3).place(3)
+    assert 0.5 == Linear(3, 3).position(3)
+    assert 0.0 == Logarithmic(3, 3).position(3)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.evaluation.page.svg import WIDTH, Axis, Linear, Plot, legend, tag
 
 PLOT = Plot(
-    x=Axis(scale=Linear(0, 10), title="a < b"),
-    y=Axis(scale=Linear(0, 5), title='"share" & more'),
+    x=Axis(Linear(0, 10), "a < b"),
+    y=Axis(Linear(0, 5), '"share" & more'),
 )
 points = st.lists(st.none() | st.tuples(st.floats(-20, 20), st.floats(-9, 9)))
 

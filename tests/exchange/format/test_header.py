@@ -10,9 +10,9 @@ import pytest
 
 from app.classifier.policy import Policy
 from app.errors import MalformedExport
-from app.exchange.format.header import Header
+from app.exchange.format.header import ExportHeader
 
-HEADER = Header(
+HEADER = ExportHeader(
     postbayes="0.1.0",
     profile="example.org",
     created=datetime(2026, 3, 14, 9, 30, tzinfo=UTC),
@@ -31,7 +31,7 @@ def test_a_header_is_one_line_of_json_and_is_read_back():
     line = HEADER.encode()
 
     assert b"\n" not in line
-    assert HEADER == Header.decode(line)
+    assert HEADER == ExportHeader.decode(line)
 
 
 def test_its_messages_are_those_of_the_view_that_has_most():
@@ -67,14 +67,14 @@ def test_a_header_that_no_profile_has_is_refused(changed):
     """What it says is used, so it must be sayable."""
     line = json.dumps(json.loads(HEADER.encode()) | changed).encode()
     with pytest.raises(MalformedExport, match="header of this export"):
-        Header.decode(line)
+        ExportHeader.decode(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"{}", b"\xff", b"[" * 60_000])
 def test_what_is_no_header_is_refused(line):
     """Whatever the line is."""
     with pytest.raises(MalformedExport, match="header of this export"):
-        Header.decode(line)
+        ExportHeader.decode(line)
 
 
 @pytest.mark.parametrize("policy", [None, Policy(), Policy(reject_from="never")])
@@ -82,5 +82,5 @@ def test_a_header_says_what_the_profile_decides_by(policy):
     """Older ones do not, and are read all the same."""
     header = replace(HEADER, policy=policy)
 
-    assert header == Header.decode(header.encode())
+    assert header == ExportHeader.decode(header.encode())
     assert (policy is not None) == (b'"policy"' in header.encode())

@@ -1,0 +1,275 @@
+"""Mailboxes: the messages of single files, Maildir folders and mbox files.
+
+Contract of this file: nothing is written, moved or flagged; messages are read one by
+one as they are asked for, in an order that two runs share, and no message takes more
+memory than `MESSAGE_LIMIT`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import UnreadableSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+# Precedent for a limit on one message: rspamd 50 MiB (max_message), Exim
+# 50 MB (message_size_limit), Postfix 10 MB.  Mail that a server took in fits,
+# and a disk image in a mail folder by mistake does not fill the memory.
+MESSAGE_LIMIT: Final = 50 * 2**20
+"""Longest part of one message that is read.  Unit: bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusMessage:
+    """One message of a stream.
+
+    Parameters
+    ----------
+    label : str or None
+        The label that the source gives; None where the source gives none.
+    raw : bytes
+        The message as it is stored, its first `MESSAGE_LIMIT` bytes at most.
+    where : str
+        The location for people: a path, and a position in the file.
+    """
+
+    label: str | None
+    raw: bytes
+    where: str
+
+
+def read_file(path: Path, *, label: str | None) -> CorpusMessage:
+    """Return the file at `path` as one message.
+
+    Raises
+    ------
+    UnreadableSource
+        If the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return CorpusMessage(label, file.read(MESSAGE_LIMIT), str(path))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """Return the paths in `folder` sorted by name, so that two runs agree.
+
+    Raises
+    ------
+    UnreadableSource
+        If the folder cannot be read.
+    """
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableSource:
+    """Return the error with the operating system's reason."""
+    return UnreadableSource(f"cannot read {path}: {error.strerror or error}")
+
+
+# Names under which mail clients keep these folders: Dovecot's and Apple
+# Mail's `Junk`, Outlook's `Junk E-mail` and `Junk Email`, Gmail's and
+# Roundcube's `Spam`, Yahoo's `Bulk Mail`; likewise for the others.
+_JUNK: Final = frozenset({"bulk mail", "junk", "junk e-mail", "junk email", "spam"})
+# Deleted mail may be either, and a draft was never received.
+_UNLABELLED: Final = frozenset(
+    {"deleted items", "deleted messages", "drafts", "outbox", "templates", "trash"}
+)
+_PARTS: Final = frozenset({"cur", "new", "tmp"})
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    for part in ("cur", "new"):
+        yield from list_folder(folder / part)
+
+
+def is_maildir(folder: Path) -> bool:
+    """Return whether `folder` is laid out as a Maildir."""
+    return (folder / "cur").is_dir() and (folder / "new").is_dir()
+
+
+def read_maildir(
+    folder: Path, *, label: str | None, junk_label: str | None
+) -> Iterator[CorpusMessage]:
+    """Yield the messages of the Maildir at `folder` and of its subfolders.
+
+    Parameters
+    ----------
+    folder : Path
+        The Maildir, in either layout: Maildir++ (`.Junk/cur`, Courier and Dovecot)
+        or folders in folders (`Junk/cur`, Dovecot's LAYOUT=fs).
+    label : str or None
+        The label of its messages.
+    junk_label : str or None
+        The label of messages in its junk folders (`Junk`, `Spam` and other
+        clients' names for them, in upper or lower case, and folders in
+        them).  None: all messages of the Maildir have `label`.
+
+    Raises
+    ------
+    UnreadableSource
+        If a folder or message cannot be read.
+
+    Notes
+    -----
+    Folders and files come in the order of their names.  Left out are `tmp`, the
+    folders for drafts and deleted mail, and messages flagged as deleted
+    (``:2,...T``), since they do not show what their reader thinks of them.  A
+    message that is moved while its folder is read is left out too; the next run
+    finds it.
+    """
+    for inner, names in _folders(folder):
+        if names & _UNLABELLED:
+            continue
+        junk = junk_label is not None and bool(names & _JUNK)
+        for path in _listed(inner):
+            _, _, flags = path.name.partition(":2,")
+            if path.name.startswith(".") or "T" in flags:
+                continue
+            try:
+                yield read_file(path, label=junk_label if junk else label)
+            except UnreadableSource as error:
+                # A mail client renames a message to flag it, between our listing
+                # and our reading: the one error that a healthy Maildir gives.
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+
+
+def _folders(
+    folder: Path, names: frozenset[str] = frozenset()
+) -> Iterator[tuple[Path, frozenset[str]]]:
+    """Yield every Maildir in `folder` with its folder names in lower case."""
+    if is_maildir(folder):
+        yield folder, names
+    for path in list_folder(folder):
+        # A link to a folder above would be followed for ever.
+        if path.name in _PARTS or path.is_symlink() or not path.is_dir():
+            continue
+        inner = frozenset(path.name.casefold().split("."))
+        yield from _folders(path, names | inner)
+
+
+# RFC 4155, appendix A: `From `, the sender and a date as of asctime().  The
+# time and the year are asked for, as Dovecot and mutt do, since "From "
+# alone begins many a sentence that no one quoted.  Senders may be empty, `-`
+# (Mozilla) or hold blanks; a zone may stand before the year or after it.
+# Thunderbird of late leaves sender and date out.
+_SEPARATOR: Final = re.compile(
+    rb"From (?:-?\s*\Z|.{0,900}?\b\d\d?:\d\d.{0,40}?\b\d{4}\b)"
+)
+# The form that exports and scripts write instead: the sender alone, or a date that is
+# not of asctime() (RFC 5322, ISO 8601).  Sentences look so too, so that a header has
+# to follow.
+_LOOSE: Final = re.compile(
+    rb"From (?:[^\s@]{1,300}@[^\s@]{1,300}\s*\Z"
+    rb"|[^\s@]{1,300}@.{0,300}?\b\d{4}\b.{0,40}?[ T]\d\d?:\d\d)"
+)
+_HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:")
+# Editors on Windows put it before the first line.
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# Lines of any length are taken in pieces of this size.  Unit: bytes.
+_PIECE: Final = 65_536
+
+
+def is_mbox(path: Path) -> bool:
+    """Return whether the file at `path` begins as an mbox does.
+
+    Raises
+    ------
+    UnreadableSource
+        If the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.readline(_PIECE).removeprefix(_BYTE_ORDER_MARK)
+            return _separates(first, file.readline(_PIECE))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def read_mbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
+    """Yield the messages of the mbox at `path`, in its order.
+
+    Parameters
+    ----------
+    path : Path
+        The mailbox.
+    label : str or None
+        The label of all its messages.
+
+    Raises
+    ------
+    UnreadableSource
+        If the file cannot be read.
+
+    Notes
+    -----
+    The mailbox is read line by line, so that its size does not matter: the memory
+    in use is one message's.  The rest of a message beyond `MESSAGE_LIMIT` is
+    skipped, and the next message is found again.
+
+    A message begins after a `From ` line at the start of the file or after an
+    empty line.  That line and the empty line before the next one belong to
+    the mailbox and are left out.  Quoted lines (``>From``) are left as they
+    are: which of the four mbox dialects wrote them cannot be known, and
+    unquoting a line that its sender wrote so would change the message.
+    Lines before the first separator are taken as a message without one.
+    """
+    number = 0
+    try:
+        with path.open("rb") as file:
+            for raw in _messages(file):
+                number += 1
+                yield CorpusMessage(label, raw, f"{path}, message {number}")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _messages(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the messages of an mbox; empty ones are left out."""
+    message = bytearray()
+    line_starts = after_blank = True
+    piece = file.readline(_PIECE)
+    following = file.readline(_PIECE)
+    if _separates(piece.removeprefix(_BYTE_ORDER_MARK), following):
+        piece = piece.removeprefix(_BYTE_ORDER_MARK)
+    while piece:
+        if line_starts and after_blank and _separates(piece, following):
+            yield from _without_separator(message)
+            message = bytearray()
+            after_blank = False
+        else:
+            message += piece[: max(0, MESSAGE_LIMIT - len(message))]
+            after_blank = line_starts and piece in {b"\n", b"\r\n"}
+        line_starts = piece.endswith(b"\n")
+        piece, following = following, file.readline(_PIECE)
+    yield from _without_separator(message)
+
+
+def _separates(line: bytes, following: bytes) -> bool:
+    """Return whether a line stands between two messages."""
+    if _SEPARATOR.match(line):
+        return True
+    return bool(_LOOSE.match(line) and _HEADER.match(following))
+
+
+def _without_separator(message: bytearray) -> Iterator[bytes]:
+    """Yield the message without the empty line that the mailbox added, if any."""
+    raw = bytes(message)
+    for ending in (b"\r\n", b"\n"):
+        if raw == ending or raw.endswith(ending * 2):
+            raw = raw[: -len(ending)]
+            break
+    if raw:
+        yield raw
