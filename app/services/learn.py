@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from app.ledger.teaching import ScoredRow, Teaching, scored
 from app.services.classify import observe
-from app.services.feedback import require_label
 from app.services.fold import Folding
 from app.storage.database.engine import writing
 from app.storage.ledger import append
@@ -82,7 +81,7 @@ class Learn:
             If it could not be stored; nothing is learned then.
         """
         for label, _ in messages:
-            require_label(self._profile, label)
+            self._profile.row.require_label(label)
         teachings = [
             self._teaching(label, raw) for label, raw in messages if raw.strip()
         ]
