@@ -9,12 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from app.bayes.state import History, State
 from app.errors import InvalidObservation, MalformedDump, OtherProfile
 from app.exchange.place import take_place, unseen
 from app.exchange.staging import fill, step
 from app.exchange.survey import Learned
+from app.ledger.capacity import Amounts
 from app.ledger.entry import epoch_of
-from app.storage import bulk, capacity, hidden, profiles
+from app.storage import bulk, hidden, profiles
 from app.storage import hidden as merge
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.prune import sums_stand
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.bayes.statistics import Statistics
     from app.exchange.dumps.tally import Taken
     from app.storage.profiles import ProfileRow
 
@@ -80,15 +81,14 @@ def add_counts(
             return _unchanged(profile, source)
     now = clock()
     epoch = epoch_of(now)
-    sums = {epoch: {view: x.counts for view, x in taken.items()}}
+    state = State({view: x.counts for view, x in taken.items()})
     names = {
         view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
         for view, x in taken.items()
     }
-    _require_room(engine, profile, sums[epoch])
+    _require_room(engine, profile, state)
     parts = [
-        {epoch: part}
-        for part in bulk.pieces(sums[epoch], at_most=bulk.FEATURES_PER_ROW)
+        History({epoch: part}) for part in state.pieces(at_most=bulk.FEATURES_PER_ROW)
     ]
     with unseen(engine, profile.name, like=profile, clock=clock) as new:
         written = 0
@@ -106,7 +106,7 @@ def add_counts(
                     names=names if words else None,
                 ),
             )
-            written += sum(x.ids.size for x in part[epoch].values())
+            written += part[epoch].size
             progress(written)
         if profile.revision:
             with writing(engine) as connection:
@@ -114,11 +114,11 @@ def add_counts(
                 hidden.keep(connection, new, now=clock())
                 if sums_stand(connection, profile.id, source):
                     return _unchanged(profile, source)
-                bulk.require_kinds(connection, profile, sums)
+                bulk.require_kinds(connection, profile, History({epoch: state}))
                 merge.move(connection, new, profile)
         else:
             # There is nothing to add it to, so its counts need no fold.
-            fill(engine, new, sums, clock)
+            fill(engine, new, History({epoch: state}), clock)
             profile = take_place(
                 engine,
                 new,
@@ -133,19 +133,17 @@ def add_counts(
     )
 
 
-def _require_room(
-    engine: Engine, profile: ProfileRow, views: Mapping[str, Statistics]
-) -> None:
+def _require_room(engine: Engine, profile: ProfileRow, state: State) -> None:
     """Raise if a profile cannot count what a dump says, beside what it has."""
-    amounts = capacity.Amounts()
+    amounts = Amounts()
     try:
-        amounts.add(views)
+        amounts.add(state)
     except InvalidObservation as error:
         msg = f"the dump says more than can be counted: {error}"
         raise MalformedDump(msg) from error
     try:
         with reading(engine) as connection:
-            before = capacity.held(connection, profile)
+            before = bulk.held(connection, profile)
         amounts.beside(before)
     except InvalidObservation as error:
         msg = (

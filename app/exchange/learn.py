@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.bayes.state import History
 from app.errors import (
     InconsistentCounts,
     InvalidObservation,
@@ -26,7 +27,7 @@ from app.exchange.survey import (
     same_labels,
 )
 from app.features.extract import FEATURE_SET
-from app.storage import bulk, capacity, hidden, profiles
+from app.storage import bulk, hidden, profiles
 from app.storage import hidden as merge
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
@@ -35,7 +36,6 @@ from app.storage.upkeep.prune import sums_stand
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from app.exchange.staging import Epochs
     from app.exchange.survey import Source, Survey
     from app.storage.profiles import ProfileRow
 
@@ -198,13 +198,13 @@ def _staged(engine: Engine, new: ProfileRow, source: Source) -> Staging:
     return staging
 
 
-def _proven(engine: Engine, new: ProfileRow) -> tuple[Epochs, str | None]:
+def _proven(engine: Engine, new: ProfileRow) -> tuple[History, str | None]:
     """Return what a hidden profile has learned, and what is wrong with it if so."""
     with reading(engine) as connection:
         try:
             epochs = replayed(connection, new)
         except InconsistentCounts as error:
-            return {}, f"the ledger of this export contradicts itself: {error}"
+            return History(), f"the ledger of this export contradicts itself: {error}"
         return epochs, fault_of(connection, new, epochs)
 
 
@@ -246,7 +246,7 @@ def _require_room(engine: Engine, survey: Survey, profile: ProfileRow) -> None:
     """Raise if a profile cannot count all of an export beside what it has."""
     try:
         with reading(engine) as connection:
-            before = capacity.held(connection, profile)
+            before = bulk.held(connection, profile)
         survey.amounts.beside(before)
     except InvalidObservation as error:
         msg = (

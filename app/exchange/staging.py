@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import update
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.statistics import sum_by_view
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
 from app.exchange.format.header import Header
@@ -36,7 +34,6 @@ from app.exchange.format.parts import (
 )
 from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, hidden, ledger, tables
-from app.storage.bulk import pieces
 from app.storage.counts import deltas, names
 from app.storage.counts.names import texts_of, unnoted
 from app.storage.database.engine import brief, reading
@@ -47,18 +44,17 @@ from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_stand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Engine
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import History, State
     from app.exchange.survey import Source
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
     Write = Callable[[Connection], object]
-    Epochs = Mapping[int, Mapping[str, Statistics]]
 
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
 _ROWS: Final = 200
@@ -173,7 +169,7 @@ class Staging:
         self,
         connection: Connection,
         epoch: int,
-        views: dict[str, Statistics],
+        views: State,
         texts: dict[str, dict[int, str]],
     ) -> None:
         self.rows += len(
@@ -263,10 +259,8 @@ class Staging:
 _FEATURES: Final = 2_000
 
 
-def replayed(
-    connection: Connection, profile: ProfileRow
-) -> dict[int, dict[str, Statistics]]:
-    """Return what the whole ledger adds to each epoch, view by view.
+def replayed(connection: Connection, profile: ProfileRow) -> History:
+    """Return what the whole ledger adds to each month.
 
     Raises
     ------
@@ -275,14 +269,13 @@ def replayed(
     """
     epochs = retention.load(connection, profile)
     for rows in batches_after(connection, profile.id, revision=0):
-        for epoch, views in sum_by_epoch(rows, profile.labels).items():
-            epochs[epoch] = sum_by_view(
-                (epochs.get(epoch, {}), views), n_classes=len(profile.labels)
-            )
+        epochs += sum_by_epoch(rows, profile.labels)
     return epochs
 
 
-def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str | None:
+def fault_of(
+    connection: Connection, profile: ProfileRow, epochs: History
+) -> str | None:
     """Return why a profile could not be folded, or None if it can.
 
     Parameters
@@ -291,7 +284,7 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
         Any.
     profile : ProfileRow
         Whose ledger.
-    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
+    epochs : History
         What it comes to.
     """
     broken = broken_rows(connection, profile.id)
@@ -301,20 +294,19 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
             "same message; it was not written by Postbayes"
         )
     try:
-        for views in epochs.values():
-            for table in views.values():
-                table.require_reachable()
+        for _, _, statistics in epochs.parts():
+            statistics.require_reachable()
     except InconsistentCounts as error:
         return f"the ledger of this export takes back what it never added: {error}"
     return None
 
 
 def fill(
-    engine: Engine, profile: ProfileRow, epochs: Epochs, clock: Callable[[], datetime]
+    engine: Engine, profile: ProfileRow, epochs: History, clock: Callable[[], datetime]
 ) -> None:
     """Write the counts of a hidden profile, and the text of what is counted."""
     for epoch in sorted(epochs):
-        for part in pieces(epochs[epoch], at_most=_FEATURES):
+        for part in epochs[epoch].pieces(at_most=_FEATURES):
             step(
                 engine,
                 profile,
@@ -341,18 +333,13 @@ def fill(
 
 
 def _texts(
-    engine: Engine, profile: ProfileRow, epochs: Epochs
+    engine: Engine, profile: ProfileRow, epochs: History
 ) -> Iterator[tuple[int, dict[str, dict[int, str]]]]:
     """Give the text that the rows have of what is counted, some rows at a time.
 
     With each, the revision of the last of these rows.
     """
-    counted: dict[str, set[int]] = {}
-    for views in epochs.values():
-        for view, part in views.items():
-            having = part.documents if isinstance(part, FeatureCounts) else part.counts
-            there = part.ids[(having > 0).any(axis=1)]
-            counted.setdefault(view, set()).update(there.tolist())
+    counted = epochs.gained()
     with reading(engine) as connection:
         for rows in batches_after(connection, profile.id, revision=0):
             yield (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from app.bayes.moments import MomentSums
 from app.errors import (
     InconsistentCounts,
     InvalidObservation,
@@ -26,14 +25,15 @@ from app.exchange.format.parts import (
     read_sum,
     read_undo,
 )
-from app.storage.capacity import Amounts
+from app.ledger.capacity import Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
     from typing import BinaryIO
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.counts import FeatureCounts
+    from app.bayes.state import State
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import UndoRecord
@@ -99,7 +99,7 @@ class Survey:
     _carried_out: int = 0
     _groups: dict[Group, _Counted] = field(default_factory=dict)
 
-    def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
+    def add_sum(self, epoch: int, state: State) -> None:
         """Take note of statistics.
 
         Raises
@@ -108,28 +108,22 @@ class Survey:
             If no messages can have taught them.
         """
         self.epochs.add(epoch)
-        for view, x in views.items():
+        for view in state:
             if view not in self.header.views:
                 msg = f"this export has the view {view!r}, which its header lacks"
                 raise MalformedExport(msg)
-            self.features += x.ids.size
+        self.features += state.size
         try:
-            self.amounts.add(views)
-        except InvalidObservation as error:
-            raise _no_messages(error) from error
-        for view, x in views.items():
+            self.amounts.add(state)
             # What is sealed may take back what a row with its vector adds.
             if self.header.contents == "ledger":
-                continue
-            try:
-                if isinstance(x, MomentSums):
-                    x.require_reachable()
-                else:
-                    self._note(
-                        Group(epoch, view), x.messages, x.occurrences, x.documents
-                    )
-            except InconsistentCounts as error:
-                raise _no_messages(error) from error
+                return
+            for sums in state.moments.values():
+                sums.require_reachable()
+            for view, counts in state.features.items():
+                self._note(Group(epoch, view), counts)
+        except (InvalidObservation, InconsistentCounts) as error:
+            raise _no_messages(error) from error
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
         """Take note of ledger rows.
@@ -214,25 +208,15 @@ class Survey:
             raise MalformedExport(msg)
         self.names += len(names)
 
-    def _note(
-        self,
-        group: Group,
-        messages: np.ndarray,
-        occurrences: np.ndarray,
-        documents: np.ndarray,
-    ) -> None:
+    def _note(self, group: Group, counts: FeatureCounts) -> None:
         """Take note of counts of features."""
-        if (
-            (messages < 0).any()
-            or (documents < 0).any()
-            or (occurrences < documents).any()
-        ):
+        if counts.negative or (counts.occurrences < counts.documents).any():
             msg = f"a count of {group.view} in {group.epoch} is negative or too small"
             raise InconsistentCounts(msg)
-        zero = np.zeros_like(messages)
+        zero = np.zeros_like(counts.messages)
         counted = self._groups.setdefault(group, _Counted(zero, zero.copy()))
-        counted.messages = counted.messages + messages
-        most = documents.max(axis=0, initial=0)
+        counted.messages = counted.messages + counts.messages
+        most = counts.documents.max(axis=0, initial=0)
         counted.most = np.maximum(counted.most, most)
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import sum_by_view, total
+from app.bayes.state import State
 from app.classifier.learn import delta
 from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
 from app.storage import bulk, tables
-from app.storage.bulk import append_sums, pieces
+from app.storage.bulk import append_sums
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
 from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
@@ -48,19 +48,15 @@ def learned(messages=MAIL, *, n_classes=2):
         if sizes is not None:
             views["sizes"] = measured(sizes)
         deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
-    return sum_by_view(deltas, n_classes=n_classes)
-
-
-def negated(views):
-    """Return what takes statistics back."""
-    return {view: -x for view, x in views.items()}
+    return State.sum(deltas)
 
 
 def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
     """Append sums in one transaction and return their rows."""
     with writing(engine) as connection:
+        states = {month: State(views) for month, views in sums.items()}
         return append_sums(
-            connection, profile, sums, source=source, time=time, names=names
+            connection, profile, states, source=source, time=time, names=names
         )
 
 
@@ -128,7 +124,7 @@ def test_what_was_added_can_be_taken_back(engine, monkeypatch):
     add(engine, profile, {202603: learned()}, names=texts)
     fold_all(engine, profile, limit=1)
     named = [name for *_, name in rows_of(engine, tables.feature_name, profile)]
-    add(engine, profile, {202603: negated(learned())}, source="undo:1")
+    add(engine, profile, {202603: -learned()}, source="undo:1")
     fold_all(engine, profile, limit=1)
 
     assert ["cheap", "money"] == sorted(named)
@@ -256,21 +252,15 @@ def test_every_first_part_of_a_sum_is_what_messages_can_have_taught(
 ):
     """On the way there, and on the way back: no step is refused."""
     whole = learned(messages)
-    parts = list(pieces(negated(whole) if takes_back else whole, at_most=at_most))
-    reached = whole if takes_back else {}
+    parts = list((-whole if takes_back else whole).pieces(at_most=at_most))
+    reached = whole if takes_back else State()
     for part in parts:
-        features = [x for x in part.values() if isinstance(x, FeatureCounts)]
-        assert sum(x.ids.size for x in features) <= at_most
+        assert sum(x.ids.size for x in part.features.values()) <= at_most
         for view, x in part.items():
-            before = (reached[view],) if view in reached else ()
-            now = total((*before, x), n_classes=2)
-            now.require_reachable()
-            reached = reached | {view: now}
+            reached += State({view: x})
+            reached[view].require_reachable()
 
-    for view, x in reached.items():
-        expected = whole[view] - whole[view] if takes_back else whole[view]
-        assert expected == x
-    assert set(whole) == set(reached)
+    assert reached == (whole - whole if takes_back else whole)
 
 
 def test_names_without_text_are_left_out(engine):

@@ -39,7 +39,7 @@ from tests.storage.builders import (
     taught,
     teach,
 )
-from tests.storage.test_bulk import MAIL, add, audited, learned, loaded, negated
+from tests.storage.test_bulk import MAIL, add, audited, learned, loaded
 
 COUNTED = (
     tables.class_count,
@@ -268,7 +268,7 @@ def test_what_something_else_has_taken_away_is_not_taken_twice(engine):
     """The sentence says so, and nothing is noted."""
     profile = new_profile(engine)
     add(engine, profile, {202603: learned()})
-    add(engine, profile, {202603: negated(learned())}, source="prune")
+    add(engine, profile, {202603: -learned()}, source="prune")
     refused = Selection(source="import:test")
 
     with pytest.raises(Irreversible, match="would become negative"):
