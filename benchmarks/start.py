@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
 from app.services.application import Specify, open_database
 from app.services.memory.live import LiveProfiles
 from app.settings import Settings
@@ -56,13 +57,9 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
         for part in range(len(MONTHS) * 2):
             here = np.union1d(ids[parts == part], more[others == part])
             month, label = divmod(part, 2)
-            one_hot = np.zeros(2, np.int64)
-            one_hot[label] = 1
-            delta = FeatureCounts.of_counts(
-                MESSAGES * one_hot,
-                here,
-                np.outer(np.ones(here.size, np.int64), one_hot),
-                np.outer(np.ones(here.size, np.int64), one_hot),
+            once = np.ones(here.size, np.int64)
+            delta = FeatureCounts.of_class(
+                label, here, once, once, messages=MESSAGES, n_classes=2
             )
             with writing(engine) as connection:
                 deltas.add(
@@ -70,7 +67,7 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
                     profile.id,
                     epoch=MONTHS[month],
                     labels=profile.labels,
-                    delta={view: delta},
+                    delta=State({view: delta}),
                 )
             rows += here.size
     return rows

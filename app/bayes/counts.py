@@ -1,23 +1,20 @@
-"""Feature counts: a group of integer sums over the messages of each class.
+"""Feature counts: occurrences and messages of each feature by class.
+
+The frequency spectrum of a vocabulary [1]_ stands beside them: the number of features
+with each document frequency, from which the Bernoulli model computes the likelihood of
+all the features that a message does not have.
 
 Contract of this file: a count that no messages have is refused with its value.
 It is never clamped at zero: then unlearning would be no inverse, and an error
 would be invisible.
 
-The frequency spectrum of its vocabulary [1]_, by document frequency: what the
-Bernoulli model has to know of all the features that a message does not have.
-
 .. [1] R. H. Baayen, *Word Frequency Distributions*, Kluwer, 2001, chapter 1.
-
-Contract of this file: statistics are sums over messages, of integers only.
-They know no smoothing, no prior and no float, so that addition is exact,
-order never matters and every message can be taken back bit for bit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 import numpy as np
 
@@ -33,6 +30,7 @@ from app.bayes.sparse import (
     one_hot,
     without_empty,
 )
+from app.bayes.statistics import Statistics
 from app.errors import InconsistentCounts, InvalidObservation
 
 if TYPE_CHECKING:
@@ -208,7 +206,7 @@ LARGEST_COUNT: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FeatureCounts:
+class FeatureCounts(Statistics):
     """Feature statistics of a set of messages: an element of a group.
 
     Parameters
@@ -239,6 +237,8 @@ class FeatureCounts:
     True
     """
 
+    kind: ClassVar[Literal["features"]] = "features"
+
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -253,6 +253,23 @@ class FeatureCounts:
     ) -> Self:
         """Return the statistics of both counts, each of shape (V, K)."""
         return cls(messages, ids, np.concatenate((occurrences, documents), axis=1))
+
+    @classmethod
+    def of_class(
+        cls,
+        label: int,
+        ids: NDArray[np.int64],
+        occurrences: NDArray[np.int64],
+        documents: NDArray[np.int64],
+        *,
+        messages: int,
+        n_classes: int,
+    ) -> Self:
+        """Return the statistics of one class, both counts of shape (V,)."""
+        signs = one_hot(label, n_classes)
+        columns = np.zeros((ids.size, 2 * n_classes), np.int64)
+        columns[:, label], columns[:, n_classes + label] = occurrences, documents
+        return cls(signs * messages, ids, columns)
 
     @classmethod
     def zero(cls, n_classes: int) -> Self:
@@ -362,18 +379,8 @@ class FeatureCounts:
         """Return the inverse element."""
         return FeatureCounts(-self.messages, self.ids, -self.columns)
 
-    def __sub__(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the statistics with those of `other` taken back."""
-        return self + -other
-
     def __mul__(self, times: int) -> FeatureCounts:
-        """Return the statistics of the same messages, each so many times.
-
-        Raises
-        ------
-        InvalidObservation
-            If a count would leave the 64-bit integers.
-        """
+        """Return the statistics of the same messages, each so many times."""
         if times == 0:
             return FeatureCounts.zero(self.n_classes)
         if times == 1:
@@ -399,11 +406,6 @@ class FeatureCounts:
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return int(self.messages.size)
-
-    @property
     def rows(self) -> Rows:
         """The counts without the messages."""
         return Rows(self.ids, self.columns)
@@ -419,9 +421,28 @@ class FeatureCounts:
         return self.columns[:, self.messages.size :]
 
     @property
-    def vocabulary(self) -> int:
-        """Number of features seen in any class."""
-        return int(self.ids.size)
+    def separable(self) -> int:
+        """Number of features: each may be in another part."""
+        return self.vocabulary
+
+    def part(self, start: int | None, stop: int | None) -> FeatureCounts:
+        """Return some of the features, with the messages that go with them."""
+        messages = np.zeros_like(self.messages)
+        if start is None:
+            messages += self.messages.clip(min=0)
+        if stop is None:
+            messages += self.messages.clip(max=0)
+        return FeatureCounts(messages, self.ids[start:stop], self.columns[start:stop])
+
+    @property
+    def negative(self) -> bool:
+        """Whether any count is below zero."""
+        return bool((self.messages < 0).any() or (self.columns < 0).any())
+
+    @property
+    def magnitude(self) -> int:
+        """Sum of the absolute values of all counts."""
+        return int(np.abs(self.messages).sum()) + int(np.abs(self.columns).sum())
 
     def totals(self, counting: Counting) -> NDArray[np.int64]:
         """Return the sum over all features of their counts, shape (K,)."""
@@ -461,15 +482,7 @@ class FeatureCounts:
         return self
 
     def require_reachable(self) -> None:
-        """Raise if no set of messages has these statistics.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a count is negative or two counts contradict each other:
-            something was unlearned that had not been learned.  Never clamp
-            instead, or unlearning is no inverse.
-        """
+        """Raise if a count is negative or two counts contradict each other."""
         require_reachable(
             messages=self.messages,
             occurrences=self.occurrences,

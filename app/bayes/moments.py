@@ -2,21 +2,20 @@
 
 Contract of this file: a sum is kept in 64 bits only while the sum of two as large
 fits into them, and as a Python integer beyond.  So two sums that are kept may be
-added without a look at either, and none is ever wrong.
-
-Contract of this file: every sum is exact, in 64 bits or beyond them
-(`app.bayes.moments`); whoever asks gets Python integers, which cannot overflow.
+added without a look at either, and both results are exact.  Callers get Python
+integers, which cannot overflow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from app.bayes.sparse import any_of, first_of_each, one_hot
+from app.bayes.statistics import Statistics
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _largest(values: Kept) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MomentSums:
+class MomentSums(Statistics):
     """Moment statistics of a set of messages: an element of a group.
 
     Parameters
@@ -153,6 +152,8 @@ class MomentSums:
     >>> state + state - state == state
     True
     """
+
+    kind: ClassVar[Literal["moments"]] = "moments"
 
     messages: NDArray[np.int64]
     ids: NDArray[np.int64]
@@ -268,10 +269,6 @@ class MomentSums:
             -self.messages, self.ids, -self.first, -self.pairs, -self.second
         )
 
-    def __sub__(self, other: MomentSums) -> MomentSums:
-        """Return the statistics with those of `other` taken back."""
-        return self + -other
-
     def __mul__(self, times: int) -> MomentSums:
         """Return the statistics of the same messages, each so many times."""
         if times == 0:
@@ -299,15 +296,32 @@ class MomentSums:
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
-        return int(self.messages.size)
+    def documents(self) -> NDArray[np.int64]:
+        """Messages of each class that have the field, shape (D, K)."""
+        documents: NDArray[np.int64] = _of_each(self.pairs)
+        return documents
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """Messages of each class that have the field, shape (D, K)."""
-        counts: NDArray[np.int64] = _of_each(self.pairs)
-        return counts
+    def separable(self) -> int:
+        """Zero: the products of two fields tie all fields to each other."""
+        return 0
+
+    def part(self, start: int | None, stop: int | None) -> MomentSums:  # noqa: ARG002
+        """Return everything as the first part, and nothing as any other."""
+        return self if start is None else MomentSums.zero(self.n_classes)
+
+    @property
+    def negative(self) -> bool:
+        """Whether any count of messages is below zero."""
+        return bool((self.messages < 0).any() or (self.pairs < 0).any())
+
+    @property
+    def magnitude(self) -> int:
+        """Sum of the absolute values of all sums; a product of two fields once."""
+        # It is in the array twice.
+        upper = np.triu_indices(self.ids.size)
+        cells = (self.messages, self.sums, self.pairs[upper], self.products[upper])
+        return sum(int(np.abs(part).sum()) for part in cells)
 
     @property
     def sums(self) -> Integers:
@@ -328,20 +342,12 @@ class MomentSums:
         return self.second.astype(object)
 
     def require_reachable(self) -> None:
-        """Raise if these cannot be the statistics of any set of messages.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a count is negative, a field is in more messages than there
-            are, or a variance would be negative or vary over one message:
-            something was unlearned that had not been learned.
-        """
+        """Raise if a count or a variance is negative, or they contradict each other."""
         for name, values in (("messages", self.messages), ("fields", self.pairs)):
             if np.count_nonzero(values < 0):
                 msg = f"a count of {name} would be negative: {int(values.min())}"
                 raise InconsistentCounts(msg)
-        counts, squares = self.counts, self.squares
+        counts, squares = self.documents, self.squares
         if np.count_nonzero(counts > self.messages):
             msg = (
                 f"a field would be in {int(counts.max())} messages of a class, "
@@ -404,7 +410,7 @@ def _fieldwise(left: MomentSums, right: MomentSums) -> MomentSums:
 
 def _without_empty_fields(state: MomentSums) -> MomentSums:
     """Return the same statistics without rows of zeros."""
-    counts = any_of(state.counts)
+    counts = any_of(state.documents)
     if np.count_nonzero(counts) == counts.size:
         return state
     kept = counts != 0

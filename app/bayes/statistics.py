@@ -1,39 +1,155 @@
-"""Statistics: what labelled messages add, by view and month."""
+"""Statistics: the interface of feature counts and moment sums.
+
+Contract of this file: statistics are sums over messages, of integers only, so that
+they are a group: addition is exact in any order, and what was added can be taken back
+bit for bit.  They know no smoothing, no prior and no float.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
-Statistics = FeatureCounts | MomentSums
-"""What messages add to a view: an element of a group."""
+class Statistics(ABC):
+    """The sums that the labelled messages of one view add up to.
 
-
-def sum_by_view(
-    epochs: Iterable[Mapping[str, Statistics]], *, n_classes: int
-) -> dict[str, Statistics]:
-    """Return the sum of all epochs, view by view.
-
-    Raises
-    ------
-    InconsistentCounts
-        If a view holds features in one epoch and measurements in another.
+    Attributes
+    ----------
+    kind : {'features', 'moments'}
+        Counts of features, or sums of measurements.
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+    ids : ndarray of int64, shape (V,)
+        Feature or field ids, strictly increasing.
     """
-    parts: dict[str, list[Statistics]] = {}
-    for views in epochs:
-        for view, statistics in views.items():
-            parts.setdefault(view, []).append(statistics)
-    return {view: total(found, n_classes=n_classes) for view, found in parts.items()}
+
+    __slots__ = ()
+
+    kind: ClassVar[Literal["features", "moments"]]
+    messages: NDArray[np.int64]
+    ids: NDArray[np.int64]
+
+    @classmethod
+    @abstractmethod
+    def zero(cls, n_classes: int) -> Self:
+        """Return the statistics of no message."""
+
+    @classmethod
+    @abstractmethod
+    def sum(cls, parts: Iterable[Self], *, n_classes: int) -> Self:
+        """Return the sum of many statistics in one pass."""
+
+    @abstractmethod
+    def __add__(self, other: Self) -> Self:
+        """Return the statistics of both sets of messages together."""
+
+    @abstractmethod
+    def __neg__(self) -> Self:
+        """Return the inverse element."""
+
+    @abstractmethod
+    def __mul__(self, times: int) -> Self:
+        """Return the statistics of the same messages, each so many times.
+
+        Raises
+        ------
+        InvalidObservation
+            If a count would leave the 64-bit integers.
+        """
+
+    def __sub__(self, other: Self) -> Self:
+        """Return the statistics with those of `other` taken back."""
+        return self + -other
+
+    @property
+    @abstractmethod
+    def documents(self) -> NDArray[np.int64]:
+        """Messages of each class that have the feature or field, shape (V, K)."""
+
+    @property
+    @abstractmethod
+    def separable(self) -> int:
+        """Number of places where `part` can cut."""
+
+    @abstractmethod
+    def part(self, start: int | None, stop: int | None) -> Self:
+        """Return the statistics from one place up to another.
+
+        Parameters
+        ----------
+        start, stop : int or None
+            Places in ``range(separable)``; None: from the beginning, to the end.
+
+        Notes
+        -----
+        Messages that come are in the first part, messages that go in the last one.
+        So the sum of the first parts is one that some messages can have, if the
+        whole is.
+        """
+
+    def between(self, first: int | None, end: int | None) -> Self:
+        """Return the part from one feature id on and before another."""
+        start, stop = (
+            None if at is None else int(self.ids.searchsorted(at))
+            for at in (first, end)
+        )
+        return self.part(start, stop)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.messages.size)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of features or fields seen in any class."""
+        return int(self.ids.size)
+
+    @property
+    def gained(self) -> NDArray[np.int64]:
+        """Ids with a positive count of messages in any class."""
+        return self.ids[(self.documents > 0).any(axis=1)]
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Ids with a negative count of messages, and no positive one."""
+        documents = self.documents
+        return self.ids[(documents < 0).any(axis=1) & ~(documents > 0).any(axis=1)]
+
+    @property
+    @abstractmethod
+    def negative(self) -> bool:
+        """Whether any count of messages or occurrences is below zero."""
+
+    @property
+    @abstractmethod
+    def magnitude(self) -> int:
+        """Sum of the absolute values of all numbers."""
+
+    @abstractmethod
+    def require_reachable(self) -> None:
+        """Raise if no set of messages has these statistics.
+
+        Raises
+        ------
+        InconsistentCounts
+            If a count is negative or two numbers contradict each other:
+            something was unlearned that had not been learned.  Never clamp
+            instead, or unlearning is no inverse.
+        """
 
 
-def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
+def total(parts: Sequence[Statistics]) -> Statistics:
     """Return the sum of statistics of one view, at least one.
 
     Raises
@@ -41,17 +157,13 @@ def total(parts: Iterable[Statistics], *, n_classes: int) -> Statistics:
     InconsistentCounts
         If they are not all of one kind.
     """
-    kept = list(parts)
-    if len(kept) == 1:
-        return kept[0]
-    counts = [part for part in kept if isinstance(part, FeatureCounts)]
-    moments = [part for part in kept if isinstance(part, MomentSums)]
-    if counts and moments:
+    if len(parts) == 1:
+        return parts[0]
+    kinds = Counter(part.kind for part in parts)
+    if len(kinds) > 1:
         msg = (
-            f"A view holds features in {len(counts)} parts and measurements in "
-            f"{len(moments)}, and they have no sum."
+            f"A view holds features in {kinds['features']} parts and measurements in "
+            f"{kinds['moments']}, and they have no sum."
         )
         raise InconsistentCounts(msg)
-    if not moments:
-        return FeatureCounts.sum(counts, n_classes=n_classes)
-    return MomentSums.sum(moments, n_classes=n_classes)
+    return parts[0].sum(parts, n_classes=parts[0].n_classes)

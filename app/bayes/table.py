@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts, half, require_frequencies, require_reachable
+from app.bayes.moments import MomentSums
 from app.bayes.sparse import Counting, any_of
+from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from app.bayes.counts import Spectrum
+    from app.bayes.state import State
+    from app.bayes.statistics import Statistics
 
 ID_BITS: Final = 64
 # Of a row in each bucket on average, the fullest of two million has ten; only ids
@@ -366,3 +372,47 @@ def _push(tiers: tuple[Tier, ...], delta: FeatureCounts) -> tuple[Tier, ...]:
         kept -= 1
         delta = tiers[kept].counts + delta
     return (*tiers[:kept], Tier.of(delta))
+
+
+Table = FeatureTable | MomentSums
+"""The sum of a view as scoring asks for it: features in tiers, or sums as they are."""
+
+
+def tables_of(state: State) -> dict[str, Table]:
+    """Return the table of each view.
+
+    Raises
+    ------
+    InconsistentCounts
+        If no set of messages has these statistics.
+    """
+    for sums in state.moments.values():
+        sums.require_reachable()
+    counted = {view: FeatureTable.of(x) for view, x in state.features.items()}
+    return {**counted, **state.moments}
+
+
+def feature_tables(tables: Mapping[str, Table]) -> dict[str, FeatureTable]:
+    """Return the tables of the views that count features."""
+    return {v: table for v, table in tables.items() if isinstance(table, FeatureTable)}
+
+
+def added(table: Table, delta: Statistics, *, takes_back: bool) -> Table:
+    """Return a table with what messages add to its view; see `FeatureTable.add`.
+
+    Raises
+    ------
+    InconsistentCounts
+        If no set of messages has the counts of the sum.
+    InvalidObservation
+        If the view is of another kind.
+    """
+    if isinstance(table, FeatureTable) and isinstance(delta, FeatureCounts):
+        return table.add(delta, takes_back=takes_back)
+    if isinstance(table, MomentSums) and isinstance(delta, MomentSums):
+        total = table + delta
+        if takes_back:
+            total.require_reachable()
+        return total
+    msg = f"a view holds {type(table).__name__} and cannot learn {type(delta).__name__}"
+    raise InvalidObservation(msg)

@@ -15,7 +15,7 @@ from app.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import State
 
 PARTS: Final = 1024
 """What a message of the newest month counts as.
@@ -76,17 +76,8 @@ class Decay:
         return round(PARTS * math.exp2(-age / self.half_life))
 
 
-def weighted(
-    epochs: Mapping[int, Mapping[str, Statistics]], decay: Decay | None
-) -> list[Mapping[str, Statistics]]:
-    """Return the statistics of each epoch as they count.
-
-    Parameters
-    ----------
-    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What was learned in each month, view by view.
-    decay : Decay or None
-        What it counts as; None leaves everything as it is.
+def weighted(history: Mapping[int, State], decay: Decay | None) -> list[State]:
+    """Return the state of each month under its weight; None weighs all months alike.
 
     Raises
     ------
@@ -94,12 +85,8 @@ def weighted(
         If a count is too large to be weighted.
     """
     if decay is None:
-        return list(epochs.values())
-    weights = {epoch: decay.weight(epoch) for epoch in epochs}
-    return [
-        {view: part * weights[epoch] for view, part in views.items()}
-        for epoch, views in epochs.items()
-    ]
+        return list(history.values())
+    return [state * decay.weight(month) for month, state in history.items()]
 
 
 def _months(epoch: int) -> int:

@@ -9,7 +9,6 @@ import numpy as np
 
 from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
-from app.bayes.table import FeatureTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.classifier.snapshot import Snapshot
-    from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
 
@@ -170,7 +168,6 @@ def explain(
     owner, position = owner.take(listed), position.take(listed)
     counts = _counts(snapshot, observation, views, owner, position)
 
-    (learned,) = _by_label(snapshot.specification, snapshot.messages[np.newaxis])
     entries = [
         Entry(
             kind="prior",
@@ -178,7 +175,7 @@ def explain(
             view=None,
             log_odds=attribution.prior,
             features=0,
-            messages=learned,
+            messages=snapshot.specification.by_label(snapshot.messages),
         )
     ]
     for number, at, log_odds, messages in zip(
@@ -225,26 +222,16 @@ def _counts(
 ) -> list[Mapping[str, int]]:
     """Return in how many messages of each label each listed feature was."""
     found: list[Mapping[str, int]] = [{}] * owner.size
+    tables = snapshot.feature_tables
     for number, view in enumerate(views):
-        table = snapshot.tables[view]
+        table = tables.get(view)
         (rows,) = (owner == number).nonzero()
-        if rows.size and isinstance(table, FeatureTable):
+        if rows.size and table is not None:
             ids = observation.views[view].ids.take(position.take(rows))
             looked_up = table.look_up(ids, "presence")
-            by_label = _by_label(snapshot.specification, looked_up)
-            for row, counts in zip(rows.tolist(), by_label, strict=True):
-                found[row] = counts
+            for row, counts in zip(rows.tolist(), looked_up, strict=True):
+                found[row] = snapshot.specification.by_label(counts)
     return found
-
-
-def _by_label(
-    specification: Specification, counts: NDArray[np.int64]
-) -> list[dict[str, int]]:
-    """Return counts of messages, shape (n, K), by the label that they belong to."""
-    return [
-        dict(zip(specification.labels, whole, strict=True))
-        for whole in specification.in_messages(counts).tolist()
-    ]
 
 
 def insignificant(
@@ -294,11 +281,9 @@ def insignificant(
     [1]
     """
     found = {}
-    for view in sorted(set(views) & snapshot.tables.keys()):
-        table = snapshot.tables[view]
-        if not isinstance(table, FeatureTable) or view not in snapshot.likelihoods:
-            continue
-        ids = table.flatten().ids
+    tables = snapshot.feature_tables
+    for view in sorted(set(views) & tables.keys() & snapshot.likelihoods.keys()):
+        ids = tables[view].flatten().ids
         every = SparseCounts(ids, np.ones_like(ids))
         added = snapshot.likelihoods[view].contributions(every).features
         # No labels have no largest, and no feature is no row.

@@ -11,12 +11,12 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts, one_hot
+from app.bayes.state import State
 from app.errors import InconsistentCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.bayes.statistics import Statistics
     from app.classifier.snapshot import Snapshot
     from app.classifier.verdict import Verdict
     from app.features.observation import Payload
@@ -47,7 +47,7 @@ def delta(
     before: int | None,
     after: int | None,
     n_classes: int,
-) -> dict[str, Statistics]:
+) -> State:
     """Return what moving a message from one class to another adds.
 
     Parameters
@@ -61,7 +61,7 @@ def delta(
 
     Returns
     -------
-    dict of str to FeatureCounts or MomentSums
+    State
         One group element per view: ``-delta(x, before) + delta(x, after)``.
         Features are counted, measurements are summed.
 
@@ -85,7 +85,7 @@ def delta(
     return sum_of_moves([move], n_classes=n_classes)
 
 
-def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statistics]:
+def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> State:
     """Return what many moves add together, view by view, in one pass.
 
     Parameters
@@ -111,7 +111,7 @@ def sum_of_moves(moves: Sequence[Move], *, n_classes: int) -> dict[str, Statisti
             signs[m] += one_hot(move.after, n_classes)
         for view in move.views:
             holders.setdefault(view, []).append(m)
-    found: dict[str, Statistics] = {}
+    found = State()
     for view, having in holders.items():
         xs = [moves[m].views[view] for m in having]
         # Nearly always every message has the view.

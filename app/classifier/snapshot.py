@@ -11,9 +11,9 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.moments import MomentSums
-from app.bayes.table import FeatureTable
+from app.bayes.state import State
+from app.bayes.table import added, feature_tables, tables_of
 from app.classifier.fusion import Fusion
-from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from app.bayes.likelihood import Likelihood
     from app.bayes.statistics import Statistics
+    from app.bayes.table import FeatureTable, Table
     from app.classifier.fusion import Lesson
     from app.classifier.specification import EventModel, Specification
 
@@ -65,10 +66,6 @@ def raised(messages: NDArray[np.int64]) -> float:
         return 1.0
     taught = np.log1p(messages)
     return math.sqrt(taught.size * taught.max() / taught.sum())
-
-
-Table = FeatureTable | MomentSums
-"""The sum of a view: features in tiers, or the few sums of measurements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +128,7 @@ class Snapshot:
         ----------
         specification : Specification
             What the profile is made of.
-        states : mapping of str to FeatureCounts or MomentSums
+        states : mapping of str to Statistics
             The statistics of each view.
         revision : int
             The ledger row that was learned last.
@@ -144,20 +141,22 @@ class Snapshot:
         InconsistentCounts
             If a stored count is negative.
         """
-        zero: dict[bool, Statistics] = {
-            False: FeatureCounts.zero(specification.n_classes),
-            True: MomentSums.zero(specification.n_classes),
-        }
-        tables = {
-            view: _table(states.get(view, zero[measures]))
-            for view, measures in specification.views.items()
-        }
+        group: dict[bool, type[FeatureCounts | MomentSums]]
+        group = {False: FeatureCounts, True: MomentSums}
+        tables = tables_of(
+            State(
+                {
+                    view: states.get(
+                        view, group[measures].zero(specification.n_classes)
+                    )
+                    for view, measures in specification.views.items()
+                }
+            )
+        )
+        features = feature_tables(tables)
         for model in specification.classifiers.values():
-            table = tables[model.view]
-            if isinstance(model.event_model, Bernoulli) and isinstance(
-                table, FeatureTable
-            ):
-                tables[model.view] = table.with_spectra()
+            if isinstance(model.event_model, Bernoulli) and model.view in features:
+                tables[model.view] = features[model.view].with_spectra()
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )
@@ -175,7 +174,7 @@ class Snapshot:
 
         Parameters
         ----------
-        delta : mapping of str to FeatureCounts or MomentSums
+        delta : mapping of str to Statistics
             What they add to each view.
         revision : int
             The last of them.
@@ -191,7 +190,7 @@ class Snapshot:
             If a count would become negative.
         """
         tables = {
-            view: _added(table, delta[view], takes_back=takes_back)
+            view: added(table, delta[view], takes_back=takes_back)
             if view in delta
             else table
             for view, table in self.tables.items()
@@ -200,6 +199,11 @@ class Snapshot:
             lessons, self.specification, before=self.revision, revision=revision
         )
         return self._fit(self.specification, tables, revision, fusion)
+
+    @property
+    def feature_tables(self) -> dict[str, FeatureTable]:
+        """The views that count features."""
+        return feature_tables(self.tables)
 
     @classmethod
     def _fit(
@@ -240,27 +244,6 @@ def lessons_after(specification: Specification, revision: int) -> int:
     if rule is None:
         return revision
     return max(0, revision - revision % rule.every - rule.window)
-
-
-def _table(state: Statistics) -> Table:
-    """Return the state of a view as scoring wants it."""
-    if isinstance(state, FeatureCounts):
-        return FeatureTable.of(state)
-    state.require_reachable()
-    return state
-
-
-def _added(table: Table, delta: Statistics, *, takes_back: bool) -> Table:
-    """Return a table with what messages add to its view."""
-    if isinstance(table, FeatureTable) and isinstance(delta, FeatureCounts):
-        return table.add(delta, takes_back=takes_back)
-    if isinstance(table, MomentSums) and isinstance(delta, MomentSums):
-        total = table + delta
-        if takes_back:
-            total.require_reachable()
-        return total
-    msg = f"a view holds {type(table).__name__} and cannot learn {type(delta).__name__}"
-    raise InvalidObservation(msg)
 
 
 def _estimate(event_model: EventModel, table: Table) -> Likelihood[Any]:

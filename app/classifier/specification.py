@@ -22,10 +22,10 @@ from app.bayes.smoothing import Backoff, Lidstone
 from app.classifier.decay import PARTS, Decay
 from app.classifier.rule import SHIPPED_VIEWS, VerdictRule
 from app.classifier.verdict import ActionRule
-from app.errors import InvalidSetting
+from app.errors import InvalidSetting, UnknownLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -292,6 +292,10 @@ class Specification:
             return counts
         return (counts + PARTS // 2) // PARTS
 
+    def by_label(self, counts: NDArray[np.int64]) -> dict[str, int]:
+        """Return counts of messages, shape (K,), by label; see `in_messages`."""
+        return dict(zip(self.labels, self.in_messages(counts).tolist(), strict=True))
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
@@ -312,6 +316,28 @@ def check_name(name: str) -> None:
             f"'@._+-', such as a domain or an address; got {name[:128]!r}"
         )
         raise InvalidSetting(msg)
+
+
+def require_label(label: str, labels: Collection[str], *, of: str) -> None:
+    """Raise if a label is not one of some labels.
+
+    Parameters
+    ----------
+    label : str
+        The label that was asked for.
+    labels : collection of str
+        The labels that there are.
+    of : str
+        Their owner as the sentence names it, such as ``the profile 'default'``.
+
+    Raises
+    ------
+    UnknownLabel
+        With the labels that there are.
+    """
+    if label not in labels:
+        msg = f"{of} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
+        raise UnknownLabel(msg)
 
 
 def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:

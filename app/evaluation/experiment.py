@@ -21,7 +21,7 @@ from app.evaluation.outcome import PartOutcome, run
 from app.evaluation.plan import noisy_labels
 from app.evaluation.processes import carry_out
 from app.evaluation.run import Run
-from app.evaluation.subject import EVERYTHING, Subject, Training, unknown
+from app.evaluation.subject import EVERYTHING, Subject, Training, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -218,10 +218,8 @@ class Experiment:
         ]
         for seen in surveys:
             for configuration in self.configurations.values():
-                known = configuration.specification.labels
-                strange = sorted(set(seen.labels) - set(known))
-                if strange:
-                    raise unknown(strange[0], known)
+                for label in sorted(seen.labels):
+                    require_known(label, configuration.specification)
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), cache)
             open_tasks = [task for task in tasks if not task.outcome.exists()]

@@ -1,86 +1,41 @@
-"""Subject: the filter that is evaluated, the served code without a database."""
+"""Subject: the filter that is evaluated, the served code without a database.
+
+Contract of this file: the subject decides, scores and learns by the functions that the
+service calls (`app.ledger.teaching`), so that a figure of an evaluation is one of the
+service.  Only the storage is another: rows are held in memory, and never encoded.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.moments import MomentSums
+from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.classifier.explain import attribute, explain
-from app.classifier.fusion import Lesson
-from app.classifier.learn import confident, delta
+from app.classifier.learn import confident
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot, lessons_after
-from app.errors import InvalidSetting, UnknownLabel
+from app.classifier.specification import require_label
+from app.errors import InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
+from app.ledger.entry import OWN, sum_by_epoch
+from app.ledger.teaching import ScoredRow, Teaching, decide, learn_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from app.bayes.statistics import Statistics
     from app.classifier.explain import Entry
+    from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Payload
-
-
-class Memory:
-    """The rows that a service would find in its database when a month begins."""
-
-    def __init__(self) -> None:
-        self._epochs: dict[int, list[Mapping[str, Statistics]]] = defaultdict(list)
-        self._lessons: list[Lesson] = []
-
-    def add(self, epoch: int, delta: Mapping[str, Statistics], lesson: Lesson) -> None:
-        """Keep what one message added to the counts of a month."""
-        self._epochs[epoch].append(delta)
-        self._lessons.append(lesson)
-
-    def snapshot(self, specification: Specification, *, revision: int) -> Snapshot:
-        """Return the snapshot of everything, under the weights of a specification."""
-        n_classes = specification.n_classes
-        sums = {epoch: _sum(parts, n_classes) for epoch, parts in self._epochs.items()}
-        for epoch, views in sums.items():
-            self._epochs[epoch] = [views]
-        needed = lessons_after(specification, revision)
-        self._lessons = [each for each in self._lessons if each.revision > needed]
-        return Snapshot.of(
-            specification,
-            _sum(weighted(sums, specification.decay), n_classes),
-            revision=revision,
-            lessons=self._lessons,
-        )
-
-
-def _sum(
-    parts: Iterable[Mapping[str, Statistics]], n_classes: int
-) -> dict[str, Statistics]:
-    """Return what several additions are together, view by view."""
-    counts: dict[str, list[FeatureCounts]] = defaultdict(list)
-    moments: dict[str, list[MomentSums]] = defaultdict(list)
-    for views in parts:
-        for view, part in views.items():
-            if isinstance(part, FeatureCounts):
-                counts[view].append(part)
-            else:
-                moments[view].append(part)
-    return {
-        **{
-            view: FeatureCounts.sum(found, n_classes=n_classes)
-            for view, found in counts.items()
-        },
-        **{
-            view: MomentSums.sum(found, n_classes=n_classes)
-            for view, found in moments.items()
-        },
-    }
+    from app.ledger.entry import LedgerRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +146,18 @@ class Subject:
         self._training = training
         self._snapshot = Snapshot.empty(specification)
         self._latest: tuple[bytes, Verdict] | None = None
-        # What it learned by itself and in which month, by message.
-        self._own: dict[bytes, tuple[str, int]] = {}
+        # The rows of what it learned by itself, by message.
+        self._own: dict[bytes, LedgerRow] = {}
         # What it will learn by itself once the answer is given.
         self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
         self._learned = 0
         self._month = 0
-        self._memory = Memory()
+        self._now = datetime.min.replace(tzinfo=UTC)
+        # The ledger of a filter that forgets: what is summed by month, the rows that
+        # are not, and what the fusion reads of the newest.
+        self._history = History()
+        self._rows: list[LedgerRow] = []
+        self._lessons: list[Lesson] = []
 
     @property
     def learned(self) -> int:
@@ -210,6 +170,7 @@ class Subject:
             # What was scored before is learned in the month in which it was.
             self._settle()
             self._month = month
+            self._now = datetime(*divmod(month, 100), 1, tzinfo=UTC)
 
     def score(self, views: Mapping[str, Payload], /) -> Verdict:
         """Return the verdict on a message, without having learned it."""
@@ -229,8 +190,7 @@ class Subject:
             If it is not one of the profile's labels.
         """
         specification = self._snapshot.specification
-        if label not in specification.labels:
-            raise unknown(label, specification.labels)
+        require_known(label, specification)
         self._settle()
         digest = identity(views)
         # Scored a moment ago, as a rule, and nothing was learned since.
@@ -238,7 +198,7 @@ class Subject:
             self._latest = digest, score(self._snapshot, views)
         verdict = self._latest[1]
         if self._training.wants(verdict, label, specification):
-            self._teach(digest, views, verdict, label, own=False)
+            self._teach(digest, views, verdict, label, source="corpus")
 
     def _settle(self) -> None:
         """Learn the own verdict that was given last, if it is one to be learned."""
@@ -246,10 +206,8 @@ class Subject:
             return
         views, verdict = self._waiting
         self._waiting = None
-        digest = identity(views)
         label = self._snapshot.specification.labels[verdict.label]
-        if digest not in self._own:
-            self._teach(digest, views, verdict, label, own=True)
+        self._teach(identity(views), views, verdict, label, source=OWN)
 
     def _teach(
         self,
@@ -258,41 +216,61 @@ class Subject:
         verdict: Verdict,
         label: str,
         *,
-        own: bool,
+        source: str,
     ) -> None:
-        specification = self._snapshot.specification
-        labels = specification.labels
-        before, epoch = self._own.pop(digest, (None, self._month))
-        if own:
-            self._own[digest] = label, epoch
-        self._learned += before is None
-        lesson = Lesson(
-            revision=self._snapshot.revision + 1,
+        """Write the row that the service would write, and learn it."""
+        snapshot, now = self._snapshot, self._now
+        specification = snapshot.specification
+        evidence = ScoredRow(
             digest=digest,
-            label_before=before,
-            label=label,
-            scores=record(verdict, specification),
-            own=own,
+            vector=b"",
+            encoded_names=None,
+            feature_set=FEATURE_SET,
+            time=now,
+            decoded=views,
         )
+        row = decide(
+            Teaching(
+                digest=digest,
+                label=label,
+                evidence=evidence,
+                source=source,
+                time=now,
+                scores=record(verdict, specification),
+            ),
+            before=self._own.get(digest),
+            remembered=None,
+            revision=snapshot.revision + 1,
+        ).row
+        if row is None:
+            return
+        # A message that comes again is another one, unless the filter taught itself.
+        self._own.pop(digest, None)
+        if row.own:
+            self._own[digest] = row
+        self._learned += row.label_before is None
         self._latest = None
-        added = delta(
-            views,
-            before=None if before is None else labels.index(before),
-            after=labels.index(label),
-            n_classes=len(labels),
-        )
+        self._snapshot = learn_rows(snapshot, [row])
         decay = specification.decay
-        [counted] = weighted({epoch: added}, decay)
-        self._snapshot = self._snapshot.learn(
-            counted, revision=lesson.revision, lessons=[lesson]
-        )
         if decay is None:
             return
-        self._memory.add(epoch, added, lesson)
+        self._rows.append(row)
+        self._lessons.append(row.lesson)
         if self._month > (decay.epoch or 0):
-            self._snapshot = self._memory.snapshot(
-                specification.as_of(self._month), revision=lesson.revision
-            )
+            self._snapshot = self._reloaded(specification.as_of(self._month), row)
+
+    def _reloaded(self, specification: Specification, last: LedgerRow) -> Snapshot:
+        """Return the snapshot of everything, under the weights of a specification."""
+        self._history += sum_by_epoch(self._rows, specification.labels)
+        self._rows = []
+        needed = lessons_after(specification, last.revision)
+        self._lessons = [each for each in self._lessons if each.revision > needed]
+        return Snapshot.of(
+            specification,
+            State.sum(weighted(self._history, specification.decay)),
+            revision=last.revision,
+            lessons=self._lessons,
+        )
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
@@ -311,10 +289,6 @@ def identity(views: Mapping[str, Payload]) -> bytes:
     return whole.digest()
 
 
-def unknown(label: str, labels: tuple[str, ...]) -> UnknownLabel:
-    """Return the error that says which labels there are."""
-    msg = (
-        f"the label {label!r} is not known to the evaluation; its labels are "
-        f"{', '.join(labels)} (POSTBAYES_LABELS)"
-    )
-    return UnknownLabel(msg)
+def require_known(label: str, specification: Specification) -> None:
+    """Raise `UnknownLabel` if a filter that is evaluated lacks a label."""
+    require_label(label, specification.labels, of="the evaluation (POSTBAYES_LABELS)")

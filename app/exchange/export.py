@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +12,8 @@ from sqlalchemy import func, select
 from app import __version__
 from app.bayes.counts import FeatureCounts
 from app.bayes.moment_rows import from_rows
+from app.bayes.sparse import one_hot
+from app.bayes.state import State
 from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.exchange.format.blocks import BlockWriter
 from app.exchange.format.header import Contents, ExportHeader
@@ -25,7 +28,7 @@ from app.exchange.format.parts import (
     write_undo,
 )
 from app.storage import tables
-from app.storage.bulk import FEATURES_PER_ROW, pieces
+from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.counts import classes as class_rows
 from app.storage.counts import features, moments, names
 from app.storage.counts.features import Key
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from app.bayes.statistics import Statistics
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -191,13 +193,11 @@ def _messages(
     return views
 
 
-def _sealed(
-    connection: Connection, profile: ProfileRow
-) -> Iterator[tuple[int, dict[str, Statistics]]]:
+def _sealed(connection: Connection, profile: ProfileRow) -> Iterator[tuple[int, State]]:
     """Give the sums of the rows whose vectors were dropped."""
     epochs = retention.load(connection, profile)
     for epoch in sorted(epochs):
-        for part in pieces(epochs[epoch], at_most=FEATURES_PER_ROW):
+        for part in epochs[epoch].pieces(at_most=FEATURES_PER_ROW):
             yield epoch, part
 
 
@@ -205,34 +205,28 @@ def _sums(
     connection: Connection,
     profile: ProfileRow,
     classes: Sequence[_ClassRow],
-) -> Iterator[tuple[int, dict[str, Statistics]]]:
+) -> Iterator[tuple[int, State]]:
     """Give the sums in the tables, in parts that a ledger row can hold."""
     for row in sorted(classes, key=lambda row: (row.epoch, row.view, row.label)):
         key = Key(profile.id, row.epoch, row.view, row.label)
         index = profile.labels.index(row.label)
-        messages = np.zeros(len(profile.labels), np.int64)
-        messages[index] = row.messages
+        n_classes = len(profile.labels)
+        messages = row.messages
         if row.kind == class_rows.MOMENTS:
             stored = moments.read(connection, key, label=index)
-            yield row.epoch, {row.view: from_rows(stored, messages)}
+            sums = from_rows(stored, one_hot(index, n_classes) * messages)
+            yield row.epoch, State({row.view: sums})
             continue
-        for page in features.pages(connection, key, size=FEATURES_PER_ROW):
-            yield row.epoch, {row.view: _counts(page, messages, index)}
-            # The messages come with the first page, so that each part is a state that
-            # some messages can have.
-            messages = np.zeros_like(messages)
-        if messages.any():
-            nothing = np.empty((0, 3), np.int64)
-            yield row.epoch, {row.view: _counts(nothing, messages, index)}
-
-
-def _counts(page: np.ndarray, messages: np.ndarray, index: int) -> FeatureCounts:
-    """Return the counts of one label as statistics of all."""
-    occurrences = np.zeros((len(page), messages.size), np.int64)
-    occurrences[:, index] = page[:, 1]
-    documents = np.zeros_like(occurrences)
-    documents[:, index] = page[:, 2]
-    return FeatureCounts.of_counts(messages, page[:, 0].copy(), occurrences, documents)
+        pages = features.pages(connection, key, size=FEATURES_PER_ROW)
+        # Without any feature, the messages alone.
+        for page in chain([next(pages, np.empty((0, 3), np.int64))], pages):
+            counts = FeatureCounts.of_class(
+                index, *page.T.copy(), messages=messages, n_classes=n_classes
+            )
+            yield row.epoch, State({row.view: counts})
+            # They come with the first page, so that no part is a state that no
+            # messages can have.
+            messages = 0
 
 
 def _batches(

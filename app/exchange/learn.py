@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.bayes.state import History, State
 from app.errors import (
     InconsistentCounts,
     InvalidObservation,
@@ -28,8 +29,9 @@ from app.exchange.survey import (
     same_labels,
 )
 from app.features.extract import FEATURE_SET
+from app.ledger.capacity import Amounts
 from app.ledger.entry import epoch_of
-from app.storage import bulk, capacity, hidden, profiles
+from app.storage import bulk, hidden, profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
 from app.storage.upkeep.prune import sums_stand
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
     from app.exchange.dumps.tally import Taken
     from app.exchange.hidden_profile import HiddenProfile
-    from app.exchange.staging import Epochs
     from app.exchange.survey import Outcome, Source, Survey
     from app.storage.profiles import ProfileRow
 
@@ -189,14 +190,14 @@ def add_counts(
             return Imported.unchanged(profile, source)
     now = clock()
     epoch = epoch_of(now)
-    sums = {epoch: {view: x.counts for view, x in taken.items()}}
+    state = State({view: x.counts for view, x in taken.items()})
     names = {
         view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
         for view, x in taken.items()
     }
-    amounts = capacity.Amounts()
+    amounts = Amounts()
     try:
-        amounts.add(sums[epoch])
+        amounts.add(state)
     except InvalidObservation as error:
         msg = f"the dump says more than can be counted: {error}"
         raise MalformedDump(msg) from error
@@ -208,8 +209,7 @@ def add_counts(
         way_out="Import it into another profile",
     )
     parts = [
-        {epoch: part}
-        for part in bulk.pieces(sums[epoch], at_most=bulk.FEATURES_PER_ROW)
+        History({epoch: part}) for part in state.pieces(at_most=bulk.FEATURES_PER_ROW)
     ]
     with hidden_profile(engine, profile.name, like=profile, clock=clock) as new:
         written = 0
@@ -222,7 +222,7 @@ def add_counts(
                 time=now,
                 names=names if words else None,
             )
-            written += sum(x.ids.size for x in part[epoch].values())
+            written += part[epoch].size
             progress(written)
         if profile.revision:
             with writing(engine) as connection:
@@ -230,11 +230,11 @@ def add_counts(
                 hidden.keep(connection, new.row, now=clock())
                 if sums_stand(connection, profile.id, source):
                     return Imported.unchanged(profile, source)
-                bulk.require_kinds(connection, profile, sums)
+                bulk.require_kinds(connection, profile, History({epoch: state}))
                 hidden.move(connection, new.row, profile)
         else:
             # There is nothing to add it to, so its counts need no fold.
-            fill(new, sums)
+            fill(new, History({epoch: state}))
             profile = new.take_place(
                 profile, created_at=profile.created_at, policy=lambda old: old.policy
             )
@@ -299,13 +299,13 @@ def _stage(new: HiddenProfile, source: Source) -> int:
     return staging.rows
 
 
-def _proven(new: HiddenProfile) -> tuple[Epochs, str | None]:
+def _proven(new: HiddenProfile) -> tuple[History, str | None]:
     """Return the sums of a hidden profile, and the fault of its ledger if any."""
     with reading(new.engine) as connection:
         try:
             epochs = replayed(connection, new.row)
         except InconsistentCounts as error:
-            return {}, f"the ledger of this export contradicts itself: {error}"
+            return History(), f"the ledger of this export contradicts itself: {error}"
         return epochs, fault_of(connection, new.row, epochs)
 
 
@@ -340,7 +340,7 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
 def _require_room(
     engine: Engine,
     profile: ProfileRow,
-    amounts: capacity.Amounts,
+    amounts: Amounts,
     *,
     what: str,
     way_out: str,
@@ -348,7 +348,7 @@ def _require_room(
     """Raise if the tables cannot hold an import beside the counts of a profile."""
     try:
         with reading(engine) as connection:
-            before = capacity.held(connection, profile)
+            before = bulk.held(connection, profile)
         amounts.beside(before)
     except InvalidObservation as error:
         msg = (

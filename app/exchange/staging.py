@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import update
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.statistics import sum_by_view
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
 from app.exchange.format.header import ExportHeader
@@ -32,7 +30,6 @@ from app.exchange.format.parts import (
 )
 from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, ledger, tables
-from app.storage.bulk import pieces
 from app.storage.counts import deltas, names
 from app.storage.counts.names import texts_of, unnoted
 from app.storage.database.engine import reading
@@ -43,17 +40,16 @@ from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_stand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import History
     from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.survey import Source
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
-    Epochs = Mapping[int, Mapping[str, Statistics]]
 
 T = TypeVar("T")
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
@@ -219,10 +215,8 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def replayed(
-    connection: Connection, profile: ProfileRow
-) -> dict[int, dict[str, Statistics]]:
-    """Return the sums of the whole ledger, by epoch and view.
+def replayed(connection: Connection, profile: ProfileRow) -> History:
+    """Return the sums of the whole ledger, month by month.
 
     Raises
     ------
@@ -231,14 +225,13 @@ def replayed(
     """
     epochs = retention.load(connection, profile)
     for rows in batches_after(connection, profile.id, revision=0):
-        for epoch, views in sum_by_epoch(rows, profile.labels).items():
-            epochs[epoch] = sum_by_view(
-                (epochs.get(epoch, {}), views), n_classes=len(profile.labels)
-            )
+        epochs += sum_by_epoch(rows, profile.labels)
     return epochs
 
 
-def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str | None:
+def fault_of(
+    connection: Connection, profile: ProfileRow, epochs: History
+) -> str | None:
     """Return why a profile could not be folded, or None if it can.
 
     Parameters
@@ -247,7 +240,7 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
         Any.
     profile : ProfileRow
         The owner of the ledger.
-    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
+    epochs : History
         The sums of the ledger.
     """
     broken = broken_rows(connection, profile.id)
@@ -257,18 +250,17 @@ def fault_of(connection: Connection, profile: ProfileRow, epochs: Epochs) -> str
             "same message; it was not written by Postbayes"
         )
     try:
-        for views in epochs.values():
-            for table in views.values():
-                table.require_reachable()
+        for _, _, statistics in epochs.parts():
+            statistics.require_reachable()
     except InconsistentCounts as error:
         return f"the ledger of this export takes back what it never added: {error}"
     return None
 
 
-def fill(new: HiddenProfile, epochs: Epochs) -> None:
+def fill(new: HiddenProfile, epochs: History) -> None:
     """Write the counts of a hidden profile, and the text of their features."""
     for epoch in sorted(epochs):
-        for part in pieces(epochs[epoch], at_most=_FEATURES):
+        for part in epochs[epoch].pieces(at_most=_FEATURES):
             new.write(
                 deltas.add,
                 profile_id=new.row.id,
@@ -285,19 +277,14 @@ def fill(new: HiddenProfile, epochs: Epochs) -> None:
 
 
 def _texts(
-    new: HiddenProfile, epochs: Epochs
+    new: HiddenProfile, epochs: History
 ) -> Iterator[tuple[int, dict[str, dict[int, str]]]]:
     """Give the text of the counted features, some rows at a time.
 
     Each comes with the revision of the last of these rows.
     """
     profile = new.row
-    counted: dict[str, set[int]] = {}
-    for views in epochs.values():
-        for view, part in views.items():
-            having = part.documents if isinstance(part, FeatureCounts) else part.counts
-            there = part.ids[(having > 0).any(axis=1)]
-            counted.setdefault(view, set()).update(there.tolist())
+    counted = epochs.gained()
     with reading(new.engine) as connection:
         for rows in batches_after(connection, profile.id, revision=0):
             yield (

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from app.bayes.moments import MomentSums
 from app.errors import (
     InconsistentCounts,
     InvalidObservation,
@@ -31,7 +30,7 @@ from app.exchange.format.parts import (
     read_sum,
     read_undo,
 )
-from app.storage.capacity import Amounts
+from app.ledger.capacity import Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.counts import FeatureCounts
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import State
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import UndoRecord
@@ -97,7 +96,7 @@ class Survey:
         default_factory=dict
     )
 
-    def add_sum(self, epoch: int, views: dict[str, Statistics]) -> None:
+    def add_sum(self, epoch: int, state: State) -> None:
         """Add the statistics of one block.
 
         Raises
@@ -106,26 +105,22 @@ class Survey:
             If no messages can have added up to them.
         """
         self.epochs.add(epoch)
-        for view, x in views.items():
+        for view in state:
             if view not in self.header.views:
                 msg = f"this export has the view {view!r}, which its header lacks"
                 raise MalformedExport(msg)
-            self.features += x.ids.size
+        self.features += state.size
         try:
-            self.amounts.add(views)
-        except InvalidObservation as error:
-            raise _no_messages(error) from error
-        for view, x in views.items():
+            self.amounts.add(state)
             # Sealed sums may take back counts that a row with its vector adds.
             if self.header.contents == "ledger":
-                continue
-            try:
-                if isinstance(x, MomentSums):
-                    x.require_reachable()
-                else:
-                    self._add_counts(epoch, view, x)
-            except InconsistentCounts as error:
-                raise _no_messages(error) from error
+                return
+            for sums in state.moments.values():
+                sums.require_reachable()
+            for view, counts in state.features.items():
+                self._add_counts(epoch, view, counts)
+        except (InvalidObservation, InconsistentCounts) as error:
+            raise _no_messages(error) from error
 
     def add_rows(self, rows: list[LedgerRow]) -> None:
         """Add the ledger rows of one block.
@@ -212,19 +207,14 @@ class Survey:
 
     def _add_counts(self, epoch: int, view: str, x: FeatureCounts) -> None:
         """Add the counts of features of one block."""
-        documents = x.documents
-        if (
-            (x.messages < 0).any()
-            or (documents < 0).any()
-            or (x.occurrences < documents).any()
-        ):
+        if x.negative or (x.occurrences < x.documents).any():
             msg = f"a count of {view} in {epoch} is negative or too small"
             raise InconsistentCounts(msg)
         zero = np.zeros_like(x.messages)
         messages, most = self._groups.get((epoch, view), (zero, zero))
         self._groups[epoch, view] = (
             messages + x.messages,
-            np.maximum(most, documents.max(axis=0, initial=0)),
+            np.maximum(most, x.documents.max(axis=0, initial=0)),
         )
 
 

@@ -242,11 +242,11 @@ class Measured(ColumnGroup):
         return column, row.cells[column]
 
     def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
-        n = int(state.counts[row, c])
+        n = int(state.documents[row, c])
         return Fraction(state.sums[row, c], n * 2**self.fraction_bits) if n else None
 
     def _variance(self, state: MomentSums, row: int, c: int) -> Fraction | None:
-        n = int(state.counts[row, c])
+        n = int(state.documents[row, c])
         if not n:
             return None
         spread = n * state.squares[row, c] - state.sums[row, c] ** 2

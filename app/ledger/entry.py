@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import History
 from app.classifier import learn
 from app.classifier.fusion import Lesson
 from app.classifier.learn import sum_of_moves
 from app.errors import CorruptVector, InconsistentCounts
-from app.ledger.sums import decode_sum
+from app.features.observation import DIGEST_BYTES
+from app.ledger.sums import decode_sum, encode_sum
 from app.ledger.vector import decode, decode_names
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import State
     from app.classifier.learn import Move
     from app.features.observation import Payload
 
@@ -76,6 +78,30 @@ class LedgerRow:
     decoded: Mapping[str, Payload] | None = field(
         default=None, repr=False, compare=False
     )
+
+    @classmethod
+    def of_sum(
+        cls, state: State, labels: Sequence[str], *, profile_id: int, **fields: Any
+    ) -> LedgerRow:
+        """Return the row that adds a state, with any other `fields` of a row.
+
+        Raises
+        ------
+        InvalidObservation
+            If the state is of another number of classes than `labels`, or too large.
+        """
+        vector = encode_sum(state, labels)
+        # Of the content and its place: two sums of the same content are two rows.
+        place = f"{profile_id}/{fields['revision']}".encode()
+        return cls(
+            digest=blake2b(vector, digest_size=DIGEST_BYTES, key=place).digest(),
+            label_before=None,
+            label=None,
+            vector=vector,
+            scores=None,
+            kind="sum",
+            **fields,
+        )
 
     @property
     def views(self) -> Mapping[str, Payload]:
@@ -136,7 +162,7 @@ class LedgerRow:
         views = self.delta(labels) if self.kind == "sum" else self.views
         return {view: x.ids for view, x in views.items()}
 
-    def delta(self, labels: Sequence[str]) -> dict[str, Statistics]:
+    def delta(self, labels: Sequence[str]) -> State:
         """Return what this row adds to the counts of its epoch.
 
         Parameters
@@ -208,9 +234,7 @@ def epoch_of(time: datetime) -> int:
     return month.year * 100 + month.month
 
 
-def sum_by_epoch(
-    rows: Iterable[LedgerRow], labels: Sequence[str]
-) -> dict[int, dict[str, Statistics]]:
+def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     """Return what the rows add to each epoch, view by view.
 
     Summed before anything is written: the rows of a batch share most of their
@@ -227,18 +251,18 @@ def sum_by_epoch(
         features in one row and measurements in another.
     """
     moves: dict[int, list[Move]] = {}
-    sums: dict[int, list[Mapping[str, Statistics]]] = {}
+    sums: list[dict[int, State]] = []
     for row in rows:
         if row.vector is None:
             continue
         if row.kind == "sum":
-            sums.setdefault(row.epoch, []).append(row.delta(labels))
+            sums.append({row.epoch: row.delta(labels)})
         else:
             moves.setdefault(row.epoch, []).append(row.move(labels))
-    n_classes = len(labels)
-    for epoch, of_epoch in moves.items():
-        moved = sum_of_moves(of_epoch, n_classes=n_classes)
-        sums.setdefault(epoch, []).append(moved)
-    return {
-        epoch: sum_by_view(parts, n_classes=n_classes) for epoch, parts in sums.items()
-    }
+    sums.append(
+        {
+            epoch: sum_of_moves(of_epoch, n_classes=len(labels))
+            for epoch, of_epoch in moves.items()
+        }
+    )
+    return History.sum(sums)

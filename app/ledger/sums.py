@@ -37,15 +37,16 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import MOST_FIELDS
 from app.bayes.moment_rows import MomentRow, from_rows, rows
-from app.bayes.moments import MomentSums
+from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger.vector import MOST_VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from app.bayes.moments import MomentSums
     from app.bayes.statistics import Statistics
 
 VERSION: Final = 0x81
@@ -65,13 +66,13 @@ _SHORT: Final = 0xFF
 _LEVEL: Final = 1
 
 
-def encode_sum(views: Mapping[str, Statistics], labels: Sequence[str]) -> bytes:
+def encode_sum(state: State, labels: Sequence[str]) -> bytes:
     """Return statistics as bytes.
 
     Parameters
     ----------
-    views : mapping of str to FeatureCounts or MomentSums
-        What is added, view by view; any of the numbers may be negative.
+    state : State
+        What is added; any of the numbers may be negative.
     labels : sequence of str
         Name of each class index.
 
@@ -85,20 +86,24 @@ def encode_sum(views: Mapping[str, Statistics], labels: Sequence[str]) -> bytes:
     --------
     >>> from app.bayes.sparse import SparseCounts
     >>> words = FeatureCounts.of(SparseCounts.of({7: 2}), label=1, n_classes=2)
-    >>> encoded = encode_sum({"words": -words}, ("ham", "spam"))
+    >>> encoded = encode_sum(State(words=-words), ("ham", "spam"))
     >>> decode_sum(encoded, ("spam", "ham"))["words"].occurrences.tolist()
     [[-2, 0]]
     """
     parts = [_short(len(labels)), *(_name(label) for label in labels)]
-    for view in sorted(views):
-        x = views[view]
+    encoded = {
+        **{view: (_FEATURES, _features(x)) for view, x in state.features.items()},
+        **{view: (_MOMENTS, _moments(x)) for view, x in state.moments.items()},
+    }
+    for view in sorted(state):
+        x = state[view]
         if x.messages.size != len(labels):
             msg = (
                 f"View {view!r} has counts of {x.messages.size} labels, but there "
                 f"are {len(labels)}."
             )
             raise InvalidObservation(msg)
-        kind, columns = _columns(x)
+        kind, columns = encoded[view]
         parts += [_name(view), bytes((kind,)), x.messages.astype(_NUMBER).tobytes()]
         parts += [_COUNT.pack(columns.shape[1]), *map(_planes, columns)]
     body = b"".join(parts)
@@ -110,7 +115,7 @@ def encode_sum(views: Mapping[str, Statistics], labels: Sequence[str]) -> bytes:
     return _HEAD.pack(VERSION, zlib.crc32(size + packed), len(body)) + packed
 
 
-def decode_sum(vector: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
+def decode_sum(vector: bytes, labels: Sequence[str]) -> State:
     """Return the statistics of an encoded sum, with `labels` as its classes.
 
     Raises
@@ -155,7 +160,7 @@ def _body(vector: bytes) -> bytes:
     return body
 
 
-def _views(body: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
+def _views(body: bytes, labels: Sequence[str]) -> State:
     """Return the statistics in a body."""
     at = 1
     written = []
@@ -173,7 +178,7 @@ def _views(body: bytes, labels: Sequence[str]) -> dict[str, Statistics]:
         )
         raise InconsistentCounts(msg)
     where = np.array([labels.index(label) for label in written], np.intp)
-    views: dict[str, Statistics] = {}
+    views = State()
     while at < len(body):
         view, at = _read_name(body, at)
         if view in views:
@@ -239,14 +244,16 @@ def _moment_row(numbers: list[int], where: NDArray[np.intp]) -> MomentRow:
     return row._replace(label=int(where[row.label]))
 
 
-def _columns(x: Statistics) -> tuple[int, NDArray[np.int64]]:
-    """Return the kind of statistics and their numbers, one row per column."""
-    if isinstance(x, MomentSums):
-        stored = np.array(rows(x), np.int64).reshape(-1, len(MomentRow._fields))
-        return _MOMENTS, stored.T
+def _features(x: FeatureCounts) -> NDArray[np.int64]:
+    """Return the columns of features, shape (1 + 2K, n)."""
     # Differences modulo 2**64: ids use all 64 bits, and their sum comes back.
     ids = np.diff(x.ids, prepend=np.int64(0))
-    return _FEATURES, np.vstack((ids[None], x.occurrences.T, x.documents.T))
+    return np.vstack((ids[None], x.columns.T))
+
+
+def _moments(x: MomentSums) -> NDArray[np.int64]:
+    """Return the columns of sums of measurements, shape (8, n)."""
+    return np.array(rows(x), np.int64).reshape(-1, len(MomentRow._fields)).T
 
 
 def _planes(column: NDArray[np.int64]) -> bytes:

@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.bayes.state import State
+from app.classifier.decay import weighted
 from app.classifier.record import record
 from app.classifier.score import score_many
 from app.errors import InvalidObservation
-from app.ledger.entry import OWN, LedgerRow, epoch_of
+from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
 from app.ledger.vector import decode, encode, encode_names
 
 if TYPE_CHECKING:
@@ -235,6 +237,35 @@ def decide(
         label_before=label_before,
         label=teaching.label,
         row=row,
+    )
+
+
+def learn_rows(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Snapshot:
+    """Return a snapshot after more rows, in one addition: deltas are a group.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        What is known before them.
+    rows : sequence of LedgerRow
+        The rows that follow, without a gap.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector cannot be read.
+    InconsistentCounts
+        If a count would become negative.
+    """
+    if not rows:
+        return snapshot
+    specification = snapshot.specification
+    epochs = sum_by_epoch(rows, specification.labels)
+    return snapshot.learn(
+        State.sum(weighted(epochs, specification.decay)),
+        revision=rows[-1].revision,
+        lessons=[row.lesson for row in rows],
+        takes_back=any(row.takes_back for row in rows),
     )
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.errors import Expired, UnknownLabel, UnknownMessage
+from app.errors import Expired, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.memory.recall import answered, is_same_message, marked_ids
@@ -218,7 +218,7 @@ class Feedback:
             If too much is waiting already.
         """
         live = self._live.get(profile)
-        require_label(live, label)
+        live.row.require_label(label)
         observation = observe(raw, live.specification.views)
         evidence = as_scored(marks, observation)
         if evidence is None:
@@ -239,7 +239,7 @@ class Feedback:
             As `teach_by_id`.
         """
         live = self._live.get(profile)
-        require_label(live, label)
+        live.row.require_label(label)
         if known.evidence is not None:
             return self._learn(live, known.evidence, label, source)
         if known.learned:
@@ -330,21 +330,3 @@ def as_scored(marks: Iterable[Known], arrived: Observation) -> ScoredRow | None:
         if scored is not None and is_same_message(scored, arrived):
             return scored
     return None
-
-
-def require_label(live: LiveProfile, label: str) -> None:
-    """Raise UnknownLabel if a profile lacks a label."""
-    require_known(label, live.row.labels, f"the profile {live.row.name!r}")
-
-
-def require_known(label: str, labels: tuple[str, ...], who: str) -> None:
-    """Raise if a label is not one of some labels.
-
-    Raises
-    ------
-    UnknownLabel
-        With the labels that there are.
-    """
-    if label not in labels:
-        msg = f"{who} has no label {label[:64]!r}; its labels are: {', '.join(labels)}"
-        raise UnknownLabel(msg)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.ledger.teaching import ScoredRow, Teaching, scored
 from app.services.classify import observe
-from app.services.feedback import require_label
 from app.services.fold import Folding
 from app.storage.database.engine import writing
 from app.storage.ledger import append
@@ -94,7 +93,7 @@ class Learn:
             If it could not be stored; nothing is learned then.
         """
         for label, _ in messages:
-            require_label(self._profile, label)
+            self._profile.row.require_label(label)
         counted: Counter[str] = Counter()
         teachings = []
         for at, (label, raw) in enumerate(messages):

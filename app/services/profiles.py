@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from app.bayes.moments import MomentSums
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
 from app.classifier.verdict import ActionRule
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.classifier.decay import Decay
     from app.classifier.policy import Never
-    from app.classifier.snapshot import Snapshot, Table
+    from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.services.memory.live import LiveProfile
     from app.storage.profiles import ProfileRow
@@ -124,10 +123,7 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
         created_at=row.created_at,
         revision=snapshot.revision,
         messages=learned(snapshot),
-        views={
-            view: _state(table, snapshot.specification)
-            for view, table in snapshot.tables.items()
-        },
+        views=_views(snapshot),
         undo_days=undo_days,
         spam_threshold=Threshold(rule.spam_threshold),
         ham_threshold=Threshold(rule.ham_threshold),
@@ -151,9 +147,7 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
 
 def learned(snapshot: Snapshot) -> dict[str, int]:
     """Return how many messages a profile has learned, by label."""
-    made_of = snapshot.specification
-    messages = made_of.in_messages(snapshot.messages).tolist()
-    return dict(zip(made_of.labels, messages, strict=True))
+    return snapshot.specification.by_label(snapshot.messages)
 
 
 def label_of(row: ProfileRow, word: str) -> str:
@@ -174,15 +168,19 @@ def _threshold(log_odds: float | None) -> Threshold | None:
     return None if log_odds is None else Threshold(log_odds)
 
 
-def _state(table: Table, specification: Specification) -> ViewState:
-    """Return what a view has learned."""
-    if isinstance(table, MomentSums):
-        return ViewState(features=table.ids.size, occurrences={})
-    totals = specification.in_messages(table.totals("occurrences")).tolist()
-    return ViewState(
-        features=table.vocabulary,
-        occurrences=dict(zip(specification.labels, totals, strict=True)),
-    )
+def _views(snapshot: Snapshot) -> dict[str, ViewState]:
+    """Return what each view has learned."""
+    made_of = snapshot.specification
+    occurrences = {
+        view: made_of.by_label(table.totals("occurrences"))
+        for view, table in snapshot.feature_tables.items()
+    }
+    return {
+        view: ViewState(
+            features=table.vocabulary, occurrences=occurrences.get(view, {})
+        )
+        for view, table in snapshot.tables.items()
+    }
 
 
 log = logging.getLogger(__name__)

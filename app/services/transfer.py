@@ -10,7 +10,6 @@ from app.exchange import learn
 from app.exchange.export import export, size
 from app.exchange.survey import Source
 from app.services import undo
-from app.services.feedback import require_known
 from app.services.fold import Folding
 from app.storage import profiles
 from app.storage.database.engine import reading
@@ -177,7 +176,7 @@ class Transfer:
         wanted = next(x for x in profile.labels if x not in profile.spam_labels)
         chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
         for label in chosen.values():
-            require_known(label, profile.labels, f"the profile {name!r}")
+            profile.require_label(label)
         # Else one side of the dump would be taken for the other, or for nothing.
         if chosen["ham"] in profile.spam_labels:
             msg = (

@@ -10,7 +10,6 @@ import numpy as np
 from app.bayes.posterior import log_odds
 from app.bayes.smoothing import Lidstone
 from app.bayes.sparse import SparseCounts
-from app.bayes.table import FeatureTable
 from app.classifier.decay import PARTS
 from app.features.extract import meant
 from app.storage.counts import classes
@@ -20,7 +19,6 @@ from app.storage.fold.state import folded_revision
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
     from app.classifier.snapshot import Snapshot
@@ -144,12 +142,13 @@ class Words:
         snapshot = live.snapshot
         specification = snapshot.specification
         decay = specification.decay
+        tables = snapshot.feature_tables
         found = {}
         with reading(self._engine) as connection:
             folded = folded_revision(connection, live.row.id)
             for view, feature in meant(word).items():
-                table = snapshot.tables.get(view)
-                if not isinstance(table, FeatureTable):
+                table = tables.get(view)
+                if table is None:
                     continue
                 ids = np.array([feature], np.int64)
                 documents = table.look_up(ids, "presence")[0]
@@ -163,9 +162,9 @@ class Words:
                     continue
                 occurrences = table.look_up(ids, "occurrences")[0]
                 found[view] = WordInView(
-                    learned=_by_label(specification, table.messages),
-                    messages=_by_label(specification, documents),
-                    occurrences=_by_label(specification, occurrences),
+                    learned=specification.by_label(table.messages),
+                    messages=specification.by_label(documents),
+                    occurrences=specification.by_label(occurrences),
                     log_odds=weight(snapshot, view, feature),
                     epochs=tuple(counts),
                     months=tuple(over_time(counts, specification)),
@@ -175,7 +174,7 @@ class Words:
             profile=live.row.name,
             revision=snapshot.revision,
             folded_revision=folded,
-            messages=_by_label(specification, snapshot.messages),
+            messages=specification.by_label(snapshot.messages),
             half_life=None if decay is None else decay.half_life,
             views=found,
         )
@@ -211,14 +210,6 @@ def over_time(
             weight=1.0 if decay is None else decay.weight(epoch) / PARTS,
             log_odds=float(shares[1] - shares[0]),
         )
-
-
-def _by_label(
-    specification: Specification, counts: NDArray[np.int64]
-) -> dict[str, int]:
-    """Return counts by the label that they belong to."""
-    whole = specification.in_messages(counts).tolist()
-    return dict(zip(specification.labels, whole, strict=True))
 
 
 def weight(snapshot: Snapshot, view: str, feature: int) -> float:

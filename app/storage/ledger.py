@@ -334,7 +334,7 @@ def append(
         If the profile is gone.
     """
     for teaching in teachings:
-        profiles.require_label(profile, teaching.label)
+        profile.require_label(teaching.label)
     revision = profiles.lock(connection, profile)
     latest_rows = latest_of(
         connection, profile.id, {teaching.digest for teaching in teachings}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, insert, select, update
 
 from app.classifier.policy import Policy
+from app.classifier.specification import require_label
 from app.errors import (
     Inconsistent,
     InvalidPolicy,
     ProfileExists,
     ProfileReplaced,
-    UnknownLabel,
     UnknownProfile,
 )
 from app.storage.database.statements import Prepared, insert_into
@@ -75,6 +75,11 @@ class ProfileRow:
     revision: int
     created_at: datetime
     policy: object
+
+    def require_label(self, label: str | None) -> None:
+        """Raise `UnknownLabel` if the profile lacks a label; None forgets a message."""
+        if label is not None:
+            require_label(label, self.labels, of=f"the profile {self.name!r}")
 
 
 def create(
@@ -216,22 +221,6 @@ def lock(connection: Connection, profile: ProfileRow) -> int:
         raise replaced(profile)
     revision: int = found[0].revision
     return revision
-
-
-def require_label(profile: ProfileRow, label: str | None) -> None:
-    """Raise if a profile lacks a label; None, which forgets, every profile has.
-
-    Raises
-    ------
-    UnknownLabel
-        With the labels that there are.
-    """
-    if label is not None and label not in profile.labels:
-        msg = (
-            f"{label!r} is not a label of the profile {profile.name!r}. "
-            f"Use one of: {', '.join(profile.labels)}."
-        )
-        raise UnknownLabel(msg)
 
 
 def replaced(row: ProfileRow) -> ProfileReplaced:

@@ -35,7 +35,7 @@ def test_missing_fields_are_counted_pair_by_pair():
     """Two messages have field 1, one has both."""
     state = message({1: 2, 2: 3}) + message({1: 5})
 
-    assert [2, 1] == state.counts[:, 0].tolist()
+    assert [2, 1] == state.documents[:, 0].tolist()
     assert [[2, 1], [1, 1]] == state.pairs[:, :, 0].tolist()
     assert [[29, 6], [6, 9]] == state.products[:, :, 0].tolist()
 

@@ -157,5 +157,5 @@ def test_the_filter_that_serves_learns_and_gives_its_reasons():
 
 def test_a_label_that_the_filter_does_not_have_is_refused():
     """The sentence says which there are."""
-    with pytest.raises(UnknownLabel, match=r"'eggs' is not known .* ham, spam"):
+    with pytest.raises(UnknownLabel, match=r"no label 'eggs'; .* ham, spam"):
         Subject(Specification()).learn({}, "eggs")

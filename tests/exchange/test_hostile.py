@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
 from app.classifier.rule import FusionRule, VerdictRule
 from app.classifier.specification import Specification
 from app.errors import MalformedDump, MalformedExport, OtherProfile
@@ -22,11 +23,11 @@ from app.exchange.dumps.tally import LARGEST_COUNT, DumpTally, TokenCounts
 from app.exchange.format.blocks import BlockReader
 from app.exchange.format.parts import LEDGER, NAMES, SUM, UNDOS, write_names, write_sum
 from app.exchange.survey import survey
+from app.ledger.capacity import MOST_OCCURRENCES
 from app.ledger.vector import encode_names
 from app.services.figures import Figures
 from app.services.memory.live import LiveProfiles
 from app.storage import tables
-from app.storage.capacity import MOST_OCCURRENCES
 from tests.support.builders import APRIL, feature, new_profile, rows_of, taught, teach
 from tests.support.databases import on_sqlite
 from tests.support.transfer import (
@@ -311,7 +312,7 @@ def many(messages, occurrences):
         np.array([[0, occurrences]]),
         np.array([[0, 1]]),
     )
-    return SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
+    return SUM, write_sum(202603, State(words=counts), ("ham", "spam"))
 
 
 def counted(engine, *blocks):

@@ -415,7 +415,7 @@ def test_a_pruning_of_what_is_known_by_then_is_refused(engine):
     """Alone it takes counts away that nobody has added."""
     profile, other = taught_profile(engine), new_profile(engine)
     teach(engine, other, taught("mine", "ham", {"lunch": 1}))
-    minus = {view: -x for view, x in state(engine, profile.name).items()}
+    minus = -state(engine, profile.name)
     with writing(engine) as connection:
         bulk.append_sums(connection, profile, {202603: minus}, source="p", time=MARCH)
     before = rows_of(engine, tables.ledger, other)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
@@ -30,13 +31,13 @@ from app.exchange.format.parts import (
 )
 from app.exchange.survey import survey
 from app.ledger import teaching
+from app.ledger.capacity import Amounts
 from app.services import undo as undoing
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
 from app.services.memory.recent import Recent
 from app.services.threads.scheduler import Upkeep
 from app.storage import bulk, profiles, scored, tables
-from app.storage.capacity import Amounts
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
@@ -242,7 +243,7 @@ def test_an_import_in_a_ledger_is_not_counted_twice(engine):
             bulk.append_sums(
                 connection,
                 profile,
-                {202603: {"words": counts}},
+                {202603: State(words=counts)},
                 source="import:bogofilter:1234",
                 time=MARCH,
             )
@@ -345,7 +346,7 @@ def sum_of(messages, occurrences, documents, *, view="words", epoch=202603):
         np.array([occurrences]),
         np.array([documents]),
     )
-    return SUM, write_sum(epoch, {view: counts}, ("ham", "spam"))
+    return SUM, write_sum(epoch, State({view: counts}), ("ham", "spam"))
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ def test_counts_that_no_mail_can_have_taught_are_refused(engine):
     ones = np.zeros((n, 2), np.int64)
     ones[:, 0] = 1
     counts = FeatureCounts.of_counts(np.array([1, 0]), np.arange(n), ones, ones)
-    block = SUM, write_sum(202603, {"words": counts}, ("ham", "spam"))
+    block = SUM, write_sum(202603, State(words=counts), ("ham", "spam"))
     data = exported(engine, taught_profile(engine))
 
     with pytest.raises(MalformedExport, match="no mail can have taught"):
@@ -478,7 +479,7 @@ def test_a_ledger_that_takes_back_what_it_never_added_is_refused(engine):
     )
     with writing(engine) as connection:
         (row,) = bulk.append_sums(
-            connection, profile, {202603: {"words": minus}}, source="x", time=MARCH
+            connection, profile, {202603: State(words=minus)}, source="x", time=MARCH
         )
     data = exported(engine, taught_profile(engine), contents="ledger")
     file = rebuilt(
@@ -751,7 +752,7 @@ def test_a_feature_of_the_largest_id_is_exported(engine):
     )
     with writing(engine) as connection:
         bulk.append_sums(
-            connection, profile, {202603: {"words": largest}}, source="x", time=MARCH
+            connection, profile, {202603: State(words=largest)}, source="x", time=MARCH
         )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exporting, "FEATURES_PER_ROW", 1)

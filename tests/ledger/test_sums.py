@@ -15,6 +15,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
 from app.bayes.sparse import SparseCounts
+from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
 from app.ledger import sums, vector
 from app.ledger.sums import VERSION, decode_sum, encode_sum
@@ -48,12 +49,12 @@ def moment_sums(draw):
 
 views_of_sums = st.dictionaries(
     st.text(max_size=20), feature_counts() | moment_sums(), max_size=3
-)
+).map(State)
 WORDS = FeatureCounts.of(SparseCounts.of({-5: 1, 7: 3, 2**62: 1}), label=1, n_classes=3)
-SUM = {
-    "words": WORDS,
-    "sizes": MomentSums.of(measured({1: -3, 16: LIMIT}), label=2, n_classes=3),
-}
+SUM = State(
+    words=WORDS,
+    sizes=MomentSums.of(measured({1: -3, 16: LIMIT}), label=2, n_classes=3),
+)
 
 
 def packed(body, *, size=None):
@@ -68,8 +69,8 @@ def body_of(encoded):
 
 
 @given(views_of_sums)
-@example({})
-@example({"words": FeatureCounts.zero(3), "sizes": MomentSums.zero(3)})
+@example(State())
+@example(State(words=FeatureCounts.zero(3), sizes=MomentSums.zero(3)))
 def test_a_sum_comes_back_as_it_was(views):
     """Decoding undoes encoding, for all numbers of 64 bits and both signs."""
     assert views == decode_sum(encode_sum(views, LABELS), LABELS)
@@ -88,7 +89,7 @@ def test_labels_are_found_by_name(views, labels):
 
 def test_equal_sums_are_equal_bytes():
     """The order in which views were filled in does not matter."""
-    assert encode_sum(SUM, LABELS) == encode_sum(dict(reversed(SUM.items())), LABELS)
+    assert encode_sum(SUM, LABELS) == encode_sum(State(reversed(SUM.items())), LABELS)
 
 
 def test_a_sum_is_not_taken_for_a_message_nor_the_other_way_round():
@@ -145,8 +146,10 @@ def test_a_bomb_is_not_unpacked(monkeypatch):
             decode_sum(packed(zeros, size=size), LABELS)
     with pytest.raises(InvalidObservation, match="is too large; 1000 are allowed"):
         encode_sum(
-            {"words": FeatureCounts.sum([WORDS] * 2, n_classes=3)}
-            | {str(n): WORDS for n in range(10)},
+            State(
+                {"words": FeatureCounts.sum([WORDS] * 2, n_classes=3)}
+                | {str(n): WORDS for n in range(10)}
+            ),
             LABELS,
         )
 
@@ -210,8 +213,8 @@ def test_a_label_that_the_profile_lacks_is_an_error():
 def test_what_cannot_be_written_is_refused():
     """Long names, too many labels, and statistics of other classes."""
     with pytest.raises(InvalidObservation, match="at most 255 bytes, got 256"):
-        encode_sum({"v" * 256: WORDS}, LABELS)
+        encode_sum(State({"v" * 256: WORDS}), LABELS)
     with pytest.raises(InvalidObservation, match="at most 255 labels, got 256"):
-        encode_sum({}, [str(n) for n in range(256)])
+        encode_sum(State(), [str(n) for n in range(256)])
     with pytest.raises(InvalidObservation, match="counts of 3 labels, but there are 2"):
-        encode_sum({"words": WORDS}, ("ham", "spam"))
+        encode_sum(State(words=WORDS), ("ham", "spam"))

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import total
+from app.bayes.state import State
 from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
 from app.storage import bulk, tables
-from app.storage.bulk import pieces
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
 from tests.support.builders import (
@@ -27,7 +26,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
-from tests.support.ledger import MAIL, add, audited, learned, loaded, negated
+from tests.support.ledger import MAIL, add, audited, learned, loaded
 
 
 def test_a_sum_is_what_its_messages_are(engine, monkeypatch):
@@ -81,7 +80,7 @@ def test_what_was_added_can_be_taken_back(engine, monkeypatch):
     add(engine, profile, {202603: learned()}, names=texts)
     fold_all(engine, profile, limit=1)
     named = [name for *_, name in rows_of(engine, tables.feature_name, profile)]
-    add(engine, profile, {202603: negated(learned())}, source="undo:1")
+    add(engine, profile, {202603: -learned()}, source="undo:1")
     fold_all(engine, profile, limit=1)
 
     assert ["cheap", "money"] == sorted(named)
@@ -209,21 +208,15 @@ def test_every_first_part_of_a_sum_is_what_messages_can_have_taught(
 ):
     """On the way there, and on the way back: no step is refused."""
     whole = learned(messages)
-    parts = list(pieces(negated(whole) if takes_back else whole, at_most=at_most))
-    reached = whole if takes_back else {}
+    parts = list((-whole if takes_back else whole).pieces(at_most=at_most))
+    reached = whole if takes_back else State()
     for part in parts:
-        features = [x for x in part.values() if isinstance(x, FeatureCounts)]
-        assert sum(x.ids.size for x in features) <= at_most
+        assert sum(x.ids.size for x in part.features.values()) <= at_most
         for view, x in part.items():
-            before = (reached[view],) if view in reached else ()
-            now = total((*before, x), n_classes=2)
-            now.require_reachable()
-            reached = reached | {view: now}
+            reached += State({view: x})
+            reached[view].require_reachable()
 
-    for view, x in reached.items():
-        expected = whole[view] - whole[view] if takes_back else whole[view]
-        assert expected == x
-    assert set(whole) == set(reached)
+    assert reached == (whole - whole if takes_back else whole)
 
 
 def test_names_without_text_are_left_out(engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from threading import Barrier, Event, Thread
 
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import State
 from app.errors import DatabaseUnavailable
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold.fold import prepare, write
@@ -147,7 +147,7 @@ def test_random_teaching_with_folds_between_ends_at_the_replay(engine):
         found = audit(connection, profile)
         state = load(connection, profile)
         rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-    replayed = sum_by_view([row.delta(profile.labels) for row in rows], n_classes=2)
+    replayed = State.sum(row.delta(profile.labels) for row in rows)
 
     assert found.sound
     assert 0 < found.ledger_rows == state.revision

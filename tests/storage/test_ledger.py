@@ -11,7 +11,7 @@ from sqlalchemy import text, update
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, ProfileReplaced, UnknownLabel
 from app.features.observation import Observation
 from app.ledger import teaching
@@ -204,7 +204,7 @@ def test_measurements_are_moved_and_forgotten_by_what_was_stored(engine):
     assert {
         "words": FeatureCounts.zero(2),
         "sizes": MomentSums.zero(2),
-    } == sum_by_view(deltas, n_classes=2)
+    } == State.sum(deltas)
 
 
 def test_a_message_may_occur_twice_in_one_batch(engine):
@@ -270,7 +270,7 @@ def test_an_unknown_label_refuses_the_whole_batch(engine):
     """The sentence names the label and those that there are."""
     profile = new_profile(engine)
 
-    with pytest.raises(UnknownLabel, match=r"'span' is not .* Use one of: ham, spam"):
+    with pytest.raises(UnknownLabel, match=r"no label 'span'; .* ham, spam"):
         teach(
             engine,
             profile,

@@ -46,7 +46,6 @@ from tests.support.ledger import (
     labels_of,
     learned,
     loaded,
-    negated,
     noted,
     planned,
 )
@@ -231,7 +230,7 @@ def test_what_something_else_has_taken_away_is_not_taken_twice(engine):
     """The sentence says so, and nothing is noted."""
     profile = new_profile(engine)
     add(engine, profile, {202603: learned()})
-    add(engine, profile, {202603: negated(learned())}, source="prune")
+    add(engine, profile, {202603: -learned()}, source="prune")
     refused = Selection(source="import:test")
 
     with pytest.raises(Irreversible, match="would become negative"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import State
 from app.classifier.learn import delta
 from app.storage import tables
 from app.storage.bulk import append_sums
@@ -38,19 +38,15 @@ def learned(messages=MAIL, *, n_classes=2):
         if sizes is not None:
             views["sizes"] = measured(sizes)
         deltas.append(delta(views, before=None, after=label, n_classes=n_classes))
-    return sum_by_view(deltas, n_classes=n_classes)
-
-
-def negated(views):
-    """Return what takes statistics back."""
-    return {view: -x for view, x in views.items()}
+    return State.sum(deltas)
 
 
 def add(engine, profile, sums, *, source="import:test", time=MARCH, names=None):
     """Append sums in one transaction and return their rows."""
     with writing(engine) as connection:
+        states = {month: State(views) for month, views in sums.items()}
         return append_sums(
-            connection, profile, sums, source=source, time=time, names=names
+            connection, profile, states, source=source, time=time, names=names
         )
 
 

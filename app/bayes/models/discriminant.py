@@ -237,7 +237,7 @@ class Discriminant:
         """Return the likelihood under a training state; O(D^3) work."""
         bits = self.fraction_bits
         n, trained = int(state.messages.sum()), state.messages > 0
-        complete = (state.counts == state.messages).all(axis=1)
+        complete = (state.documents == state.messages).all(axis=1)
         scatter = _scatter(state, complete, fraction_bits=bits)
         variances = np.diagonal(scatter)
         if self.constant == "drop":
@@ -256,7 +256,7 @@ class Discriminant:
             ),
         )
         whole = population_variance(
-            state.counts.sum(axis=1),
+            state.documents.sum(axis=1),
             state.sums.sum(axis=1),
             state.squares.sum(axis=1),
             fraction_bits=bits,

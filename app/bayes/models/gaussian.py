@@ -199,7 +199,7 @@ class Gaussian:
         # The last column is of all classes as one.
         counts, sums, squares = (
             np.concatenate((part, part.sum(axis=1, keepdims=True)), axis=1)
-            for part in (state.counts, state.sums, state.squares)
+            for part in (state.documents, state.sums, state.squares)
         )
         centres = mean(counts, sums, fraction_bits=bits)
         spreads = population_variance(counts, sums, squares, fraction_bits=bits)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from app.doors.cli.console import OUT
 from app.doors.documents.feedback import FeedbackOut
-from app.doors.documents.message import check_source
+from app.doors.documents.message import check_source, parse_id
 from app.doors.documents.verdict import ClassifyOut, EntryOut
 from app.errors import (
     Conflict,
@@ -27,7 +27,6 @@ from app.errors import (
     MessageTooLarge,
     NotFound,
     PostbayesError,
-    UnknownMessage,
     UnreadableMessage,
     UnreadableSource,
 )
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 COLOURS: Final = {"spam": "bold red", "ham": "bold green", "unsure": "bold yellow"}
 RAW: Final = {"Content-Type": "message/rfc822"}
 EXAMPLE: Final = "http://127.0.0.1:8025"
-DIGEST_BYTES: Final = 16
 _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
     400: EmptyMessage,
     404: NotFound,
@@ -157,10 +155,11 @@ def _teach_here(
             taught = app.feedback.teach(name, raw, label=label, source=source)
         elif label:
             taught = app.feedback.teach_by_id(
-                name, digest_of(message_id), label=label, source=source
+                name, parse_id(message_id or ""), label=label, source=source
             )
         else:
-            taught = app.feedback.forget(name, digest_of(message_id), source=source)
+            digest = parse_id(message_id or "")
+            taught = app.feedback.forget(name, digest, source=source)
         return FeedbackOut.of(taught)
 
 
@@ -180,24 +179,6 @@ def _teach_there(
     else:
         answer = ask(url, f"/feedback/{message_id}", None, query)
     return _document(FeedbackOut, url, answer)
-
-
-def digest_of(message_id: str | None) -> bytes:
-    """Return the digest that an id stands for.
-
-    Raises
-    ------
-    UnknownMessage
-        If it is not 32 hexadecimal digits, so that no message can have it.
-    """
-    try:
-        digest = bytes.fromhex(message_id or "")
-    except ValueError:
-        digest = b""
-    if len(digest) != DIGEST_BYTES:
-        msg = f"no message has the id {message_id!r}; an id is 32 hexadecimal digits"
-        raise UnknownMessage(msg)
-    return digest
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.doors.cli.classify import digest_of
 from app.doors.cli.console import OUT, interruptible, progress, undo_of
 from app.doors.documents.feedback import UndoOut
+from app.doors.documents.message import parse_id
 from app.errors import InvalidSelection
 from app.services.application import Specify, now, open_database
 from app.services.memory.live import LiveProfiles
@@ -61,7 +61,7 @@ def undo(
     that is interrupted is finished by the next one, or by the service.
     """
     asked = Selection(
-        ids=frozenset(digest_of(each) for each in ids or ()),
+        ids=frozenset(parse_id(each) for each in ids or ()),
         source=source,
         since=_moment(since),
         until=_moment(until),

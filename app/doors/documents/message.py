@@ -7,7 +7,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.errors import InvalidInput
+from app.errors import InvalidInput, UnknownMessage
+from app.features.observation import DIGEST_BYTES
 from app.ledger.entry import OWN
 from app.mail.compose import compose
 from app.storage.undo.records import PREFIX as UNDONE
@@ -71,6 +72,27 @@ _SOURCE = re.compile(PRINTABLE)
 # said under the same name.
 _RESERVED: Final = (OWN, PRUNED)
 _RESERVED_PREFIXES: Final = (UNDONE, "import:")
+
+
+def parse_id(text: str) -> bytes:
+    """Return the digest that an id stands for.
+
+    Raises
+    ------
+    UnknownMessage
+        If it is not 32 hexadecimal digits, so that no message can have it.
+    """
+    try:
+        digest = bytes.fromhex(text)
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        msg = (
+            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
+            "digits that /classify returned"
+        )
+        raise UnknownMessage(msg)
+    return digest
 
 
 def check_source(source: str) -> None:

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
-from app.doors.documents.message import ProblemOut, TextIn, check_source
+from app.doors.documents.message import ProblemOut, TextIn, check_source, parse_id
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
@@ -33,7 +33,6 @@ from app.errors import (
     EmptyMessage,
     MalformedRequest,
     MissingLabel,
-    UnknownMessage,
     UnsupportedContentType,
 )
 from app.services.application import Application
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
-DIGEST_BYTES: Final = 16
 # Each profile takes some 0.3 ms: with five of them, a message is large.
 PROFILE_BYTES: Final = 16 * 1024
 # Not the framework's threads: while the database is away, forty that ask for it
@@ -209,27 +207,6 @@ async def readyz(app: ApplicationDep) -> dict[str, str]:
         msg = f"the database has not answered within {seconds:g} seconds"
         raise DatabaseUnavailable(msg) from error
     return {"status": "ready"}
-
-
-def parse_id(text: str) -> bytes:
-    """Return the digest that an id stands for.
-
-    Raises
-    ------
-    UnknownMessage
-        If it is not 32 hexadecimal digits, so that no message can have it.
-    """
-    try:
-        digest = bytes.fromhex(text)
-    except ValueError:
-        digest = b""
-    if len(digest) != DIGEST_BYTES:
-        msg = (
-            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
-            "digits that /classify returned"
-        )
-        raise UnknownMessage(msg)
-    return digest
 
 
 def required(raw: bytes | None) -> bytes:

@@ -21,7 +21,7 @@ from app.errors import (
     MalformedExport,
 )
 from app.features.observation import DIGEST_BYTES
-from app.storage.capacity import require_view
+from app.ledger.capacity import require_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -40,8 +40,8 @@ from app.storage.undo.records import UndoRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.bayes.statistics import Statistics
-    from app.storage.capacity import Amounts
+    from app.bayes.state import State
+    from app.ledger.capacity import Amounts
 
 SUM: Final = b"S"
 """Kind of a block with statistics of one epoch."""
@@ -56,16 +56,12 @@ _LENGTH: Final = struct.Struct("<I")
 _NUMBER: Final = np.dtype("<i8")
 
 
-def write_sum(
-    month: int, views: Mapping[str, Statistics], labels: Sequence[str]
-) -> bytes:
+def write_sum(month: int, state: State, labels: Sequence[str]) -> bytes:
     """Return the content of a block of statistics."""
-    return _EPOCH.pack(month) + encode_sum(views, labels)
+    return _EPOCH.pack(month) + encode_sum(state, labels)
 
 
-def read_sum(
-    content: bytes, labels: Sequence[str]
-) -> tuple[int, dict[str, Statistics]]:
+def read_sum(content: bytes, labels: Sequence[str]) -> tuple[int, State]:
     """Return the epoch of a block of statistics, and them.
 
     Raises

@@ -20,11 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from app.bayes.statistics import sum_by_view
-from app.classifier.decay import weighted
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
-from app.ledger.entry import epoch_of, sum_by_epoch
+from app.ledger.entry import epoch_of
+from app.ledger.teaching import learn_rows
 from app.services.retry import Backoff, News
 from app.storage import ledger, profiles
 from app.storage.database.engine import hasty, opened, reading
@@ -97,7 +96,7 @@ class Latest:
             If a count would become negative.
         """
         if self._sum is None:
-            self._sum = _learned(self.settled, self.waiting)
+            self._sum = learn_rows(self.settled, self.waiting)
         return self._sum
 
     def then(self, rows: Sequence[LedgerRow]) -> Latest:
@@ -107,20 +106,6 @@ class Latest:
         if added is None:
             return Latest(self.settled, (*self.waiting, *rows))
         return Latest(added, tuple(rows))
-
-
-def _learned(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Snapshot:
-    """Return a snapshot after more rows: one addition, deltas are a group."""
-    if not rows:
-        return snapshot
-    labels, decay = snapshot.specification.labels, snapshot.specification.decay
-    epochs = sum_by_epoch(rows, labels)
-    return snapshot.learn(
-        sum_by_view(weighted(epochs, decay), n_classes=len(labels)),
-        revision=rows[-1].revision,
-        lessons=[row.lesson for row in rows],
-        takes_back=any(row.takes_back for row in rows),
-    )
 
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ from app.services.queue import Inbox
 from app.services.retry import Spells
 from app.storage.database.engine import Kept, hasty, opened
 from app.storage.ledger import append
-from app.storage.profiles import require_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -262,7 +261,7 @@ def _is_possible(job: _Job) -> bool:
     Who asked has seen to it, but the profile may have been replaced since.
     """
     try:
-        require_label(job.profile.row, job.teaching.label)
+        job.profile.row.require_label(job.teaching.label)
     except UnknownLabel as error:
         job.answer.set_exception(error)
         return False

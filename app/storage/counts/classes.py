@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, bindparam, delete, select, text
 
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
 from app.errors import InconsistentCounts
 from app.storage import tables
 from app.storage.counts.features import Key
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 
     ClassRow = Row[tuple[int, int, str, str, int, str]]
 
-FEATURES: Final = "features"
+FEATURES: Final = FeatureCounts.kind
 """The kind of a view whose counts are in `feature_count`."""
-MOMENTS: Final = "moments"
+MOMENTS: Final = MomentSums.kind
 """The kind of a view whose sums are in `moment_sum`."""
 _TABLE: Final = tables.class_count
 # Statements are put together once, as in `app.storage.ledger`.  Two as text:

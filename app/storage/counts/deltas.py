@@ -16,6 +16,7 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.moment_rows import from_rows, rows
 from app.bayes.moments import MomentSums
+from app.bayes.state import History, State
 from app.bayes.statistics import total
 from app.errors import InconsistentCounts, InvalidObservation
 from app.storage.counts import classes
@@ -44,7 +45,7 @@ def add(
     *,
     epoch: int,
     labels: Sequence[str],
-    delta: Mapping[str, Statistics],
+    delta: State,
 ) -> None:
     """Add deltas to the counts of one epoch.
 
@@ -58,8 +59,8 @@ def add(
         Month, YYYYMM.
     labels : sequence of str
         Name of each class index.
-    delta : mapping of str to FeatureCounts or MomentSums
-        What to add, view by view.
+    delta : State
+        What to add.
 
     Raises
     ------
@@ -68,22 +69,21 @@ def add(
         (then the database raises and `writing` translates), if no messages
         have such sums, or if the view is of another kind in the tables.
     """
-    for view in sorted(delta):
-        part = delta[view]
-        moments = isinstance(part, MomentSums)
-        kind = classes.MOMENTS if moments else classes.FEATURES
+    features, moments = delta.features, delta.moments
+    for view, part in sorted(delta.items()):
         for index, label in enumerate(labels):
             key = Key(profile_id, epoch, view, label)
-            classes.add(connection, key, int(part.messages[index]), kind=kind)
-            if isinstance(part, MomentSums):
-                _add_moments(connection, key, _column(part, index))
+            classes.add(connection, key, int(part.messages[index]), kind=part.kind)
+            if view in moments:
+                _add_moments(connection, key, _column(moments[view], index))
             else:
+                counts = features[view]
                 _add_features(
                     connection,
                     key,
-                    ids=part.ids,
-                    occurrences=part.occurrences[:, index],
-                    documents=part.documents[:, index],
+                    ids=counts.ids,
+                    occurrences=counts.occurrences[:, index],
+                    documents=counts.documents[:, index],
                 )
 
 
@@ -92,7 +92,7 @@ def load(
     profile_id: int,
     labels: Sequence[str],
     decay: Decay | None = None,
-) -> dict[str, Statistics]:
+) -> State:
     """Return the sum of all epochs, view by view.
 
     A view that was learned has an entry even if none of its messages had any
@@ -121,12 +121,12 @@ def load(
     for row in classes.read(connection, profile_id, labels):
         views.setdefault(row.view, []).append(row)
     # View by view, so that the parts of one are let go before the next.
-    return dict(_sums(connection, profile_id, labels, views, decay))
+    return State(_sums(connection, profile_id, labels, views, decay))
 
 
 def load_by_epoch(
     connection: Connection, profile_id: int, labels: Sequence[str]
-) -> dict[int, dict[str, Statistics]]:
+) -> History:
     """Return the counts of each epoch, view by view.
 
     Raises
@@ -137,9 +137,9 @@ def load_by_epoch(
     views: dict[tuple[int, str], list[ClassRow]] = {}
     for row in classes.read(connection, profile_id, labels):
         views.setdefault((row.epoch, row.view), []).append(row)
-    epochs: dict[int, dict[str, Statistics]] = {}
+    epochs = History()
     for (epoch, view), found in _sums(connection, profile_id, labels, views):
-        epochs.setdefault(epoch, {})[view] = found
+        epochs.setdefault(epoch, State())[view] = found
     return epochs
 
 
@@ -242,14 +242,16 @@ def _sums(
             if any(alone.values()):
                 sums = (FeatureCounts.sum(of, n_classes=1) for of in alone.values())
                 parts.append(FeatureCounts.beside(list(sums)))
-            yield name, total(parts, n_classes=len(labels))
+            yield name, total(parts)
 
 
 def _of_one_class(row: ClassRow, read: Counted) -> FeatureCounts:
     """Return what was counted in one epoch, as if there were no other label."""
-    return FeatureCounts.of_counts(
-        np.array([row.messages], np.int64),
+    return FeatureCounts.of_class(
+        0,
         read.features,
-        read.occurrences[:, np.newaxis],
-        read.messages[:, np.newaxis],
+        read.occurrences,
+        read.messages,
+        messages=row.messages,
+        n_classes=1,
     )

@@ -20,24 +20,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import History
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage.counts import deltas as counts
 from app.storage.counts import names
 from app.storage.counts.names import texts_of, unnoted
 from app.storage.fold import state
-from app.storage.fold.state import Mark, Rest, begun, part
+from app.storage.fold.state import Mark, Rest, begun
 from app.storage.ledger import rows_after, weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -55,8 +53,8 @@ class Step:
         what is left of them.
     upto : int
         Revision of the newest, where the mark moves to.
-    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What they add to each epoch, view by view.
+    epochs : History
+        What they add to each month.
     texts : mapping of str to mapping of int to str
         The text of features that had none noted, view by view, by feature.
     lost : mapping of str to list of int
@@ -73,7 +71,7 @@ class Step:
     rows: int
     after: int
     upto: int
-    epochs: Mapping[int, Mapping[str, Statistics]]
+    epochs: History
     texts: Mapping[str, Mapping[int, str]]
     lost: Mapping[str, list[int]]
     features: NDArray[np.int64]
@@ -147,7 +145,7 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         return None
     rows = 0
     upto = here.whole
-    parts: dict[int, list[Mapping[str, Statistics]]] = {}
+    parts: list[History] = []
     texts: dict[str, dict[int, str]] = {}
     batch = (
         _next(connection, profile.id, after=here.upto, limit=limit)
@@ -159,8 +157,7 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
             time.sleep(BREATH)
         rows += len(some)
         upto = some[-1].revision
-        for epoch, views in sum_by_epoch(some, profile.labels).items():
-            parts.setdefault(epoch, []).append(views)
+        parts.append(sum_by_epoch(some, profile.labels))
         for view, found in texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
     if here.rest is not None and rows < here.rest.upto - here.rest.after:
@@ -172,11 +169,8 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         raise InconsistentCounts(msg)
     if not rows:
         return None
-    epochs = {
-        epoch: sum_by_view(of_epoch, n_classes=len(profile.labels))
-        for epoch, of_epoch in parts.items()
-    }
-    gained, lost = _moved(epochs.values())
+    epochs = History.sum(parts)
+    gained = epochs.gained()
     return Step(
         rows=rows,
         after=here.whole,
@@ -186,8 +180,8 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
             view: unnoted(connection, profile.id, view, found, gained[view])
             for view, found in texts.items()
         },
-        lost=lost,
-        features=_features(epochs.values()),
+        lost=_lost(epochs),
+        features=_features(epochs),
     )
 
 
@@ -252,7 +246,7 @@ def _write(
 ) -> None:
     """Change counts, names and mark; the caller holds the mark's lock."""
     first = None if here.rest is None else here.rest.feature
-    epochs = part(step.epochs, first, end)
+    epochs = step.epochs.between(first, end)
     for epoch in sorted(epochs):
         counts.add(
             connection,
@@ -298,32 +292,19 @@ def _next(
         left -= sum(map(weight, rows))
 
 
-def _features(deltas: Iterable[Mapping[str, Statistics]]) -> NDArray[np.int64]:
+def _features(epochs: History) -> NDArray[np.int64]:
     """Return all features of views of features in order."""
-    ids = [
-        of.ids
-        for delta in deltas
-        for of in delta.values()
-        if isinstance(of, FeatureCounts)
-    ]
+    ids = [x.ids for state in epochs.values() for x in state.features.values()]
     return np.sort(np.concatenate([np.empty(0, np.int64), *ids]))
 
 
-def _moved(
-    deltas: Iterable[Mapping[str, Statistics]],
-) -> tuple[dict[str, set[int]], dict[str, list[int]]]:
-    """Return the features that gained messages, and those that only lost some.
+def _lost(epochs: History) -> dict[str, list[int]]:
+    """Return the features that only lost messages, view by view.
 
     Of the sum, not of the rows: a message that was learned and forgotten in one
     step leaves no text either.
     """
-    gained: dict[str, set[int]] = {}
     lost: dict[str, set[int]] = {}
-    for delta in deltas:
-        for view, of in delta.items():
-            having = of.documents if isinstance(of, FeatureCounts) else of.counts
-            more = (having > 0).any(axis=1)
-            less = (having < 0).any(axis=1)
-            gained.setdefault(view, set()).update(of.ids[more].tolist())
-            lost.setdefault(view, set()).update(of.ids[less & ~more].tolist())
-    return gained, {view: sorted(ids) for view, ids in lost.items() if ids}
+    for _, view, x in epochs.parts():
+        lost.setdefault(view, set()).update(x.lost.tolist())
+    return {view: sorted(ids) for view, ids in lost.items() if ids}

@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.errors import UnknownProfile
 from app.ledger.entry import sum_by_epoch
@@ -32,16 +30,13 @@ from app.storage.counts import deltas
 from app.storage.ledger import ROWS_AT_ONCE, batches_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
     from app.classifier.decay import Decay
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
-
-    Epochs = Mapping[int, Mapping[str, Statistics]]
 
 _FOLD: Final = tables.fold
 _REST: Final = tables.fold_rest
@@ -159,34 +154,8 @@ def move(connection: Connection, profile_id: int, mark: Mark) -> None:
         )
 
 
-def part(
-    epochs: Epochs, first: int | None, end: int | None
-) -> dict[int, dict[str, Statistics]]:
-    """Return one part of the sum of a batch.
-
-    Parameters
-    ----------
-    epochs : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What the batch adds to each epoch, view by view.
-    first : int or None
-        Smallest feature of the part; None: the first part.
-    end : int or None
-        Smallest feature of the next; None: the last part.
-    """
-    return {
-        epoch: {
-            view: cut
-            for view, whole in views.items()
-            if (cut := _of_view(whole, first, end)) is not None
-        }
-        for epoch, views in epochs.items()
-    }
-
-
-def unfolded(
-    connection: Connection, profile: ProfileRow
-) -> Iterator[dict[int, dict[str, Statistics]]]:
-    """Give what the ledger says and the count tables do not, by epoch and view.
+def unfolded(connection: Connection, profile: ProfileRow) -> Iterator[History]:
+    """Yield what the ledger says and the count tables do not.
 
     Some rows at a time; the sum of all, and of the tables, is what was learned.
 
@@ -201,7 +170,7 @@ def unfolded(
     if here.rest is not None:
         rows = chain.from_iterable(begun(connection, profile.id, here.rest))
         sums = sum_by_epoch(rows, profile.labels)
-        yield part(sums, here.rest.feature, None)
+        yield sums.between(here.rest.feature, None)
     for some in batches_after(connection, profile.id, revision=here.upto):
         yield sum_by_epoch(some, profile.labels)
 
@@ -236,29 +205,13 @@ def begun(
             return
 
 
-def _of_view(
-    whole: Statistics, first: int | None, end: int | None
-) -> Statistics | None:
-    """Return the part of one view."""
-    if not isinstance(whole, FeatureCounts):
-        return whole if first is None else None
-    messages = np.zeros_like(whole.messages)
-    if first is None:
-        messages += whole.messages.clip(min=0)
-    if end is None:
-        messages += whole.messages.clip(max=0)
-    start = 0 if first is None else int(np.searchsorted(whole.ids, first))
-    stop = whole.ids.size if end is None else int(np.searchsorted(whole.ids, end))
-    return FeatureCounts(messages, whole.ids[start:stop], whole.columns[start:stop])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
     """The training state that the database holds.
 
     Parameters
     ----------
-    tables : dict of str to FeatureCounts or MomentSums
+    tables : State
         Per view, the sum of the count tables and the unfolded ledger rows; no
         entry for a view that nothing was learned of.
     revision : int
@@ -267,7 +220,7 @@ class StoredState:
         Of the newest ledger row that the count tables hold as a whole.
     """
 
-    tables: dict[str, Statistics]
+    tables: State
     revision: int
     folded_revision: int
 
@@ -300,21 +253,17 @@ def load(
     if revision is None:
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
-    parts: list[Mapping[str, Statistics]] = [
-        deltas.load(connection, profile.id, profile.labels, decay)
-    ]
+    parts = [deltas.load(connection, profile.id, profile.labels, decay)]
     for epochs in unfolded(connection, profile):
         parts += weighted(epochs, decay)
     return StoredState(
-        tables=sum_by_view(parts, n_classes=len(profile.labels)),
+        tables=State.sum(parts),
         revision=revision,
         folded_revision=folded_revision(connection, profile.id),
     )
 
 
-def load_by_epoch(
-    connection: Connection, profile: ProfileRow
-) -> dict[int, dict[str, Statistics]]:
+def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     """Return the state of a profile, taken apart by epoch.
 
     Raises
@@ -322,9 +271,7 @@ def load_by_epoch(
     InconsistentCounts
         As `load`.
     """
-    n_classes = len(profile.labels)
     held = deltas.load_by_epoch(connection, profile.id, profile.labels)
-    for epochs in unfolded(connection, profile):
-        for epoch, views in epochs.items():
-            held[epoch] = sum_by_view((held.get(epoch, {}), views), n_classes=n_classes)
+    for history in unfolded(connection, profile):
+        held += history
     return held

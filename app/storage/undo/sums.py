@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.bayes.moments import MomentSums
-from app.bayes.statistics import total
+from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.storage import ledger
 from app.storage.fold import state
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import Taught
 
@@ -77,35 +75,29 @@ def require_reachable(
     """Return the messages that sums change, if no count becomes negative."""
     if not changed:
         return {}
-    n_classes = len(profile.labels)
-    delta: dict[int, dict[str, Statistics]] = {}
+    delta = History()
     for revision in sorted(changed):
         (row,) = ledger.many(connection, profile.id, [revision])
-        for view, part in row.delta(profile.labels).items():
-            signed = part if changed[revision] > 0 else -part
-            if changed[revision] > 0 and _takes(part):
-                msg = (
-                    f"row {revision} of the ledger, by {row.source!r}, takes counts "
-                    "away that may be needed since it was undone; do again what "
-                    "wrote it instead of undoing the undo"
-                )
-                raise Irreversible(msg)
-            here = delta.setdefault(row.epoch, {})
-            parts = (here[view], signed) if view in here else (signed,)
-            here[view] = total(parts, n_classes=n_classes)
-    held = state.load_by_epoch(connection, profile)
-    messages = np.zeros(n_classes, np.int64)
-    for epoch, views in delta.items():
-        for view, part in views.items():
-            there = held.get(epoch, {}).get(view)
-            after = part if there is None else total((there, part), n_classes=n_classes)
-            if _takes(after):
-                msg = (
-                    f"counts of {view} in {epoch} would become negative: something "
-                    "else has taken them away since, such as a pruning or an import "
-                    "that replaced them; undo that first"
-                )
-                raise Irreversible(msg)
+        added = row.delta(profile.labels)
+        if changed[revision] > 0 and any(part.negative for part in added.values()):
+            msg = (
+                f"row {revision} of the ledger, by {row.source!r}, takes counts "
+                "away that may be needed since it was undone; do again what "
+                "wrote it instead of undoing the undo"
+            )
+            raise Irreversible(msg)
+        delta += History({row.epoch: added if changed[revision] > 0 else -added})
+    after = state.load_by_epoch(connection, profile) + delta
+    for epoch, view, _ in delta.parts():
+        if after[epoch][view].negative:
+            msg = (
+                f"counts of {view} in {epoch} would become negative: something "
+                "else has taken them away since, such as a pruning or an import "
+                "that replaced them; undo that first"
+            )
+            raise Irreversible(msg)
+    messages = np.zeros(len(profile.labels), np.int64)
+    for views in delta.values():
         messages += max((part.messages for part in views.values()), key=_size)
     return dict(zip(profile.labels, messages.tolist(), strict=True))
 
@@ -113,15 +105,6 @@ def require_reachable(
 def _size(messages: NDArray[np.int64]) -> int:
     """Return how many messages are counted; every view counts about as many."""
     return int(np.abs(messages).sum())
-
-
-def _takes(part: Statistics) -> bool:
-    """Return whether statistics have a negative number of messages anywhere."""
-    if (part.messages < 0).any():
-        return True
-    if isinstance(part, MomentSums):
-        return bool((part.pairs < 0).any())
-    return bool((part.documents < 0).any() or (part.occurrences < 0).any())
 
 
 # Ids, 8 MB of them.

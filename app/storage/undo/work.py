@@ -15,9 +15,7 @@ from sqlalchemy import delete, func, select
 
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
-from app.ledger.sums import encode_sum
 from app.storage import ledger, profiles, tables
-from app.storage.bulk import digest_of_sum
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.plan import transitions
@@ -201,23 +199,17 @@ def _of_sum(
     profile: ProfileRow, row: LedgerRow, sign: int, revision: int, undo: UndoRow
 ) -> LedgerRow:
     """Return the row that adds a sum again, or takes it back."""
-    views = row.delta(profile.labels)
-    if sign < 0:
-        views = {view: -part for view, part in views.items()}
-    vector = encode_sum(views, profile.labels)
-    return LedgerRow(
+    state = row.delta(profile.labels)
+    return LedgerRow.of_sum(
+        -state if sign < 0 else state,
+        profile.labels,
+        profile_id=profile.id,
         revision=revision,
-        digest=digest_of_sum(profile.id, revision, vector),
-        label_before=None,
-        label=None,
         epoch=row.epoch,
-        vector=vector,
         encoded_names=row.encoded_names,
         feature_set=row.feature_set,
         source=undo.name,
         time=undo.time,
-        scores=None,
-        kind="sum",
         undo=undo.number,
     )
 

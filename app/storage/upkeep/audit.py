@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from sqlalchemy import case, func, select
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.statistics import total
+from app.bayes.state import State
 from app.errors import UnknownProfile
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
@@ -22,10 +20,8 @@ from app.storage.upkeep import retention
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import History
     from app.storage.profiles import ProfileRow
-
-    Epochs = dict[int, dict[str, Statistics]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +86,15 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     if revision is None:
         msg = f"The profile {profile.name!r} does not exist any more."
         raise UnknownProfile(msg)
-    n_classes = len(profile.labels)
     # What was dropped for its age is in the sealed sums.
-    replayed: Epochs = retention.load(connection, profile)
+    replayed = retention.load(connection, profile)
     held = state.load_by_epoch(connection, profile)
     ledger_rows = 0
     for rows in batches_after(connection, profile.id, revision=0):
         ledger_rows += len(rows)
-        kept = [row for row in rows if row.vector is not None]
-        _add(replayed, sum_by_epoch(kept, profile.labels), n_classes=n_classes)
+        replayed += sum_by_epoch(rows, profile.labels)
     return Audit(
-        difference=_distance(held, replayed, n_classes=n_classes)
+        difference=_distance(held, replayed)
         + _uncounted(connection, profile.id)
         + _contradictory(connection, profile.id),
         missing_revisions=revision - ledger_rows,
@@ -111,36 +105,14 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
     )
 
 
-def _add(epochs: Epochs, more: Epochs, *, n_classes: int) -> None:
-    """Add one set of counts to another, in place."""
-    for epoch, views in more.items():
-        here = epochs.setdefault(epoch, {})
-        for view, part in views.items():
-            both = (here[view], part) if view in here else (part,)
-            here[view] = total(both, n_classes=n_classes)
-
-
-def _distance(one: Epochs, other: Epochs, *, n_classes: int) -> int:
+def _distance(one: History, other: History) -> int:
     """Return the sum of the absolute differences of all cells."""
-    distance = 0
-    for epoch in one.keys() | other.keys():
-        here, there = one.get(epoch, {}), other.get(epoch, {})
-        for view in here.keys() | there.keys():
-            parts = [here[view]] if view in here else []
-            parts += [-there[view]] if view in there else []
-            distance += _size(total(parts, n_classes=n_classes))
-    return distance
-
-
-def _size(left: Statistics) -> int:
-    """Return the sum of the absolute values of all cells."""
-    if isinstance(left, FeatureCounts):
-        cells = [left.messages, left.occurrences, left.documents]
-    else:
-        # A product of two fields is in the array twice and in the table once.
-        upper = np.triu_indices(left.ids.size)
-        cells = [left.messages, left.sums, left.pairs[upper], left.products[upper]]
-    return sum(int(np.abs(part).sum()) for part in cells)
+    # Month by month, so that the difference of one is let go before the next.
+    return sum(
+        left.magnitude
+        for month in one.keys() | other.keys()
+        for left in (one.get(month, State()) - other.get(month, State())).values()
+    )
 
 
 def _uncounted(connection: Connection, profile_id: int) -> int:

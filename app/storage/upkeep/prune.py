@@ -20,6 +20,7 @@ import numpy as np
 from sqlalchemy import exists, func, select
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import History, State
 from app.errors import Irreversible
 from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -52,8 +52,8 @@ class Pruning:
     ----------
     revision : int
         Of the newest ledger row when it was looked for.
-    sums : mapping of int to mapping of str to FeatureCounts
-        What to take away from each epoch, view by view: negative.
+    sums : History
+        What to take away from each month: negative.
     features : mapping of str to int
         Features that would go, view by view.
     rows : int
@@ -61,7 +61,7 @@ class Pruning:
     """
 
     revision: int
-    sums: Mapping[int, Mapping[str, FeatureCounts]]
+    sums: History
     features: Mapping[str, int]
     rows: int
 
@@ -116,7 +116,7 @@ def find(
         for view in sorted({row.view for row in groups} & set(views))
     }
     rare = _without_needed(connection, profile, rare)
-    sums: dict[int, dict[str, FeatureCounts]] = {}
+    sums = History()
     rows = 0
     for group in groups:
         if group.epoch >= before_epoch or group.view not in rare:
@@ -126,8 +126,7 @@ def find(
         if not part.ids.size:
             continue
         rows += part.ids.size
-        here = sums.setdefault(group.epoch, {})
-        here[group.view] = here[group.view] + part if group.view in here else part
+        sums += History({group.epoch: State({group.view: part})})
     features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
     return Pruning(revision=revision, sums=sums, features=features, rows=rows)
 
@@ -160,10 +159,7 @@ def carry_out(
             "pruned now, so try again"
         )
         raise Irreversible(msg)
-    sums: dict[int, dict[str, Statistics]] = {
-        epoch: dict(views) for epoch, views in pruning.sums.items()
-    }
-    return append_sums(connection, profile, sums, source=SOURCE, time=time)
+    return append_sums(connection, profile, pruning.sums, source=SOURCE, time=time)
 
 
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
@@ -242,13 +238,13 @@ def _negative(
     """Return what takes some features away from one epoch and label."""
     stored = feature_columns.read(connection, key)
     found = np.isin(stored.features, rare, assume_unique=True)
-    one_hot = np.zeros(len(labels), np.int64)
-    one_hot[labels.index(key.label)] = -1
-    return FeatureCounts.of_counts(
-        np.zeros(len(labels), np.int64),
+    return -FeatureCounts.of_class(
+        labels.index(key.label),
         stored.features[found],
-        np.outer(stored.occurrences[found], one_hot),
-        np.outer(stored.messages[found], one_hot),
+        stored.occurrences[found],
+        stored.messages[found],
+        messages=0,
+        n_classes=len(labels),
     )
 
 

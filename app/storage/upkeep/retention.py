@@ -27,11 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
-from app.bayes.statistics import sum_by_view
+from app.bayes.state import History, State
 from app.ledger.entry import sum_by_epoch
 from app.ledger.sums import decode_sum, encode_sum
 from app.storage import ledger, profiles, tables
-from app.storage.bulk import pieces
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
     from app.storage.profiles import ProfileRow
 
 # As in `app.bayes.table`: a larger ratio leaves more to read for an audit, a
@@ -75,7 +73,7 @@ class Merge:
 
 
 def encode(
-    profile: ProfileRow, sums: Mapping[int, Mapping[str, Statistics]]
+    profile: ProfileRow, sums: Mapping[int, State]
 ) -> dict[int, tuple[bytes, ...]]:
     """Return statistics as they are sealed, epoch by epoch.
 
@@ -83,8 +81,8 @@ def encode(
     ----------
     profile : ProfileRow
         Whose.
-    sums : mapping of int to mapping of str to FeatureCounts or MomentSums
-        What the rows of each epoch have added, view by view.
+    sums : mapping of int to State
+        What the rows of each month have added.
     """
     return {epoch: _encoded(sums[epoch], profile) for epoch in sorted(sums)}
 
@@ -139,10 +137,7 @@ def prepare_seal(connection: Connection, profile: ProfileRow) -> Merge | None:
             _TABLE.c.level == many.level,
         )
     ).all()
-    whole = sum_by_view(
-        [decode_sum(row.vector, profile.labels) for row in rows],
-        n_classes=len(profile.labels),
-    )
+    whole = State.sum(decode_sum(row.vector, profile.labels) for row in rows)
     return Merge(
         epoch=many.epoch,
         level=many.level,
@@ -193,10 +188,8 @@ def write_seal(connection: Connection, profile: ProfileRow, merge: Merge) -> boo
     return True
 
 
-def load(
-    connection: Connection, profile: ProfileRow
-) -> dict[int, dict[str, Statistics]]:
-    """Return the sealed sums of each epoch, view by view.
+def load(connection: Connection, profile: ProfileRow) -> History:
+    """Return the sealed sums of each month.
 
     Raises
     ------
@@ -205,23 +198,19 @@ def load(
     InconsistentCounts
         If one has a label that the profile has not.
     """
-    found: dict[int, dict[str, Statistics]] = {}
+    found = History()
     rows = connection.execute(
         select(_TABLE.c.epoch, _TABLE.c.vector).where(_TABLE.c.profile_id == profile.id)
     )
     for row in rows:
-        found[row.epoch] = sum_by_view(
-            (found.get(row.epoch, {}), decode_sum(row.vector, profile.labels)),
-            n_classes=len(profile.labels),
-        )
+        found += History({row.epoch: decode_sum(row.vector, profile.labels)})
     return found
 
 
-def _encoded(views: Mapping[str, Statistics], profile: ProfileRow) -> tuple[bytes, ...]:
-    """Return statistics as the vectors of one run."""
-    return tuple(
-        encode_sum(piece, profile.labels) for piece in pieces(views, at_most=_FEATURES)
-    )
+def _encoded(state: State, profile: ProfileRow) -> tuple[bytes, ...]:
+    """Return a state as the vectors of one run."""
+    pieces = state.pieces(at_most=_FEATURES)
+    return tuple(encode_sum(piece, profile.labels) for piece in pieces)
 
 
 def _insert(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.sparse import SparseCounts
+from app.bayes.state import State
 from app.errors import InconsistentCounts
 from app.storage import tables
 from app.storage.counts import deltas
@@ -38,7 +39,11 @@ def add(engine, profile, part, *, epoch=202603, view="words"):
     """Add a delta in a transaction of its own."""
     with writing(engine) as connection:
         deltas.add(
-            connection, profile.id, epoch=epoch, labels=LABELS, delta={view: part}
+            connection,
+            profile.id,
+            epoch=epoch,
+            labels=LABELS,
+            delta=State({view: part}),
         )
 
 

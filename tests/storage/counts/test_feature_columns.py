@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
 from app.storage.counts import deltas
 from app.storage.counts import features as feature_columns
 from app.storage.counts.features import LEAST, MOST, Key
@@ -30,7 +31,7 @@ def learned(engine, profile, ids, *, epoch=202601):
             profile.id,
             epoch=epoch,
             labels=profile.labels,
-            delta={"words": delta},
+            delta=State(words=delta),
         )
     return Key(profile.id, epoch, "words", profile.labels[0])
 

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT
 from app.bayes.moments import MomentSums
+from app.bayes.state import State
 from app.errors import InconsistentCounts
 from app.storage import tables
 from app.storage.counts import deltas
@@ -42,7 +43,11 @@ def add(engine, profile, part, *, epoch=202603, view="sizes"):
     """Add a delta in a transaction of its own."""
     with writing(engine) as connection:
         deltas.add(
-            connection, profile.id, epoch=epoch, labels=LABELS, delta={view: part}
+            connection,
+            profile.id,
+            epoch=epoch,
+            labels=LABELS,
+            delta=State({view: part}),
         )
 
 

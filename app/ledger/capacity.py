@@ -12,25 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import Float, cast, func, select
 
-from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import LIMIT, MOST_FIELDS
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 from app.ledger.vector import MOST_VIEWS
-from app.storage import tables
-from app.storage.fold.state import unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection
 
-    from app.bayes.statistics import Statistics
+    from app.bayes.state import State
     from app.features.observation import Payload
-    from app.storage.profiles import ProfileRow
 
 MOST_MESSAGES: Final = 2**31 - 1
 """Messages of a view, at most: as many have sums of measurements in three words
@@ -39,7 +33,6 @@ MOST_OCCURRENCES: Final = 2**50
 """Occurrences of all features of a view, at most.  Each of as many messages may have
 half a million features."""
 _LONGEST_VIEW: Final = 255
-_WORD: Final = 2.0**64
 
 
 @dataclass(slots=True)
@@ -71,30 +64,31 @@ class Amounts:
     def __init__(self) -> None:
         self._views: dict[str, Amount] = {}
 
-    def add(self, views: Mapping[str, Statistics]) -> None:
-        """Take note of statistics, whatever their signs.
+    def add(self, state: State) -> None:
+        """Add statistics, whatever their signs.
 
         Raises
         ------
         InvalidObservation
             If there is no room for them.
         """
-        for view, x in views.items():
+        for view, counts in state.features.items():
+            self.of(view).occurrences += _size(counts.columns)
+        for view, sums in state.moments.items():
+            amount = self.of(view)
+            amount.fields.update(sums.ids.tolist())
+            amount.measured += max(
+                _most(sums.pairs),
+                _most(sums.first) / LIMIT,
+                _most(sums.second) / LIMIT**2,
+            )
+        for view, x in state.items():
             amount = self.of(view)
             amount.messages += _size(x.messages)
-            if isinstance(x, FeatureCounts):
-                amount.occurrences += _size(x.columns)
-            else:
-                amount.fields.update(x.ids.tolist())
-                amount.measured += max(
-                    _most(x.pairs),
-                    _most(x.first) / LIMIT,
-                    _most(x.second) / LIMIT**2,
-                )
             _require_room(view, amount)
 
     def add_message(self, views: Mapping[str, Payload], *, times: int) -> None:
-        """Take note of a message that is learned, forgotten or both.
+        """Add a message that is learned, forgotten or both.
 
         Raises
         ------
@@ -161,64 +155,6 @@ def require_view(view: str) -> None:
     if not view.isprintable() or len(view.encode()) > _LONGEST_VIEW:
         msg = f"a view cannot be named {view[:_LONGEST_VIEW]!r}"
         raise InvalidObservation(msg)
-
-
-def held(connection: Connection, profile: ProfileRow) -> Amounts:
-    """Return how much a profile has counted, folded or not.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`: one snapshot.
-    profile : ProfileRow
-        Whose.
-
-    Raises
-    ------
-    CorruptVector, InconsistentCounts
-        As `app.storage.fold.state.unfolded`.
-    InvalidObservation
-        If what is not folded has no room by itself.
-    """
-    found = Amounts()
-    of_class, of_feature, of_moment = (
-        tables.class_count,
-        tables.feature_count,
-        tables.moment_sum,
-    )
-    # As floats: the sum of integers may leave 64 bits, and SQLite fails then.
-    for view, messages in connection.execute(
-        select(of_class.c.view, func.sum(cast(of_class.c.messages, Float)))
-        .where(of_class.c.profile_id == profile.id)
-        .group_by(of_class.c.view)
-    ):
-        found.of(view).messages += messages
-    for view, occurrences, messages in connection.execute(
-        select(
-            of_feature.c.view,
-            func.sum(cast(of_feature.c.occurrences, Float)),
-            func.sum(cast(of_feature.c.messages, Float)),
-        )
-        .where(of_feature.c.profile_id == profile.id)
-        .group_by(of_feature.c.view)
-    ):
-        found.of(view).occurrences += occurrences + messages
-    for view, most in connection.execute(
-        select(of_moment.c.view, func.max(func.abs(cast(of_moment.c.high, Float)) + 1))
-        .where(of_moment.c.profile_id == profile.id)
-        .group_by(of_moment.c.view, of_moment.c.epoch, of_moment.c.label)
-    ):
-        found.of(view).measured += most * _WORD / LIMIT**2
-    for view, each in connection.execute(
-        select(of_moment.c.view, of_moment.c.field)
-        .where(of_moment.c.profile_id == profile.id)
-        .distinct()
-    ):
-        found.of(view).fields.add(each)
-    for epochs in unfolded(connection, profile):
-        for views in epochs.values():
-            found.add(views)
-    return found
 
 
 def _require_room(view: str, amount: Amount) -> None:

@@ -1,0 +1,181 @@
+"""State: statistics by view, and history: states by month.
+
+Contract of this file: a view or a month that is missing counts as zero, so that sums
+and differences are defined for any two states and any two histories.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
+from app.bayes.statistics import Statistics, total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class State(dict[str, Statistics]):
+    """The statistics of each view: what a set of messages has taught.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> x = SparseCounts.of({1: 2})
+    >>> one = State(words=FeatureCounts.of(x, label=0, n_classes=2))
+    >>> (one * 3 - one)["words"].documents.tolist()
+    [[2, 0]]
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def sum(cls, states: Iterable[Mapping[str, Statistics]]) -> State:
+        """Return the sum of many states in one pass.
+
+        Raises
+        ------
+        InconsistentCounts
+            If a view holds features in one state and measurements in another.
+        """
+        parts: dict[str, list[Statistics]] = {}
+        for state in states:
+            for view, statistics in state.items():
+                parts.setdefault(view, []).append(statistics)
+        return cls({view: total(found) for view, found in parts.items()})
+
+    def __add__(self, other: Mapping[str, Statistics]) -> State:
+        """Return what both sets of messages have taught."""
+        return State.sum((self, other))
+
+    def __neg__(self) -> State:
+        """Return the inverse element."""
+        return State({view: -part for view, part in self.items()})
+
+    def __sub__(self, other: State) -> State:
+        """Return the state with `other` taken back."""
+        return self + -other
+
+    def __mul__(self, times: int) -> State:
+        """Return the state with each message taken so many times.
+
+        Raises
+        ------
+        InvalidObservation
+            If a count would leave the 64-bit integers.
+        """
+        return State({view: part * times for view, part in self.items()})
+
+    @property
+    def features(self) -> dict[str, FeatureCounts]:
+        """The views that count features."""
+        return {v: x for v, x in self.items() if isinstance(x, FeatureCounts)}
+
+    @property
+    def moments(self) -> dict[str, MomentSums]:
+        """The views that sum measurements."""
+        return {v: x for v, x in self.items() if isinstance(x, MomentSums)}
+
+    @property
+    def size(self) -> int:
+        """Number of features and fields of all views."""
+        return sum(part.vocabulary for part in self.values())
+
+    def pieces(self, *, at_most: int) -> Iterator[State]:
+        """Yield parts of bounded size that add up to the state.
+
+        The sum of the first parts is what some messages can have taught, if the
+        whole is (`app.bayes.statistics.Statistics.part`).
+
+        Parameters
+        ----------
+        at_most : int
+            Features of a part.  Sums of measurements stay whole: they are few.
+
+        Examples
+        --------
+        >>> from app.bayes.sparse import SparseCounts
+        >>> words = SparseCounts.of({1: 1, 2: 1, 3: 1})
+        >>> both = State(words=FeatureCounts.of(words, label=0, n_classes=2))
+        >>> [p["words"].messages.tolist() for p in both.pieces(at_most=2)]
+        [[1, 0], [0, 0]]
+        """
+        part, room = State(), at_most
+        for view in sorted(self):
+            x = self[view]
+            start, size = 0, x.separable
+            empty = not (x.vocabulary or x.messages.any())
+            while start < size or (start == 0 and not empty):
+                end = min(start + room, size)
+                part[view] = x.part(start or None, None if end == size else end)
+                room -= end - start
+                start = max(end, 1)
+                if room == 0:
+                    yield part
+                    part, room = State(), at_most
+        if part:
+            yield part
+
+
+class History(dict[int, State]):
+    """The state of each month, by the month's number YYYYMM."""
+
+    __slots__ = ()
+
+    @classmethod
+    def sum(cls, histories: Iterable[Mapping[int, State]]) -> History:
+        """Return the sum of many histories, month by month, in one pass.
+
+        Raises
+        ------
+        InconsistentCounts
+            As `State.sum`, within a month.
+        """
+        parts: dict[int, list[State]] = {}
+        for history in histories:
+            for month, state in history.items():
+                parts.setdefault(month, []).append(state)
+        return cls({month: State.sum(found) for month, found in parts.items()})
+
+    def __add__(self, other: History) -> History:
+        """Return what both sets of messages have taught."""
+        return History.sum((self, other))
+
+    def __neg__(self) -> History:
+        """Return the inverse element."""
+        return History({month: -state for month, state in self.items()})
+
+    def __sub__(self, other: History) -> History:
+        """Return the history with `other` taken back."""
+        return self + -other
+
+    def between(self, first: int | None, end: int | None) -> History:
+        """Return the part from one feature id on and before another.
+
+        Parameters
+        ----------
+        first : int or None
+            Smallest feature of the part; None: the first part.
+        end : int or None
+            Smallest feature of the next one; None: the last part.
+        """
+        return History(
+            {
+                month: State({v: x.between(first, end) for v, x in state.items()})
+                for month, state in self.items()
+            }
+        )
+
+    def gained(self) -> dict[str, set[int]]:
+        """Return the ids that gained messages in some month, view by view."""
+        found: dict[str, set[int]] = {}
+        for _, view, x in self.parts():
+            found.setdefault(view, set()).update(x.gained.tolist())
+        return found
+
+    def parts(self) -> Iterator[tuple[int, str, Statistics]]:
+        """Yield each month, view and its statistics."""
+        for month, state in self.items():
+            for view, statistics in state.items():
+                yield month, view, statistics
