@@ -223,11 +223,11 @@ class DatabaseTooNew(Inconsistent):
 
 
 @contextmanager
-def decided(stored: str) -> Iterator[None]:
-    """Say of what fails in the block what is stored all the same.
+def explaining(stored: str) -> Iterator[None]:
+    """Put what is stored in front of the error of a later step that fails.
 
-    What a failing step says of itself, that nothing of it was stored, would be taken
-    to be about the whole.
+    The step reports that nothing of it was stored, which a reader would take to be
+    about the whole.
 
     Parameters
     ----------
@@ -242,5 +242,5 @@ def decided(stored: str) -> Iterator[None]:
     try:
         yield
     except DatabaseUnavailable as error:
-        msg = f"{stored}. Of the step that failed it is said: {error}"
+        msg = f"{stored}. The step that failed reported: {error}"
         raise DatabaseUnavailable(msg) from error

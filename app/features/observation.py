@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
+from app.errors import UnknownMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,6 +72,29 @@ Unit: bytes.
 """
 HEADERS: Final = ("from", "to", "cc", "subject", "date", "message-id")
 """What mail servers leave alone between scoring and feedback."""
+
+
+def parse_id(text: str) -> bytes:
+    """Return the digest that the id of a message stands for.
+
+    Raises
+    ------
+    UnknownMessage
+        If the text is not 32 hexadecimal digits, so that no message can have it.
+
+    Examples
+    --------
+    >>> parse_id("a5" * 16).hex()[:4]
+    'a5a5'
+    """
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != DIGEST_BYTES:
+        msg = f"no message has the id {text[:64]!r}; an id is 32 hexadecimal digits"
+        raise UnknownMessage(msg)
+    return found
 
 
 def digest(message: Message) -> bytes:

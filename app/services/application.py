@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.bayes.prior import UniformPrior
@@ -17,9 +19,8 @@ from app.errors import (
     DatabaseUnavailable,
     InvalidSetting,
     PostbayesError,
-    decided,
+    explaining,
 )
-from app.features.extract import FEATURE_SET
 from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
@@ -30,22 +31,30 @@ from app.services.memory.live import LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import Recent
 from app.services.metrics import Tally
-from app.services.profiles import ProfileState, decided_by, describe
+from app.services.profiles import (
+    ProfileState,
+    create_profile,
+    decided_by,
+    describe,
+    list_profiles,
+)
 from app.services.threads.notifications import Bell
 from app.services.threads.scheduler import INTERVAL, Keeper, Upkeep
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
-from app.storage.database.engine import hasty, open_engine, reading, writing
+from app.storage.database.engine import hasty, open_engine, reading
 from app.storage.database.migrate import migrate
+from app.storage.fold.state import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from sqlalchemy import Engine
 
+    from app.services.memory.live import LiveProfile
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -74,20 +83,32 @@ def open_database(settings: Settings) -> Engine:
     """
     engine = open_engine(settings.database_url, busy_timeout=settings.busy_timeout)
     migrate(engine)
-    with reading(engine) as connection:
-        names = {row.name for row in profiles.list_all(connection)}
-    if settings.profile in names:
-        return engine
-    with writing(engine) as connection:
-        profiles.create(
-            connection,
-            name=settings.profile,
+    if settings.profile not in {row.name for row in list_profiles(engine)}:
+        create_profile(
+            engine,
+            settings.profile,
             labels=settings.labels,
             spam_labels=settings.spam_labels,
-            feature_set=FEATURE_SET,
-            created_at=now(),
+            time=now(),
         )
     return engine
+
+
+@contextmanager
+def opened_database(settings: Settings) -> Iterator[Engine]:
+    """Open the database as `open_database` does, and dispose of it at the end."""
+    engine = open_database(settings)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
+    """Return the profiles of a database in memory, for a command without threads."""
+    live = LiveProfiles(engine, specify(settings))
+    live.refresh()
+    return live
 
 
 def specification(settings: Settings) -> Specification:
@@ -146,15 +167,9 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
         raise InvalidSetting(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class Specify:
-    """Returns the specification of a stored profile under the settings."""
-
-    settings: Settings
-
-    def __call__(self, row: ProfileRow) -> Specification:
-        """Return what the profile is made of."""
-        return decided_by(row, specification(self.settings))
+def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
+    """Return what gives the specification of a stored profile under the settings."""
+    return partial(decided_by, service=specification(settings))
 
 
 def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
@@ -185,7 +200,7 @@ class Application:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
         self.engine = open_database(settings)
-        self.live = LiveProfiles(self.engine, Specify(settings))
+        self.live = LiveProfiles(self.engine, specify(settings))
         try:
             self.live.refresh()
             # What is wrong with the site's own profile shows here, before anything
@@ -309,12 +324,17 @@ class Application:
             read again, which the error says.
         """
         changed = policies.change(self.engine, name, self.service, changes)
-        with decided(
-            "the policy is changed, and this process decides by it as soon as it can "
-            "read it"
+        with explaining(
+            "the policy is changed, and this process follows it as soon as it can read "
+            "it"
         ):
             self.live.refresh()
         return changed
+
+    def folded_revision(self, live: LiveProfile) -> int:
+        """Return the ledger row up to which the counts of a profile hold everything."""
+        with reading(self.engine) as connection:
+            return folded_revision(connection, live.row.id)
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
+# Postfix takes as many of a message at once (smtpd_recipient_limit).
+MAX_RECIPIENTS: Final = 1_000
 # Precedent: what Postfix's recipient_delimiter, Gmail and Fastmail have; RFC 5233
 # calls what follows it the detail.
 DELIMITER: Final = "+"

@@ -18,6 +18,7 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
+from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
@@ -26,7 +27,6 @@ from app.storage.ledger import latest
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import records, work
 from app.storage.undo import sums as undo_features
-from app.storage.undo.records import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.doors.documents.verdict import (
+    MAX_BATCH_EXPLAINED,
     MAX_MESSAGES,
     BatchIn,
     BatchOut,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from app.services.application import Application
 
 log = logging.getLogger(__name__)
-# With 20 features an answer took 4.3 kB on the SpamAssassin corpus: 4 MB for all.
-MAX_EXPLAINED: Final = 20
 # Each holds up to 8 MiB of JSON that is read; further ones wait.
 BATCHES: Final = CapacityLimiter(4)
 TURN: Final = CapacityLimiter(1)
@@ -79,7 +78,11 @@ async def classify_batch(
     recipient: Recipient = [],  # noqa: B006  the framework copies it
     explain: Annotated[
         int,
-        Query(ge=0, le=MAX_EXPLAINED, description="How many features to explain with."),
+        Query(
+            ge=0,
+            le=MAX_BATCH_EXPLAINED,
+            description="How many features to explain with.",
+        ),
     ] = 0,
 ) -> Response:
     """Score many messages, without learning from them.

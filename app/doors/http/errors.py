@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app import errors
-from app.doors.documents.message import PRINTABLE, ProblemOut
+from app.doors.documents.message import ProblemOut
 from app.doors.http.query import parameters
+from app.ledger.sources import PRINTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

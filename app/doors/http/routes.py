@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
-from app.doors.documents.message import ProblemOut, TextIn, check_source
+from app.doors.documents.message import ProblemOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
@@ -31,15 +31,15 @@ from app.errors import (
     EmptyMessage,
     MalformedRequest,
     MissingLabel,
-    UnknownMessage,
 )
+from app.features.observation import parse_id
+from app.ledger.sources import check_source
 from app.services.application import Application
 from app.services.memory.recall import marked_ids
 
 if TYPE_CHECKING:
     from typing import Any
 
-DIGEST_BYTES: Final = 16
 # Of the SpamAssassin corpus 99.8 % are not larger; those of 40 to 64 KiB take 7 ms
 # to parse and extract, 16 at most.
 INLINE_BYTES: Final = 64 * 1024
@@ -206,27 +206,6 @@ async def readyz(app: ApplicationDep) -> dict[str, str]:
         msg = f"the database has not answered within {seconds:g} seconds"
         raise DatabaseUnavailable(msg) from error
     return {"status": "ready"}
-
-
-def parse_id(text: str) -> bytes:
-    """Return the digest that an id stands for.
-
-    Raises
-    ------
-    UnknownMessage
-        If it is not 32 hexadecimal digits, so that no message can have it.
-    """
-    try:
-        digest = bytes.fromhex(text)
-    except ValueError:
-        digest = b""
-    if len(digest) != DIGEST_BYTES:
-        msg = (
-            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
-            "digits that /classify returned"
-        )
-        raise UnknownMessage(msg)
-    return digest
 
 
 def required(raw: bytes | None) -> bytes:
