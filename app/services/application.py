@@ -1,4 +1,4 @@
-"""Application: the use cases put together from the settings."""
+"""Application: the use cases composed from the settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.memory.live import LiveProfiles
 from app.services.memory.recall import Recall
-from app.services.memory.recent import Recent
+from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
 from app.services.profiles import (
     ProfileState,
@@ -38,8 +38,8 @@ from app.services.profiles import (
     describe,
     list_profiles,
 )
-from app.services.threads.notifications import Bell
-from app.services.threads.scheduler import INTERVAL, Keeper, Upkeep
+from app.services.threads.notifications import Notifier
+from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
@@ -214,10 +214,10 @@ class Application:
         )
         self.recent = None
         if settings.scored_days > 0 and settings.scored_rows > 0:
-            self.recent = Recent(
+            self.recent = RecentMessages(
                 rows=settings.scored_rows, store_words=settings.store_words
             )
-        self.upkeep = Upkeep(
+        self.maintenance = Maintenance(
             self.engine,
             self.live,
             self.recent,
@@ -226,18 +226,18 @@ class Application:
             vector_days=settings.vector_days,
             clock=now,
         )
-        # SQLite has nothing that would tell others of a commit.
-        self.bell = None
+        # SQLite has nothing that notifies others of a commit.
+        self.notifier = None
         self.writer = Writer(self.engine, successor=self.live.successor)
         if self.engine.dialect.name == "postgresql":
-            self.bell = Bell(self.engine, self.live.refresh)
-            self.writer = Writer(self.engine, self.bell.ring, self.live.successor)
-        self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
-        # A thread of its own: to read a large profile anew takes seconds, in
-        # which the keeper has others to follow.
-        self.turner = None
+            self.notifier = Notifier(self.engine, self.live.refresh)
+            self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
+        self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
+        # A thread of its own: to read a large profile anew takes seconds, in which
+        # the maintenance has to go on.
+        self.decay_scheduler = None
         if settings.half_life_months is not None:
-            self.turner = Keeper(self.live.turn)
+            self.decay_scheduler = Scheduler(self.live.advance_month)
         self.tally = Tally()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
@@ -278,35 +278,35 @@ class Application:
             store_words=self.settings.store_words,
         )
 
-    def _keep_house(self) -> float:
+    def _maintain(self) -> float:
         self.aliases.refresh()
-        return self.upkeep()
+        return self.maintenance()
 
     def start(self) -> None:
-        """Start the threads that learn and keep house."""
-        self.writer.start()
-        self.recall.start()
-        self.keeper.start()
-        if self.bell is not None:
-            self.bell.start()
-        if self.turner is not None:
-            self.turner.start()
+        """Start the threads that learn and maintain the database."""
+        for thread in self._threads():
+            thread.start()
 
     def stop(self) -> None:
-        """Finish what is waiting, and let go of the database."""
-        self.writer.stop()
-        if self.bell is not None:
-            self.bell.stop()
-        self.recall.stop()
-        self.keeper.stop()
-        if self.turner is not None:
-            self.turner.stop()
+        """Finish the work that waits, and let go of the database."""
+        for thread in self._threads():
+            thread.stop()
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)
             except (DatabaseUnavailable, DatabaseDamaged) as error:
-                log.warning("the last scored messages are not kept: %s", error)
+                log.warning("the messages scored last are not stored: %s", error)
         self.engine.dispose()
+
+    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler]:
+        """Yield the threads in the order in which they are stopped."""
+        yield self.writer
+        if self.notifier is not None:
+            yield self.notifier
+        yield self.recall
+        yield self.scheduler
+        if self.decay_scheduler is not None:
+            yield self.decay_scheduler
 
     def profile(self, name: str) -> ProfileState:
         """Return what a profile is made of and what it has learned."""

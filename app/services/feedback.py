@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.errors import Expired, UnknownLabel, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
-from app.services.memory.recall import answered, is_same_message, marked_ids
+from app.services.memory.recall import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recall import Known, Recall
+    from app.services.memory.recall import Recall, StoredMessage
     from app.services.metrics import Tally
     from app.services.threads.writer import Writer, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingFeedback:
     """A feedback on its way into the ledger.
 
     Parameters
@@ -58,7 +58,7 @@ class Pending:
                 "what it was learned as; teach newer mail like it instead"
             )
             raise Expired(msg)
-        if outcome.kind == "unknown" and written.before is None:
+        if outcome.kind == "unknown" and written.verdict_before is None:
             msg = (
                 f"the profile {profile.row.name!r} has not learned a message "
                 f"{self.digest.hex()}; there is nothing to forget"
@@ -68,7 +68,7 @@ class Pending:
         return Taught(
             outcome=outcome,
             revision=profile.revision if row is None else row.revision,
-            before=written.before,
+            verdict_before=written.verdict_before,
             labels=profile.row.labels,
         )
 
@@ -82,7 +82,7 @@ class Pending:
         UnknownMessage
             As `taught`.
         """
-        return self.taught(answered(self.answer))
+        return self.taught(wait_for(self.answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Taught:
         What the ledger says: learned, relabelled, unchanged or forgotten.
     revision : int
         The ledger row that holds it, or the latest where nothing changed.
-    before : Verdict or None
+    verdict_before : Verdict or None
         The verdict on the message before it was learned; None where it was
         forgotten.
     labels : tuple of str
@@ -104,7 +104,7 @@ class Taught:
 
     outcome: Outcome
     revision: int
-    before: Verdict | None
+    verdict_before: Verdict | None
     labels: tuple[str, ...]
 
 
@@ -203,11 +203,11 @@ class Feedback:
         self,
         profile: str,
         raw: bytes,
-        marks: Iterable[Known] = (),
+        marks: Iterable[StoredMessage] = (),
         *,
         label: str,
         source: str,
-    ) -> Pending:
+    ) -> PendingFeedback:
         """Do what `teach` does, given what is known of the ids in the headers.
 
         Raises
@@ -229,8 +229,14 @@ class Feedback:
         return self._learn(live, evidence, label, source)
 
     def start_teach_by_id(
-        self, profile: str, digest: bytes, known: Known, *, label: str, source: str
-    ) -> Pending:
+        self,
+        profile: str,
+        digest: bytes,
+        known: StoredMessage,
+        *,
+        label: str,
+        source: str,
+    ) -> PendingFeedback:
         """Do what `teach_by_id` does, given what is known of the message.
 
         Raises
@@ -252,7 +258,9 @@ class Feedback:
         )
         raise UnknownMessage(msg)
 
-    def start_forget(self, profile: str, digest: bytes, *, source: str) -> Pending:
+    def start_forget(
+        self, profile: str, digest: bytes, *, source: str
+    ) -> PendingFeedback:
         """Do what `forget` does.
 
         Raises
@@ -279,14 +287,14 @@ class Feedback:
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 
-    def _marks(self, profile: str, raw: bytes) -> list[Known]:
+    def _marks(self, profile: str, raw: bytes) -> list[StoredMessage]:
         """Return what is known of the ids that the headers of a message name."""
         asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
-        return [answered(answer) for answer in asked]
+        return [wait_for(answer) for answer in asked]
 
     def _say(
         self, live: LiveProfile, digest: bytes, label: str | None, source: str
-    ) -> Pending:
+    ) -> PendingFeedback:
         """Say what a message is, or is not, whose features the ledger has."""
         teaching = Teaching(
             digest=digest,
@@ -295,11 +303,11 @@ class Feedback:
             source=source,
             time=self._clock(),
         )
-        return Pending(digest=digest, answer=self._submit(live, teaching))
+        return PendingFeedback(digest=digest, answer=self._submit(live, teaching))
 
     def _learn(
         self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
-    ) -> Pending:
+    ) -> PendingFeedback:
         teaching = Teaching(
             digest=evidence.digest,
             label=label,
@@ -307,7 +315,9 @@ class Feedback:
             source=source,
             time=self._clock(),
         )
-        return Pending(digest=evidence.digest, answer=self._submit(live, teaching))
+        return PendingFeedback(
+            digest=evidence.digest, answer=self._submit(live, teaching)
+        )
 
     def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Hand a teaching to the writer, and count what becomes of it."""
@@ -323,7 +333,7 @@ class Feedback:
         return answer
 
 
-def as_scored(marks: Iterable[Known], arrived: Observation) -> ScoredRow | None:
+def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:
     """Return what was scored of a message, if one of its marks tells which it was."""
     for known in marks:
         scored = known.evidence

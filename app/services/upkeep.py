@@ -1,4 +1,4 @@
-"""Upkeep by hand: the audit, the backup and the fold of stored profiles."""
+"""Maintenance by hand: the audit, the backup and the fold of stored profiles."""
 
 from __future__ import annotations
 

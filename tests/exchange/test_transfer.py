@@ -35,8 +35,8 @@ from app.ledger.sources import Selection
 from app.services import undo as undoing
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
-from app.services.memory.recent import Recent
-from app.services.threads.scheduler import Upkeep
+from app.services.memory.recent import RecentMessages
+from app.services.threads.scheduler import Maintenance
 from app.services.transfer import Transfer
 from app.storage import bulk, profiles, scored, tables
 from app.storage.capacity import Amounts
@@ -917,8 +917,8 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     data = exported(engine, profile)
     live = LiveProfiles(engine, lambda _: Specification())
     live.refresh()
-    recent = Recent(rows=9, store_words=True)
-    upkeep = Upkeep(
+    recent = RecentMessages(rows=9, store_words=True)
+    upkeep = Maintenance(
         engine,
         live,
         recent,

@@ -20,7 +20,7 @@ from tests.storage.builders import on_postgresql, taught
 @pytest.fixture
 def live(app):
     """The profile of a process that was taught three messages, and looks no more."""
-    app.keeper.stop()
+    app.scheduler.stop()
     for n in range(3):
         app.feedback.teach("default", ham(n), label="ham", source="test")
     return app.live.get("default")

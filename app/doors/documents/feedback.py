@@ -58,7 +58,7 @@ class FeedbackOut(BaseModel):
 
 def feedback_fields(taught: Taught) -> dict[str, object]:
     """Return the fields of a `FeedbackOut`, in its order."""
-    outcome, before = taught.outcome, taught.before
+    outcome, before = taught.outcome, taught.verdict_before
     return {
         "id": outcome.digest.hex(),
         "outcome": outcome.kind,

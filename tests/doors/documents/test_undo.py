@@ -249,7 +249,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     database.close()
     database_url = f"sqlite:///{tmp_path}/postbayes.db"
     with running(database_url=database_url) as app:
-        while app.upkeep._dropping or not app.upkeep._expire_at:  # noqa: SLF001
+        while app.maintenance._dropping or not app.maintenance._expire_at:  # noqa: SLF001
             time.sleep(0.01)
     pruned = run("prune")
     audited = run("audit")
