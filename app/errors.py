@@ -46,10 +46,10 @@ way out.  Doors map the classes to their protocol in one table each.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Of a name that somebody gave.
 _SHOWN: Final = 64
@@ -220,6 +220,14 @@ class DatabaseDamaged(Inconsistent):
 
 class DatabaseTooNew(Inconsistent):
     """The database was written by a newer version of Postbayes."""
+
+
+T = TypeVar("T")
+
+
+def answer_to(error: PostbayesError, table: Mapping[type[PostbayesError], T]) -> T:
+    """Return what a table has for the nearest class in an error's line of ancestors."""
+    return next(table[cls] for cls in type(error).__mro__ if cls in table)
 
 
 @contextmanager

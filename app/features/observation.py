@@ -59,6 +59,10 @@ class Observation:
         names = {view: kept for view, kept in self.names.items() if view != "pairs"}
         return replace(self, names=names)
 
+    def stored(self, *, words: bool) -> Observation:
+        """Return the observation as it is stored, with the text of features or not."""
+        return self.browsable() if words else self.nameless()
+
     def nameless(self) -> Observation:
         """Return the observation without the text of its features."""
         return replace(self, names={})

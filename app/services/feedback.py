@@ -222,11 +222,9 @@ class Feedback:
         observation = observe(raw, live.specification.views)
         evidence = as_scored(marks, observation)
         if evidence is None:
-            kept = (
-                observation.browsable() if self._store_words else observation.nameless()
-            )
-            evidence = ScoredRow.of(kept, time=self._clock())
-        return self._learn(live, evidence, label, source)
+            stored = observation.stored(words=self._store_words)
+            evidence = ScoredRow.of(stored, time=self._clock())
+        return self._submit(live, evidence.digest, label, source, evidence)
 
     def start_teach_by_id(
         self,
@@ -247,11 +245,12 @@ class Feedback:
         live = self._live.get(profile)
         require_label(live, label)
         if known.evidence is not None:
-            return self._learn(live, known.evidence, label, source)
+            evidence = known.evidence
+            return self._submit(live, evidence.digest, label, source, evidence)
         if known.learned:
             # Learned so long ago that its label is all that is kept. The same
             # label is no news; another is refused where the ledger decides.
-            return self._say(live, digest, label, source)
+            return self._submit(live, digest, label, source)
         msg = (
             f"nothing is kept of a message {digest.hex()}: it was not scored "
             "here, or too long ago; send the message itself"
@@ -270,7 +269,7 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        return self._say(self._live.get(profile), digest, None, source)
+        return self._submit(self._live.get(profile), digest, None, source)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest that a message is taught under, to forget it by.
@@ -292,35 +291,25 @@ class Feedback:
         asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
         return [wait_for(answer) for answer in asked]
 
-    def _say(
-        self, live: LiveProfile, digest: bytes, label: str | None, source: str
+    def _submit(
+        self,
+        live: LiveProfile,
+        digest: bytes,
+        label: str | None,
+        source: str,
+        evidence: ScoredRow | None = None,
     ) -> PendingFeedback:
-        """Say what a message is, or is not, whose features the ledger has."""
+        """Hand a teaching to the writer, and count its outcome.
+
+        Without evidence, the ledger has the features of the message.
+        """
         teaching = Teaching(
             digest=digest,
-            label=label,
-            evidence=None,
-            source=source,
-            time=self._clock(),
-        )
-        return PendingFeedback(digest=digest, answer=self._submit(live, teaching))
-
-    def _learn(
-        self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
-    ) -> PendingFeedback:
-        teaching = Teaching(
-            digest=evidence.digest,
             label=label,
             evidence=evidence,
             source=source,
             time=self._clock(),
         )
-        return PendingFeedback(
-            digest=evidence.digest, answer=self._submit(live, teaching)
-        )
-
-    def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Written]:
-        """Hand a teaching to the writer, and count what becomes of it."""
         begun = time.perf_counter()
         answer = self._writer.submit(live, teaching)
 
@@ -330,7 +319,7 @@ class Feedback:
             self._tally.taught(kind, seconds=time.perf_counter() - begun)
 
         answer.add_done_callback(count)
-        return answer
+        return PendingFeedback(digest=digest, answer=answer)
 
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:

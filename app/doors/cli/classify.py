@@ -12,6 +12,7 @@ from rich.text import Text
 from app.doors.cli.client import application, ask, parse, read_messages
 from app.doors.cli.console import OUT, JsonDocument, Profile, Url
 from app.doors.documents.verdict import MAX_EXPLAINED, ClassifyOut
+from app.services.delivery import Delivered
 
 if TYPE_CHECKING:
     from app.doors.documents.verdict import EntryOut
@@ -39,11 +40,10 @@ def classify(
         app = None if url is not None else stack.enter_context(application())
         for name, raw in read_messages(files or []):
             if app is not None:
-                document = ClassifyOut.of_classified(
-                    app.classify(
-                        profile or app.settings.profile, raw, strongest=explain
-                    )
+                found = app.classify(
+                    profile or app.settings.profile, raw, strongest=explain
                 )
+                document = ClassifyOut.of(Delivered.of(found))
             else:
                 query = {"explain": explain, "profile": profile}
                 answer = ask(str(url), "/classify", raw, query)

@@ -206,7 +206,7 @@ def options(
 
 def exit_code(error: errors.PostbayesError) -> int:
     """Return the exit code of an error."""
-    return next(EXIT[cls] for cls in type(error).__mro__ if cls in EXIT)
+    return errors.answer_to(error, EXIT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,14 +1,13 @@
 """Route of a batch of messages.
 
-Contract of this file: between any two messages, of all batches together, whoever
-else waits for the service has a turn.
+Contract of this file: between any two messages, of all batches together, every other
+request to the service has a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -44,7 +43,10 @@ from app.doors.http.routes import (
 from app.errors import BatchTooLarge, PostbayesError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from app.services.application import Application
+    from app.services.delivery import Addressed
 
 log = logging.getLogger(__name__)
 # Each holds up to 8 MiB of JSON that is read; further ones wait.
@@ -101,42 +103,34 @@ async def classify_batch(
                 f"{MAX_MESSAGES:,}; send them in several"
             )
             raise BatchTooLarge(msg)
-        theirs = {each: app.recipients.profile(each) for each in recipient}
-        name = profile or app.recipients.shared(recipient)
-        for each in {name, *theirs.values()}:
+        asked = app.delivery.address(recipient, profile=profile)
+        for each in asked.profiles:
             app.live.get(each)
-        asked = _Asked(app, name, theirs, explain)
-        results = [await _result(asked, message) for message in messages]
+        results = [
+            await _result(partial(_answer, app, asked, explain), message)
+            for message in messages
+        ]
     # Joined as they are: to make one document of a thousand would hold up the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is asked of every message of a batch."""
-
-    app: Application
-    name: str
-    theirs: dict[str, str]
-    explain: int
-
-    async def answer(self, message: object) -> ClassifyOut:
-        """Return the answer about one message."""
-        raw = required(read_message(message).raw())
-        profiles = {self.name, *self.theirs.values()}
-        score = partial(self.app.classify.each, profiles, raw, strongest=self.explain)
-        inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
-        found = score() if inline else await run_in_threadpool(score)
-        return ClassifyOut.of_classified(
-            found[self.name], {each: found[its] for each, its in self.theirs.items()}
-        )
+async def _answer(
+    app: Application, asked: Addressed, explain: int, message: object
+) -> ClassifyOut:
+    """Return the answer about one message of a batch."""
+    raw = required(read_message(message).raw())
+    score = partial(app.delivery.answer, asked, raw, strongest=explain)
+    inline = len(raw) <= INLINE_BYTES and len(asked.profiles) <= INLINE_PROFILES
+    return ClassifyOut.of(score() if inline else await run_in_threadpool(score))
 
 
-async def _result(asked: _Asked, message: object) -> bytes:
-    """Return the result of one message, and let others have a turn."""
+async def _result(
+    answer: Callable[[object], Awaitable[ClassifyOut]], message: object
+) -> bytes:
+    """Return the result of one message, and let other requests have a turn."""
     async with TURN:
         try:
-            result = ResultOut(answer=await asked.answer(message), problem=None)
+            result = ResultOut(answer=await answer(message), problem=None)
         except PostbayesError as error:
             result = ResultOut(answer=None, problem=described(error))
         # The outermost point of a message: the others have another chance.

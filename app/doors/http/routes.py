@@ -106,15 +106,11 @@ async def classify(
     raw = body
     if is_json(request):
         raw = required(parse_json(body, TextIn).raw())
-    name = query.profile or app.recipients.shared(query.recipient)
-    theirs = {each: app.recipients.profile(each) for each in query.recipient}
-    profiles = {name, *theirs.values()}
-    score = partial(app.classify.each, profiles, raw, strongest=query.explain)
-    inline = len(raw) <= INLINE_BYTES and len(profiles) <= INLINE_PROFILES
-    answers = score() if inline else await run_in_threadpool(score)
-    return document(
-        answer_fields(answers[name], {each: answers[theirs[each]] for each in theirs})
-    )
+    asked = app.delivery.address(query.recipient, profile=query.profile)
+    score = partial(app.delivery.answer, asked, raw, strongest=query.explain)
+    inline = len(raw) <= INLINE_BYTES and len(asked.profiles) <= INLINE_PROFILES
+    delivered = score() if inline else await run_in_threadpool(score)
+    return document(answer_fields(delivered))
 
 
 @messages.post(

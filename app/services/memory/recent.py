@@ -128,9 +128,7 @@ class RecentMessages:
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Remember one message that a profile has scored."""
-        observation = (
-            observation.browsable() if self._store_words else observation.nameless()
-        )
+        observation = observation.stored(words=self._store_words)
         with self._lock:
             self._waiting.put(
                 (profile_id, observation.digest), _Scored(observation, time)
