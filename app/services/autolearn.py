@@ -76,11 +76,12 @@ class AutoLearn:
         day, profile = now.date(), live.row.id
         if not self._take(profile, day):
             return
-        kept = observation.browsable() if self._store_words else observation.nameless()
         teaching = Teaching(
             digest=observation.digest,
             label=live.row.labels[verdict.label],
-            evidence=ScoredRow.of(kept, time=now),
+            evidence=ScoredRow.of(
+                observation.stored(words=self._store_words), time=now
+            ),
             source=OWN,
             time=now,
             scores=record(verdict, live.specification),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.services.autolearn import AutoLearn
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recent import Recent
+    from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
 
 
@@ -84,7 +84,7 @@ class Classify:
     ----------
     live : LiveProfiles
         The profiles.
-    recent : Recent or None
+    recent : RecentMessages or None
         Where observations are left for teaching by id; None keeps none.
     clock : callable
         Returns the time now, in UTC.
@@ -97,7 +97,7 @@ class Classify:
     def __init__(
         self,
         live: LiveProfiles,
-        recent: Recent | None,
+        recent: RecentMessages | None,
         clock: Callable[[], datetime],
         tally: Tally,
         autolearn: AutoLearn | None = None,

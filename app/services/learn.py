@@ -128,10 +128,7 @@ class Learn:
             digest=observation.digest,
             label=label,
             evidence=ScoredRow.of(
-                observation.browsable()
-                if self._store_words
-                else observation.nameless(),
-                time=time,
+                observation.stored(words=self._store_words), time=time
             ),
             source=self._source,
             time=time,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
+from app.classifier.specification import check_name
 from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy
+from app.features.extract import FEATURE_SET
 from app.storage import profiles
-from app.storage.database.engine import writing
+from app.storage.database.engine import reading, writing
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
@@ -109,6 +111,56 @@ class ProfileState:
     policy: Mapping[str, float | Never]
     fusion: FusionState
     decay: Decay | None
+
+
+def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
+    """Return the stored profiles, sorted by name.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    only : str or None
+        The name of the one that is wanted; None wants all.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    """
+    with reading(engine) as connection:
+        if only is not None:
+            return [profiles.find(connection, only)]
+        return profiles.list_all(connection)
+
+
+def create_profile(
+    engine: Engine,
+    name: str,
+    *,
+    labels: tuple[str, ...],
+    spam_labels: tuple[str, ...],
+    time: datetime,
+) -> None:
+    """Create a profile unless it exists with the same labels.
+
+    Raises
+    ------
+    InvalidSetting
+        If the name or the labels cannot be used.
+    ProfileExists
+        If the profile exists with other labels.
+    """
+    check_name(name)
+    with writing(engine) as connection:
+        profiles.create(
+            connection,
+            name=name,
+            labels=labels,
+            spam_labels=spam_labels,
+            feature_set=FEATURE_SET,
+            created_at=time,
+        )
 
 
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
@@ -221,7 +273,7 @@ def decided_by(row: ProfileRow, service: Specification) -> Specification:
     """
     labelled = replace(service, labels=row.labels, spam_labels=row.spam_labels)
     try:
-        policy = profiles.policy_of(row)
+        policy = policy_of(row)
     except Inconsistent as error:
         log.error("%s", error)  # noqa: TRY400  a defect of the data, not of ours
         spam_from = service.verdict.spam_threshold
@@ -231,6 +283,21 @@ def decided_by(row: ProfileRow, service: Specification) -> Specification:
     except InvalidPolicy as error:
         log.warning("the profile %r decides by less than it says: %s", row.name, error)
     return policy.applied_to(labelled)
+
+
+def current(engine: Engine, name: str, service: Specification) -> Changed:
+    """Return the policy of a profile, as a change that changes nothing.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    Inconsistent
+        If the stored policy cannot be read.
+    """
+    policy = policy_of(*list_profiles(engine, name))
+    made_of = policy.applied_to(service)
+    return Changed(policy, policy, made_of, made_of)
 
 
 def change(
@@ -262,7 +329,7 @@ def change(
     with writing(engine) as connection:
         row = profiles.hold(connection, name)
         try:
-            before = profiles.policy_of(row)
+            before = policy_of(row)
         except Inconsistent as error:
             log.warning("%s", error)
             before = Policy()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
-from app.errors import DatabaseUnavailable, decided
+from app.errors import DatabaseUnavailable, explaining
 from app.ledger.entry import epoch_of
 from app.services.fold import Folding
 from app.storage.database.engine import reading, writing
@@ -128,9 +128,9 @@ class Prune:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
         if not rows:
             return Pruned(features={}, rows=0, revision=found.revision)
-        with decided(
-            "the features are pruned, and the counts are not brought up to date yet, "
-            "which a service does or `postbayes fold`"
+        with explaining(
+            "the features are pruned, but the counts are not up to date yet; a running "
+            "service or `postbayes fold` updates them"
         ):
             self._fold(profile, progress)
         return Pruned(
@@ -155,7 +155,7 @@ class Prune:
             if found is not None:
                 return found
             self._fold(profile, progress)
-        msg = "an undo or an import is being carried out; prune when it has ended"
+        msg = "an undo or an import is under way; prune again once it has ended"
         raise DatabaseUnavailable(msg)
 
     def _fold(self, profile: ProfileRow, progress: Progress) -> None:

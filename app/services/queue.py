@@ -14,7 +14,7 @@ BACKLOG: Final = 10_000
 Job = TypeVar("Job")
 
 
-class Inbox(Generic[Job]):
+class JobQueue(Generic[Job]):
     """A bounded queue of jobs for one thread, which it closes when it ends."""
 
     def __init__(self) -> None:

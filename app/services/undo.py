@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, InvalidSelection, decided
+from app.errors import DatabaseUnavailable, InvalidSelection, explaining
 from app.figures.metrics import Errors
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.ledger.entry import LedgerRow
+    from app.ledger.sources import Selection
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
-    from app.storage.undo.records import Selection
 
 # Messages whose scores the live figures are made of in a forecast.
 WINDOW: Final = 2**31 - 1
@@ -168,7 +168,7 @@ class Undo:
                     revision=live.revision,
                     finished=tuple(sorted(finished)),
                 )
-        msg = "other undos are being carried out; try again in a moment"
+        msg = "other undos are under way; try again in a moment"
         raise DatabaseUnavailable(msg)
 
     def _plan(self, live: LiveProfile, asked: Selection, source: str) -> Plan | None:
@@ -190,9 +190,9 @@ class Undo:
         """Carry out what was noted before, by whomever, and return its sources."""
         finished = set()
         # It may be the same one, which somebody asks for again.
-        with decided(
-            "an undo that was asked for before is decided, and will be done to its end "
-            "once the database is back; this one waits for it and is not noted"
+        with explaining(
+            "an earlier undo is recorded and has to be finished first, which a running "
+            "service does once the database is back; this undo is not recorded"
         ):
             for rows in steps(self._engine, live.row):
                 live.apply(rows)
@@ -218,9 +218,11 @@ class Undo:
             If the database went away: what is left is done by the upkeep, and the
             error says so.
         """
-        said = f"{undone.name} is decided, and not done to its end yet: a service does "
-        said += "the rest once the database is back, or else the same undo again"
-        with nullcontext() if undone.name is None else decided(said):
+        stored = (
+            f"{undone.name} is recorded but not finished; a running service finishes "
+            "it once the database is back, and so does the same undo again"
+        )
+        with nullcontext() if undone.name is None else explaining(stored):
             live = self._live.get(undone.profile)
             for rows in steps(self._engine, live.row):
                 # Into memory where nothing is missing before them; else the upkeep,

@@ -273,8 +273,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.DatabaseUnavailable: Advice(
         f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
         "Nothing of the request is stored, unless the sentence says that it may be, or "
-        "that it is decided and will be done; sending a feedback twice is safe in any "
-        "case. "
+        "that it is recorded and will be finished; sending a feedback twice is safe in "
+        "any case. "
         "With `--url` it is also the answer where the service is away.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),

@@ -32,16 +32,17 @@ from app.exchange.format.parts import (
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.capacity import Amounts
+from app.ledger.sources import Selection
 from app.services import undo as undoing
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
-from app.services.memory.recent import Recent
-from app.services.threads.scheduler import Upkeep
+from app.services.memory.recent import RecentMessages
+from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, profiles, scored, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
-from app.storage.undo.records import Selection, UndoRecord
+from app.storage.undo.records import UndoRecord
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
@@ -846,8 +847,8 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     data = exported(engine, profile)
     live = LiveProfiles(engine, lambda _: Specification())
     live.refresh()
-    recent = Recent(rows=9, store_words=True)
-    upkeep = Upkeep(
+    recent = RecentMessages(rows=9, store_words=True)
+    upkeep = Maintenance(
         engine,
         live,
         recent,

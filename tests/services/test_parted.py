@@ -21,7 +21,7 @@ from tests.support.messages import ham, spam
 @pytest.fixture
 def live(app):
     """The profile of a process that was taught three messages, and looks no more."""
-    app.keeper.stop()
+    app.scheduler.stop()
     for n in range(3):
         app.feedback.teach("default", ham(n), label="ham", source="test")
     return app.live.get("default")

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
 from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.database.engine import reading, writing
-from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,

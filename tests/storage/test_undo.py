@@ -16,6 +16,7 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
+from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
@@ -23,7 +24,6 @@ from app.storage.database.migrate import migrate
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import records, sums, work
 from app.storage.undo import sums as undo_features
-from app.storage.undo.records import Selection
 from tests.support.builders import (
     APRIL,
     MARCH,

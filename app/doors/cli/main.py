@@ -11,8 +11,9 @@ import logging
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -92,97 +93,35 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
     return said
 
 
-class Place(NamedTuple):
-    """Where the function of a command is, and the line that lists have of it."""
-
-    module: str
-    function: str
-    summary: str
-
-
-COMMANDS: Final[dict[str, Place]] = {
-    "serve": Place(
-        "serve",
-        "serve",
-        "Serve HTTP. An empty or older database is migrated first.",
-    ),
-    "learn": Place("learn", "learn", "Learn labelled mail, one transaction per batch."),
-    "classify": Place(
-        "classify",
-        "classify",
-        "Score messages without learning from them, and say why.",
-    ),
-    "feedback": Place(
-        "classify", "feedback", "Teach one message, durably; or take one back."
-    ),
-    "undo": Place(
-        "undo", "undo", "Take back what was taught, as if it had never been."
-    ),
-    "fold": Place(
-        "fold",
-        "fold",
-        "Add to the counts what was taught since they were last brought up to date.",
-    ),
-    "prune": Place(
-        "prune",
-        "prune",
-        "Take features out that say next to nothing, all of it long ago.",
-    ),
-    "figures": Place(
-        "figures",
-        "figures",
-        "Tell how well the filter does on the mail that people labelled.",
-    ),
-    "word": Place(
-        "figures",
-        "word",
-        "Tell how often a word was learned, month by month, and what it says.",
-    ),
-    "evaluate": Place(
-        "evaluate",
-        "evaluate",
-        "Score labelled mail by a filter that learns it, and print the figures.",
-    ),
-    "lab": Place(
-        "lab",
-        "lab",
-        "Fit naive Bayes to a table, print what it learned, and predict rows.",
-    ),
-    "audit": Place(
-        "profiles",
-        "audit",
-        "Prove that the count tables and the ledger agree, to the last message.",
-    ),
-    "profiles": Place(
-        "profiles",
-        "profiles",
-        "List the profiles, or make one. A running service notices within a second.",
-    ),
-    "policy": Place(
-        "policy", "policy", "Show what a profile decides by, or change it."
-    ),
-    "imap": Place(
-        "imap",
-        "imap",
-        "Follow Junk and the inbox of a mailbox, and teach what is moved between them.",
-    ),
-    "backup": Place(
-        "backup",
-        "backup",
-        "Copy an SQLite database to a file, while the service goes on.",
-    ),
-    "export": Place(
-        "export",
-        "export",
-        "Write what a profile has learned to a file, for `postbayes import`.",
-    ),
-    "import": Place(
-        "import_",
-        "import_",
-        "Learn an export of Postbayes, or the dump of another filter.",
-    ),
+COMMANDS: Final = {
+    "serve": "Serve HTTP. An empty or older database is migrated first.",
+    "learn": "Learn labelled mail, one transaction per batch.",
+    "classify": "Score messages without learning from them, and say why.",
+    "feedback": "Teach one message, durably; or take one back.",
+    "undo": "Take back what was taught, as if it had never been.",
+    "fold": "Add to the counts what was taught since they were last brought up to "
+    "date.",
+    "prune": "Take out old features that say next to nothing.",
+    "figures": "Show how well the filter does on the mail that people labelled.",
+    "word": "Show how often a word was learned, month by month, and what it is worth.",
+    "evaluate": "Score labelled mail by a filter that learns it, and print the "
+    "figures.",
+    "lab": "Fit naive Bayes to a table, print what it learned, and predict rows.",
+    "audit": "Prove that the count tables and the ledger agree, to the last message.",
+    "profiles": "List the profiles, or create one. A running service notices within a "
+    "second.",
+    "policy": "Show what a profile decides by, or change it.",
+    "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
+    "them.",
+    "backup": "Copy an SQLite database to a file, while the service goes on.",
+    "export": "Write what a profile has learned to a file, for `postbayes import`.",
+    "import": "Learn an export of Postbayes, or the dump of another filter.",
 }
-"""The commands, in the order in which lists have them."""
+"""The line that lists have of each command, in their order.
+
+A command is the function of its name in the module of its name; those of `import` end
+in an underscore, since it is a word of Python.
+"""
 
 
 class Commands(TyperGroup):
@@ -190,8 +129,8 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         lines = {
-            name: TyperCommand(name, callback=None, help=place.summary)
-            for name, place in COMMANDS.items()
+            name: TyperCommand(name, callback=None, help=summary)
+            for name, summary in COMMANDS.items()
         }
         super().__init__(**given | {"commands": lines})
 
@@ -203,13 +142,13 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Return a command as typer makes it from its function."""
-    place = COMMANDS[name]
+    place = f"{name}_" if iskeyword(name) else name
     # What modules make stays.  Python's collector would walk it again and again, which
     # is a sixth of the CPU that it takes to import what serves.
     gc.disable()
     try:
         with EndedByCtrlC():
-            module = import_module(f"app.doors.cli.{place.module}")
+            module = import_module(f"app.doors.cli.{place}")
     finally:
         gc.enable()
     one = typer.Typer(
@@ -217,7 +156,7 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name, cls=Command)(getattr(module, place.function))
+    one.command(name, cls=Command)(getattr(module, place))
     return typer.main.get_command(one)
 
 
@@ -267,7 +206,7 @@ def options(
 
 def exit_code(error: errors.PostbayesError) -> int:
     """Return the exit code of an error."""
-    return next(EXIT[cls] for cls in type(error).__mro__ if cls in EXIT)
+    return errors.answer_to(error, EXIT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.doors.documents.figures import ErrorsOut
-from app.doors.documents.message import MAX_SOURCE, PRINTABLE, TextIn
+from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
-from app.storage.undo.records import PREFIX
+from app.ledger.sources import MAX_SOURCE, PRINTABLE, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from app.services.feedback import Taught
@@ -58,7 +58,7 @@ class FeedbackOut(BaseModel):
 
 def feedback_fields(taught: Taught) -> dict[str, object]:
     """Return the fields of a `FeedbackOut`, in its order."""
-    outcome, before = taught.outcome, taught.before
+    outcome, before = taught.outcome, taught.verdict_before
     return {
         "id": outcome.digest.hex(),
         "outcome": outcome.kind,
@@ -153,7 +153,7 @@ class UndoOut(BaseModel):
             undo=undone.name,
             dry_run=forecast is not None,
             rows=len(plan.revisions),
-            undos=[f"{PREFIX}{number}" for number in sorted(plan.undo.takes)],
+            undos=[f"{UNDO_PREFIX}{number}" for number in sorted(plan.undo.takes)],
             finished=list(undone.finished),
             messages=[
                 MovedOut(label_before=before, label=after, messages=messages)

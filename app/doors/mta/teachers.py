@@ -9,8 +9,8 @@ import hmac
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from app.doors.documents.message import MAX_SOURCE
 from app.errors import InvalidSetting
+from app.ledger.sources import MAX_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, compress
 
 from app.mail.limits import MAX_BYTES
+from app.services.delivery import MAX_RECIPIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 Kind = Literal["scan", "learn", "ping", "stat", "metrics", "healthy", "ready"]
 """What can be asked for."""
 ZSTD: Final = "zstd"
-# Postfix takes 1,000 recipients of a message at once (smtpd_recipient_limit).
-MAX_RECIPIENTS: Final = 1_000
 _MESSAGE_ID: Final = re.compile(
     rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,500})", re.IGNORECASE | re.MULTILINE
 )

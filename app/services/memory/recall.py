@@ -22,8 +22,8 @@ import numpy as np
 from app.bayes.sparse import SparseCounts
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.teaching import ScoredRow
-from app.services.memory.succession import Job, Succession
-from app.services.queue import Inbox
+from app.services.memory.replacements import Job, Replacements
+from app.services.queue import JobQueue
 from app.storage import ledger, profiles, scored
 from app.storage.database.engine import hasty, reading
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.features.observation import Payload
     from app.ledger.entry import LedgerRow
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recent import Recent
+    from app.services.memory.recent import RecentMessages
     from app.storage.profiles import ProfileRow
 
     class Seen(Protocol):
@@ -69,8 +69,8 @@ GROUP: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What there is of a message.
+class StoredMessage:
+    """A message that was scored or taught, as far as it is stored.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Known:
     learned: bool = False
 
     def __bool__(self) -> bool:
-        """Tell whether anything is known of it."""
+        """Whether anything is stored of it."""
         return self.learned or self.evidence is not None
 
 
@@ -102,7 +102,7 @@ class Recall:
         Where messages are looked up that were scored a while ago.
     live : LiveProfiles
         The profiles in memory.
-    recent : Recent or None
+    recent : RecentMessages or None
         The messages that were scored last.
     store_words : bool
         Whether the text of features is kept.
@@ -115,7 +115,7 @@ class Recall:
         self,
         engine: Engine,
         live: LiveProfiles,
-        recent: Recent | None,
+        recent: RecentMessages | None,
         *,
         store_words: bool,
         write_behind: float = 0.0,
@@ -125,8 +125,8 @@ class Recall:
         self._recent = recent
         self._store_words = store_words
         self.write_behind = write_behind
-        self._inbox: Inbox[_Job] = Inbox()
-        self._succession = Succession(live.successor, self._inbox)
+        self._queue: JobQueue[_Job] = JobQueue()
+        self._replacements = Replacements(live.successor, self._queue)
         self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
 
     def start(self) -> None:
@@ -140,10 +140,10 @@ class Recall:
 
     def stop(self) -> None:
         """Answer what was asked, and end the thread."""
-        self._inbox.close()
+        self._queue.close()
         self._thread.join()
 
-    def look_up(self, profile: str, digest: bytes) -> Future[Known]:
+    def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
         """Ask what is known of a message now.
 
         Raises
@@ -161,12 +161,12 @@ class Recall:
         if self._recent is not None:
             seen = self._recent.get(job.profile.row.id, digest)
         if seen is None:
-            self._inbox.put(job)
+            self._queue.put(job)
         else:
-            job.answer.set_result(Known(evidence=seen))
+            job.answer.set_result(StoredMessage(evidence=seen))
         return job.answer
 
-    def wait(self, profile: str, digest: bytes) -> Known:
+    def wait(self, profile: str, digest: bytes) -> StoredMessage:
         """Return what is known of a message, or will be within `write_behind`.
 
         Raises
@@ -176,27 +176,27 @@ class Recall:
         """
         until = time.monotonic() + self.write_behind
         while True:
-            known = answered(self.look_up(profile, digest))
+            known = wait_for(self.look_up(profile, digest))
             if known or time.monotonic() >= until:
                 return known
             time.sleep(LOOK_AGAIN)
 
     def _run(self) -> None:
         try:
-            while jobs := self._inbox.take(GROUP):
+            while jobs := self._queue.take(GROUP):
                 by_profile: dict[int, list[_Job]] = {}
                 for job in jobs:
                     by_profile.setdefault(job.profile.row.id, []).append(job)
                 for group in by_profile.values():
                     self._answer(group[0].profile, group)
         finally:
-            self._inbox.close()
+            self._queue.close()
 
     def _answer(self, profile: LiveProfile, jobs: Sequence[_Job]) -> None:
         try:
             found = self._find(profile.row, [job.digest for job in jobs])
         except ProfileReplaced as error:
-            self._succession.hand_on(profile, jobs, error)
+            self._replacements.requeue(profile, jobs, error)
             return
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it.
@@ -209,7 +209,7 @@ class Recall:
 
     def _find(
         self, profile: ProfileRow, digests: Sequence[bytes]
-    ) -> dict[bytes, Known]:
+    ) -> dict[bytes, StoredMessage]:
         with reading(hasty(self._engine)) as connection:
             latest = ledger.latest_of(connection, profile.id, set(digests))
             kept: dict[bytes, LedgerRow | ScoredRow] = {
@@ -219,7 +219,7 @@ class Recall:
             if set(digests) - set(kept):
                 profiles.require_there(connection, profile)
         return {
-            digest: Known(
+            digest: StoredMessage(
                 evidence=self._evidence(digest, kept.get(digest)),
                 learned=digest in latest and latest[digest].label is not None,
             )
@@ -241,7 +241,7 @@ class Recall:
         )
 
 
-def answered(answer: Future[Answer]) -> Answer:
+def wait_for(answer: Future[Answer]) -> Answer:
     """Wait for an answer of a thread, and return it.
 
     Raises

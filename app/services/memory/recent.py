@@ -28,7 +28,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Newest(Generic[Key, Value]):
+class BoundedCache(Generic[Key, Value]):
     """Entries, of which the oldest go when there are too many.
 
     One thread at a time may change it; any may `get` meanwhile.
@@ -44,7 +44,7 @@ class Newest(Generic[Key, Value]):
 
     Examples
     --------
-    >>> newest = Newest(most=9, weigh=len, heaviest=5)
+    >>> newest = BoundedCache(most=9, weigh=len, heaviest=5)
     >>> for key, value in ("a", "xxx"), ("b", "yy"), ("c", "z"):
     ...     newest.put(key, value)
     >>> newest.items()
@@ -105,7 +105,7 @@ class _Scored(NamedTuple):
     time: datetime
 
 
-class Recent:
+class RecentMessages:
     """The messages that were scored last, on their way to the database and beyond.
 
     Parameters
@@ -118,19 +118,17 @@ class Recent:
 
     def __init__(self, *, rows: int, store_words: bool) -> None:
         self._store_words = store_words
-        self._waiting: Newest[tuple[int, bytes], _Scored] = Newest(
+        self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
         )
-        self._written: Newest[tuple[int, bytes], ScoredRow] = Newest(
+        self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
         self._lock = threading.Lock()
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Remember one message that a profile has scored."""
-        observation = (
-            observation.browsable() if self._store_words else observation.nameless()
-        )
+        observation = observation.stored(words=self._store_words)
         with self._lock:
             self._waiting.put(
                 (profile_id, observation.digest), _Scored(observation, time)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
 from app.ledger.teaching import scored
 from app.services.memory import live
-from app.services.memory.succession import Job, Succession
-from app.services.queue import Inbox
-from app.services.retry import Spells
+from app.services.memory.replacements import Job, Replacements
+from app.services.queue import JobQueue
+from app.services.retry import LogLimit
 from app.storage.database.engine import Kept, hasty, opened
 from app.storage.ledger import append
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import Outcome, Teaching
     from app.services.memory.live import LiveProfile
-    from app.services.memory.succession import Successor
+    from app.services.memory.replacements import Successor
 
 log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, which is how long
@@ -57,15 +57,15 @@ class Written:
     ----------
     outcome : Outcome
         What the ledger says.
-    before : Verdict or None
+    verdict_before : Verdict or None
         The verdict on the message before it was learned; None where it was not
         scored here.
     profile : LiveProfile
-        Who was taught: another than was meant, where that was just replaced.
+        The profile that was taught: another one where it was just replaced.
     """
 
     outcome: Outcome
-    before: Verdict | None
+    verdict_before: Verdict | None
     profile: LiveProfile
 
 
@@ -81,8 +81,8 @@ class Writer:
     ----------
     engine : Engine
         Where the ledger is.
-    ring : callable
-        Tells other processes that something was committed; waits for nothing.
+    notify : callable
+        Notifies other processes of a commit; does not wait.
     successor : callable
         Returns what has the place of a profile that was replaced, loaded.
     """
@@ -90,17 +90,17 @@ class Writer:
     def __init__(
         self,
         engine: Engine,
-        ring: Callable[[], object] = lambda: None,
+        notify: Callable[[], object] = lambda: None,
         successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
         self._kept = Kept(hasty(engine))
-        self._ring = ring
+        self._notify = notify
         self._committed_at = -math.inf
         self._taught: set[LiveProfile] = set()
-        self._spells = Spells()
-        self._inbox: Inbox[_Job] = Inbox()
-        self._succession = Succession(successor, self._inbox)
+        self._log_limit = LogLimit()
+        self._queue: JobQueue[_Job] = JobQueue()
+        self._replacements = Replacements(successor, self._queue)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -119,7 +119,7 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what was submitted, and end the thread."""
-        self._inbox.close()
+        self._queue.close()
         self._thread.join()
 
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
@@ -136,7 +136,7 @@ class Writer:
         # Running, so that nobody can cancel it: what was taken is written, and an
         # answer to a cancelled future would raise in the writer's thread.
         job.answer.set_running_or_notify_cancel()
-        self._inbox.put(job)
+        self._queue.put(job)
         return job.answer
 
     def _run(self) -> None:
@@ -144,12 +144,12 @@ class Writer:
             while jobs := self._next():
                 before, self._taught = self._taught, set()
                 self._commit(jobs)
-                self._ring()
+                self._notify()
                 self._committed_at = time.monotonic()
                 # Their series is over, though somebody else's goes on.
                 self._settle(before - self._taught)
         finally:
-            self._inbox.close()
+            self._queue.close()
             self._kept.close()
 
     def _next(self) -> list[_Job]:
@@ -160,10 +160,10 @@ class Writer:
         """
         if self._taught:
             with suppress(Empty):
-                return self._inbox.take(GROUP, within=LULL)
+                return self._queue.take(GROUP, within=LULL)
             self._settle(self._taught)
             self._taught.clear()
-        return self._inbox.take(GROUP)
+        return self._queue.take(GROUP)
 
     def _commit(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}
@@ -172,26 +172,26 @@ class Writer:
         for group in by_profile.values():
             self._commit_group(group[0].profile, group)
 
-    def _remember(
+    def _apply(
         self, profile: LiveProfile, rows: list[LedgerRow], *, known: int
     ) -> None:
         """Learn rows that were just committed.
 
-        `known` is the revision of memory before they were written.  House-keeping
+        `known` is the revision of memory before they were written.  Maintenance
         may have read them meanwhile, and they are passed over then.
         """
         if rows and rows[0].revision <= known:
             profile.reload(self._engine, "revisions are given out a second time")
             return
         try:
-            if profile.newest and profile.opened != opened(self._engine):
+            if profile.last_row and profile.opened != opened(self._engine):
                 # Another server may have lost rows, and given their revisions to what
                 # others taught.
                 profile.follow(self._engine)
             if profile.apply(rows, later=True):
                 self._taught.add(profile)
                 return
-            # After an import beside it memory may be far behind. The house-keeping
+            # After an import beside it memory may be far behind. The maintenance
             # reads that, and these rows with it; meanwhile nobody waits.
             if rows[0].revision - profile.revision <= live.CATCH_UP_ROWS:
                 profile.follow(self._engine)
@@ -204,11 +204,11 @@ class Writer:
             return
         known = profile.revision
         try:
-            teachings, before = scored([job.teaching for job in jobs], profile.at_hand)
+            teachings, before = scored([job.teaching for job in jobs], profile.computed)
             with self._kept.writing() as connection:
                 outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
-            self._succession.hand_on(profile, jobs, error)
+            self._replacements.requeue(profile, jobs, error)
             return
         # The outermost loop of the thread: whatever went wrong is the answer of
         # those who wait for it, and the next ones are served.
@@ -220,9 +220,9 @@ class Writer:
         # answer is that they were learned.
         try:
             rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-            self._remember(profile, rows, known=known)
+            self._apply(profile, rows, known=known)
         except Exception as error:  # noqa: BLE001  they are learned all the same
-            self._admit(profile, error)
+            self._log_behind(profile, error)
         for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
             job.answer.set_result(Written(outcome, verdict, profile))
 
@@ -232,22 +232,21 @@ class Writer:
             try:
                 profile.settle()
             except Exception as error:  # noqa: BLE001  they are learned all the same
-                self._admit(profile, error)
+                self._log_behind(profile, error)
 
-    def _admit(self, profile: LiveProfile, error: Exception) -> None:
-        """Log that a profile does not know what it was taught, once in a spell.
+    def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
+        """Log that memory is behind the ledger of a profile, not at every feedback.
 
-        While it goes wrong it may do so for each feedback, and what each adds to the
-        log, a traceback of eighty lines, would bury the rest.
+        A traceback of eighty lines for each would bury the rest of the log.
         """
-        if not self._spells.begins(type(error).__qualname__):
+        if not self._log_limit.allows(type(error).__qualname__):
             return
         name = profile.row.name
         if isinstance(error, DatabaseUnavailable):
-            # The house-keeping and the bell follow every profile.
+            # The maintenance and the notifier follow every profile.
             log.warning(
-                "what the profile %r was just taught is stored, and followed as soon "
-                "as it can be read. Of the step that failed it is said: %s",
+                "feedback to the profile %r is stored, and counts as soon as it can be "
+                "read. The step that failed reported: %s",
                 name,
                 error,
             )

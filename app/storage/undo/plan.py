@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
+    from app.ledger.sources import Selection
     from app.ledger.undo import Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import Selection, Taught
+    from app.storage.undo.records import Taught
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import and_, func, insert, select
 
+from app.ledger.sources import UNDO_PREFIX
 from app.storage import tables
 
 if TYPE_CHECKING:
@@ -20,41 +21,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
+    from app.ledger.sources import Selection
+
 T = TypeVar("T")
-PREFIX: Final = "undo:"
-"""What the source of the rows that an undo writes begins with."""
 # As in `app.storage.ledger`.
 _PER_QUERY: Final = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which teachings to take back: those that all of it is true of.
-
-    Parameters
-    ----------
-    ids : frozenset of bytes
-        Digests of messages; empty means any.
-    source : str or None
-        Who said so, as the ledger has it, or ``undo:7`` for an undo; None means
-        anybody.
-    since, until : datetime or None
-        From then on, and before then; None means any time.
-    """
-
-    ids: frozenset[bytes] = frozenset()
-    source: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def document(self) -> dict[str, object]:
-        """Return the selection as JSON takes it."""
-        return {
-            "ids": sorted(digest.hex() for digest in self.ids),
-            "source": self.source,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +52,7 @@ class UndoRow:
     @property
     def name(self) -> str:
         """The source of the rows that it writes, by which it can be undone."""
-        return f"{PREFIX}{self.number}"
+        return f"{UNDO_PREFIX}{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

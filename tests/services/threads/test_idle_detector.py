@@ -7,7 +7,15 @@ import math
 import pytest
 
 from app.services.threads import scheduler
-from app.services.threads.scheduler import BURST, MOST, PAUSE, SHARE, STEP, Pace, rest
+from app.services.threads.scheduler import (
+    BURST,
+    MOST,
+    PAUSE,
+    SHARE,
+    STEP,
+    IdleDetector,
+    rest,
+)
 
 
 @pytest.fixture
@@ -24,7 +32,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def taught(clock):
     """Return the pace of a profile that was taught its tenth message just now."""
-    made = Pace()
+    made = IdleDetector()
     made.due(10, folded=0)
     return made
 
