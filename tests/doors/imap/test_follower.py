@@ -248,7 +248,7 @@ def test_a_message_that_never_is_taken_keeps_no_other_waiting(
 
     assert [1, 0] == list(islice(follower.follow(), 2))
     assert [(b"new", "spam")] == taught
-    assert 1 == caplog.text.count("passed over: it was learned too long ago")
+    assert 1 == caplog.text.count("skipped: it was learned too long ago")
 
 
 def test_a_folder_that_is_renamed_is_waited_for(account, follower, taught, caplog):
