@@ -40,7 +40,7 @@ class Settings(BaseSettings):
 
     database_url: str = Field(
         "sqlite:///var/postbayes.db",
-        description="Where the ledger and the counts live: "
+        description="Database of the ledger and the counts: "
         "`sqlite:///relative/path`, `sqlite:////absolute/path` or "
         "`postgresql://user:password@host/name`.",
     )
@@ -59,11 +59,11 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
         description="Processes that `serve` runs on its one port. Each holds the "
-        "profiles in memory, and learns from the others within a second.",
+        "profiles in memory, and follows the others within a second.",
     )
     profile: str = Field(
         "default",
-        description="Profile that is made at the first start and used where a "
+        description="Profile that is created at the first start, and used where a "
         "request names none.",
     )
     aliases: Path | None = Field(
@@ -74,18 +74,18 @@ class Settings(BaseSettings):
     )
     labels: Words = Field(
         LABELS,
-        description="Labels of a profile that is made, separated by commas.",
+        description="Labels of new profiles, separated by commas.",
     )
     spam_labels: Words = Field(
         SPAM_LABELS,
-        description="Those of the labels that stand for unwanted mail.",
+        description="The labels that stand for unwanted mail.",
     )
     text_views: Words = Field(
         SHIPPED_VIEWS,
-        description="What the verdict goes by, separated by commas: `words`, "
+        description="Text views of the verdict, separated by commas: `words`, "
         "`headers`, `pairs` of neighbouring words, `grams` of four bytes. Grams "
-        "more than double what a message takes to store. A view that is added "
-        "later knows only what is learned from then on.",
+        "more than double the stored size of a message. A view that is added "
+        "later knows only the messages that are learned from then on.",
     )
     max_request_bytes: int = Field(
         50 * MEBIBYTE,
@@ -95,72 +95,71 @@ class Settings(BaseSettings):
     )
     store_words: bool = Field(
         default=True,
-        description="Keep the text of words beside their counts, so that a "
-        "person can browse the tables. Off: only 64-bit hashes are kept.",
+        description="Store the text of words beside their counts, so that a "
+        "person can browse the tables. Off: only 64-bit hashes are stored.",
     )
     scored_days: float = Field(
         14.0,
         ge=0,
         le=36_500,
-        description="How long a scored message can be taught by its id alone. "
-        "0 keeps none.",
+        description="Days for which a scored message can be taught by its id alone. "
+        "0 stores none.",
     )
     scored_rows: int = Field(
         50_000,
         ge=0,
         le=2**31,
-        description="How many scored messages are kept for teaching by id, at most "
+        description="Most scored messages that are stored for teaching by id "
         "(about 7 kB each).",
     )
     vector_days: float = Field(
         180.0,
         ge=0,
         le=36_500,
-        description="How long the ledger keeps the features of what was taught, and "
-        "so how long it can be undone, moved or forgotten. 0 keeps them for ever, at "
+        description="Days for which the ledger keeps the features of a taught message, "
+        "so that it can be undone, moved or forgotten. 0 keeps them for ever, at "
         "about 7 kB a message.",
     )
     ham_cost: float = Field(
         9.0,
         ge=1,
         le=1e12,
-        description="How many missed spam a lost ham is worth. Mail is *spam* where "
-        "spam is so many times as probable as ham, *ham* where ham is so many times "
-        "as probable as spam, and *unsure* between the two. A profile may have a cost "
-        "and thresholds of its own (`postbayes policy`).",
+        description="How many missed spam are as bad as one lost ham. Mail is *spam* "
+        "where spam is so many times as probable as ham, *ham* where ham is so many "
+        "times as probable as spam, and *unsure* between the two. A profile may have "
+        "a cost and thresholds of its own (`postbayes policy`).",
     )
     taught: Literal["everything", "mistakes"] = Field(
         "everything",
-        description="What people teach: `everything`, or a fair sample of it, or the "
-        "`mistakes` of the filter only, such as mail that is moved to Junk and out of "
-        "it. Taught mistakes do not tell how much spam there is nor what a view is "
-        "worth: the filter then stays unsure until it knows mail of both sides, and "
+        description="Messages that people teach: `everything`, or a fair sample, or "
+        "only the `mistakes` of the filter, such as mail that is moved to Junk and out "
+        "of it. Mistakes tell neither how much spam there is nor how reliable a view "
+        "is: the filter then stays unsure until it knows mail of both sides, and "
         "keeps the shipped weights of the views.",
     )
     half_life_months: float | None = Field(
         None,
         ge=0.25,
         le=1200,
-        description="After so many months what was learned counts half, and after "
-        "eleven times as many not at all. Unset: it counts as long as it is there. "
-        "Learned today is what `learn` reads today, whatever its dates say. It pays "
-        "where people change their minds about mail that stays the same, and costs "
-        "where it is shorter than 3 months (experiment 0070).",
+        description="After so many months a learned message counts half, and after "
+        "eleven times as many not at all. Unset: messages count fully for ever. A "
+        "message counts from the day on which it was learned, whatever its date. A "
+        "half-life helps where people change their minds about mail that stays the "
+        "same, and hurts below 3 months (experiment 0070).",
     )
     autolearn_from: float | None = Field(
         None,
-        description="Learn the filter's own verdicts, unasked, from this distance of "
-        "the log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
-        "Where people taught one message in twenty it hurt, and ranked worse; where "
-        "they had taught 500 and stopped it mostly helped (experiment 0054). Never "
-        "before 20 messages of each side are known. `postbayes undo --source auto` "
-        "takes all of it back.",
+        description="Learn the filter's own verdicts whose log-odds are at least so "
+        "far from 0, in nats. Unset: never. Not below the spam threshold. Where people "
+        "taught one message in twenty it hurt; where they had taught 500 and stopped, "
+        "it mostly helped (experiment 0054). It begins once 20 messages of each side "
+        "are known. `postbayes undo --source auto` takes all of it back.",
     )
     autolearn_per_day: int = Field(
         200,
         ge=1,
         le=1_000_000,
-        description="How many messages a profile may so teach itself on a day, in UTC.",
+        description="Most messages that a profile teaches itself on a day, in UTC.",
     )
     quarantine_from: float | None = Field(
         None,
@@ -175,7 +174,7 @@ class Settings(BaseSettings):
     spam_header: str = Field(
         "X-Spam-Flag: YES",
         description="Header that is added to spam, beside those of Postbayes, for "
-        "rules that look for it. Empty: none.",
+        "rules that look for it. Empty: none is added.",
     )
     milter: str | None = Field(
         None,
@@ -184,15 +183,14 @@ class Settings(BaseSettings):
     )
     milter_skip_authenticated: bool = Field(
         default=True,
-        description="Let the mail of clients that logged in pass the milter unread: "
-        "what a site's own people send is not what its filter learns.",
+        description="Let the mail of authenticated clients pass the milter unread: the "
+        "filter learns incoming mail, not the mail that users send.",
     )
     milter_authserv_id: str | None = Field(
         None,
         description="Name of this server, such as `mail.example.org`, under which the "
-        "milter writes its verdict into an `Authentication-Results` header as well "
-        "(RFC 8601). Such headers of this name that mail brings along are removed. "
-        "Unset: neither.",
+        "milter also writes its verdict into an `Authentication-Results` header (RFC "
+        "8601). Headers of that name in incoming mail are removed. Unset: neither.",
     )
     spamd: str | None = Field(
         None,
@@ -206,14 +204,14 @@ class Settings(BaseSettings):
     )
     rspamd_password: str | None = Field(
         None,
-        description="Password with which the rspamd door lets others teach than "
-        "those of POSTBAYES_TEACH_FROM. Unset: no others.",
+        description="Password with which clients outside of POSTBAYES_TEACH_FROM may "
+        "teach through the rspamd door. Unset: they may not.",
     )
     teach_from: Words = Field(
         ("127.0.0.0/8", "::1"),
         description="Addresses and networks, separated by commas, that may teach "
-        "through the rspamd and spamd doors without a password. Whoever may write to "
-        "their Unix sockets may as well.",
+        "through the rspamd and spamd doors without a password. Clients that may "
+        "write to their Unix sockets may teach as well.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -226,13 +224,13 @@ class Settings(BaseSettings):
     )
     imap_security: Literal["tls", "starttls", "none"] = Field(
         "tls",
-        description="How the connection to the IMAP server is secured. `none` is for "
-        "a server on the same machine.",
+        description="Security of the connection to the IMAP server. `none` is for a "
+        "server on the same machine.",
     )
     imap_user: str | None = Field(None, description="User of the mailbox.")
     imap_password: str | None = Field(
         None,
-        description="Password of the mailbox; a file keeps it better.",
+        description="Password of the mailbox; a file is safer.",
     )
     imap_password_file: Path | None = Field(
         None,
@@ -242,25 +240,26 @@ class Settings(BaseSettings):
     imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
     imap_state: Path = Field(
         Path("var/imap.json"),
-        description="File in which `postbayes imap` remembers what it has seen: "
-        "hashes of headers, and no text. Each mailbox needs one of its own.",
+        description="File in which `postbayes imap` stores the messages that it has "
+        "seen: hashes of headers, and no text. Each mailbox needs its own file.",
     )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",
         description="Permissions of the Unix sockets that doors listen on, in octal "
-        "digits. Whoever may write to a socket may connect.",
+        "digits. A process that may write to a socket may connect.",
     )
     busy_timeout: float = Field(
         5.0,
         gt=0,
         le=3600,
         description="Seconds to wait for a database that another process has "
-        "locked. A PostgreSQL that says nothing for twice as long is taken to hang: "
-        "until it answers again, feedback is refused at once.",
+        "locked. A PostgreSQL server that does not answer for twice as long counts as "
+        "hanging: until it answers again, feedback is refused at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="What `serve` writes to standard error."
+        "info",
+        description="Lowest level of the log that `serve` writes to standard error.",
     )
 
 

@@ -34,9 +34,9 @@ from app.services.metrics import Tally
 from app.services.profiles import (
     ProfileState,
     create_profile,
-    decided_by,
     describe,
     list_profiles,
+    specification_of,
 )
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
@@ -112,7 +112,7 @@ def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
 
 
 def specification(settings: Settings) -> Specification:
-    """Return what a new profile is made of under the settings."""
+    """Return the specification of a new profile under the settings."""
     spam_from = math.log(settings.ham_cost)
     verdict = VerdictRule(
         terms=terms_of(settings.text_views),
@@ -133,7 +133,7 @@ def specification(settings: Settings) -> Specification:
 
 
 def _actions(settings: Settings, spam_from: float) -> ActionRule:
-    """Return what mail servers are asked to do under the settings.
+    """Return the actions of mail servers under the settings.
 
     Raises
     ------
@@ -152,12 +152,12 @@ def _actions(settings: Settings, spam_from: float) -> ActionRule:
 
 
 def require_confident(own_from: float | None, spam_from: float) -> None:
-    """Raise if the filter would learn verdicts that it is not sure of.
+    """Raise if the filter would learn unsure verdicts.
 
     Raises
     ------
     InvalidSetting
-        If it is below the threshold of spam, or not a number.
+        If `own_from` is below the threshold of spam, or not a number.
     """
     if own_from is not None and not spam_from <= own_from < math.inf:
         msg = (
@@ -168,14 +168,12 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
 
 
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
-    """Return what gives the specification of a stored profile under the settings."""
-    return partial(decided_by, service=specification(settings))
+    """Return the function from a stored profile to its specification."""
+    return partial(specification_of, service=specification(settings))
 
 
 def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
-    """Return what the settings say, or raise where a service cannot go by it.
-
-    Before anything opens, and before there is a database.
+    """Return the specification and the aliases of the settings, before anything opens.
 
     Raises
     ------
@@ -188,12 +186,12 @@ def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
 
 
 class Application:
-    """Everything that serves, put together and loaded; start it before it learns.
+    """The use cases of a service, loaded; it learns once it is started.
 
     Parameters
     ----------
     settings : Settings
-        What the operator set.
+        The settings of the operator.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -203,8 +201,8 @@ class Application:
         self.live = LiveProfiles(self.engine, specify(settings))
         try:
             self.live.refresh()
-            # What is wrong with the site's own profile shows here, before anything
-            # is served; what is wrong with another shows in the log.
+            # An error of the site's own profile is raised here, before anything is
+            # served; errors of other profiles are logged.
             self.live.get(settings.profile)
         except PostbayesError:
             self.engine.dispose()
@@ -309,19 +307,19 @@ class Application:
             yield self.decay_scheduler
 
     def profile(self, name: str) -> ProfileState:
-        """Return what a profile is made of and what it has learned."""
+        """Return the specification and the counts of a profile."""
         return describe(
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
     def change_policy(self, name: str, changes: Mapping[str, Any]) -> Changed:
-        """Change what a profile decides by; this process does so at once.
+        """Change the policy of a profile; this process follows at once.
 
         Raises
         ------
         UnknownProfile, InvalidPolicy, DatabaseUnavailable
-            As `app.services.profiles.change`.  Or if it is changed and could not be
-            read again, which the error says.
+            As `app.services.profiles.change`; or if the policy is changed and could
+            not be read again, which the error says.
         """
         changed = policies.change(self.engine, name, self.service, changes)
         with explaining(

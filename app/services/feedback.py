@@ -41,21 +41,21 @@ class PendingFeedback:
     answer: Future[Written]
 
     def taught(self, written: Written) -> Taught:
-        """Return the answer as the sender wants it.
+        """Return the outcome for the sender.
 
         Raises
         ------
         Expired
             If the message was learned too long ago to be changed.
         UnknownMessage
-            If it is not there to be forgotten.
+            If it is not learned and was to be forgotten.
         """
         outcome, profile = written.outcome, written.profile
         if outcome.kind == "expired":
             msg = (
-                f"message {self.digest.hex()} was learned so long ago that its "
-                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
-                "what it was learned as; teach newer mail like it instead"
+                f"message {self.digest.hex()} was learned too long ago to be changed: "
+                "its features are no longer stored (POSTBAYES_VECTOR_DAYS); teach "
+                "newer mail like it instead"
             )
             raise Expired(msg)
         if outcome.kind == "unknown" and written.verdict_before is None:
@@ -87,12 +87,12 @@ class PendingFeedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
-    """What became of a feedback.
+    """The outcome of a feedback.
 
     Parameters
     ----------
     outcome : Outcome
-        What the ledger says: learned, relabelled, unchanged or forgotten.
+        Of the ledger: learned, relabelled, unchanged or forgotten.
     revision : int
         The ledger row that holds it, or the latest where nothing changed.
     verdict_before : Verdict or None
@@ -111,9 +111,9 @@ class Taught:
 class Feedback:
     """Teach, move and forget messages, durably.
 
-    `teach`, `teach_by_id` and `forget` wait for the answer.  What begins with
-    `start` waits for nothing: whoever calls it has asked `Recall` before, and
-    waits for the answer as he likes.
+    `teach`, `teach_by_id` and `forget` wait for the answer.  The methods that begin
+    with `start` do not wait: their caller asks `Recall` first, and waits for the answer
+    in its own way.
 
     Parameters
     ----------
@@ -122,11 +122,11 @@ class Feedback:
     writer : Writer
         The thread that appends to the ledger.
     recall : Recall
-        The thread that looks up what was scored before.
+        The thread that looks up messages that were scored before.
     clock : callable
         Returns the time now, in UTC.
     tally : Tally
-        Where outcomes are counted.
+        The counters of outcomes.
     store_words : bool
         Whether the text of features is kept.
     """
@@ -151,8 +151,8 @@ class Feedback:
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
 
-        Where its headers name the id under which it was scored, it is learned
-        as it was scored, whatever mail servers have changed since.
+        A message whose headers name the id under which it was scored is learned as it
+        was scored, whatever mail servers have changed since.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Feedback:
         Raises
         ------
         UnknownMessage
-            If what was seen of it is not kept, or not any more.
+            If its features are not stored, or no longer.
         UnknownProfile, UnknownLabel
             If the request names what does not exist.
         DatabaseUnavailable
@@ -208,7 +208,7 @@ class Feedback:
         label: str,
         source: str,
     ) -> PendingFeedback:
-        """Do what `teach` does, given what is known of the ids in the headers.
+        """Begin `teach`, given the messages that the ids in the headers name.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Feedback:
         label: str,
         source: str,
     ) -> PendingFeedback:
-        """Do what `teach_by_id` does, given what is known of the message.
+        """Begin `teach_by_id`, given what is stored of the message.
 
         Raises
         ------
@@ -248,11 +248,11 @@ class Feedback:
             evidence = known.evidence
             return self._submit(live, evidence.digest, label, source, evidence)
         if known.learned:
-            # Learned so long ago that its label is all that is kept. The same
-            # label is no news; another is refused where the ledger decides.
+            # Learned so long ago that only its label is stored. The same label changes
+            # nothing; the ledger refuses another one.
             return self._submit(live, digest, label, source)
         msg = (
-            f"nothing is kept of a message {digest.hex()}: it was not scored "
+            f"nothing is stored of a message {digest.hex()}: it was not scored "
             "here, or too long ago; send the message itself"
         )
         raise UnknownMessage(msg)
@@ -260,7 +260,7 @@ class Feedback:
     def start_forget(
         self, profile: str, digest: bytes, *, source: str
     ) -> PendingFeedback:
-        """Do what `forget` does.
+        """Begin `forget`.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class Feedback:
         return observation.digest if evidence is None else evidence.digest
 
     def _marks(self, profile: str, raw: bytes) -> list[StoredMessage]:
-        """Return what is known of the ids that the headers of a message name."""
+        """Return the stored messages that ids in the headers name."""
         asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
         return [wait_for(answer) for answer in asked]
 
@@ -323,7 +323,7 @@ class Feedback:
 
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:
-    """Return what was scored of a message, if one of its marks tells which it was."""
+    """Return the scored message that a mark names, if it is the one that arrived."""
     for known in marks:
         scored = known.evidence
         if scored is not None and is_same_message(scored, arrived):

@@ -195,7 +195,7 @@ class Transfer:
         UnknownProfile
             If there is none of that name.
         DatabaseUnavailable
-            If an undo is carried out, or feedback comes faster than it is folded.
+            If an undo is under way, or feedback comes faster than it is folded.
         """
         for _ in range(_TRIES):
             with reading(self.engine) as connection:
@@ -210,18 +210,18 @@ class Transfer:
                         progress=progress,
                     )
             self._folding.finish(profile)
-        msg = "feedback comes faster than it is folded; export in a quieter hour"
+        msg = "feedback comes faster than it is folded; export at a quieter time"
         raise DatabaseUnavailable(msg)
 
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Add an export to a profile, which is made if there is none.
+        """Add an export to a profile, which is created if there is none.
 
         Raises
         ------
         OtherProfile
-            If it does not fit, or is of this profile itself.
+            If it does not fit, or is an export of this profile itself.
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
@@ -230,15 +230,15 @@ class Transfer:
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Make a profile what an export holds; what it had learned is gone.
+        """Replace a profile by an export; what the profile had learned is lost.
 
         Raises
         ------
         OtherProfile
-            If the export is of another feature set, or if what was taught meanwhile
+            If the export has another feature set, or feedback that came meanwhile
             cannot be taught to the new profile.
         ProfileReplaced
-            If another import was here first.
+            If another import was faster.
         DatabaseUnavailable
             If it could not be stored; then all is as it was.
         """
@@ -261,23 +261,23 @@ class Transfer:
         name : str
             Of the profile.
         tally : DumpTally
-            What was read from the dump.
+            The counts of the dump.
         digest : str
             Of the dump, in hexadecimal.
         ham, spam : str
             The labels that the two kinds of mail get; "" for the first of the
             profile that is not, or is, a spam label.
         progress : callable
-            Told how many of the dump's features are written.
+            Is given how many of the features are written.
 
         Raises
         ------
         UnknownProfile, UnknownLabel
-            If what is named does not exist, or is a label of the other side.
+            If a name does not exist, or is a label of the other side.
         MalformedDump
             If there is nothing to learn in the dump, or more than can be counted.
         OtherProfile
-            If there is beside what the profile has learned.
+            If there is more than fits beside what the profile has learned.
         DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """
@@ -287,14 +287,14 @@ class Transfer:
         chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
         for label in chosen.values():
             profile.require_label(label)
-        # Else one side of the dump would be taken for the other, or for nothing.
+        # Otherwise one side of the dump would be learned as the other.
         if chosen["ham"] in profile.spam_labels:
             msg = (
-                f"{ham!r} is a label of spam in the profile {name!r}, so ham is not it"
+                f"{ham!r} is a spam label of the profile {name!r}; name a label of ham"
             )
             raise UnknownLabel(msg)
         if chosen["spam"] not in profile.spam_labels:
-            msg = f"{spam!r} is no label of spam in the profile {name!r}"
+            msg = f"{spam!r} is not a spam label of the profile {name!r}"
             raise UnknownLabel(msg)
         return learn.add_counts(
             self.engine,
@@ -317,10 +317,7 @@ class Transfer:
         )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
-        """Finish what is begun on a profile, and fold its ledger.
-
-        Gives the rows of each step.
-        """
+        """Finish the undos of a profile and fold its ledger; yield rows of steps."""
         for rows in undo.steps(self.engine, profile):
             yield len(rows)
         yield from self._folding.all(profile)

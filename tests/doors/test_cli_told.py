@@ -273,16 +273,16 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     ("arguments", "says"),
     [
         (["import", "--from", "bogo", "x"], "'bogo' is not one of 'bogofilter',"),
-        (["evaluate", "--folds", "x"], "'x' is no whole number."),
-        (["evaluate", "--folds", "1.5"], "'1.5' is no whole number."),
+        (["evaluate", "--folds", "x"], "'x' is not a whole number."),
+        (["evaluate", "--folds", "1.5"], "'1.5' is not a whole number."),
         (["evaluate", "--folds", "1"], "1 is too small: 2 or more."),
         (["figures", "--window", "100001"], "100001 is too large: 100000 or less."),
         (
             ["evaluate", "--shuffle", "9" * 5000],
-            "a number of so many digits is too large.",
+            "the number has too many digits.",
         ),
-        (["prune", "--max-log-odds", "x"], "'x' is no number."),
-        (["prune", "--max-log-odds", "nan"], "'nan' is no number."),
+        (["prune", "--max-log-odds", "x"], "'x' is not a number."),
+        (["prune", "--max-log-odds", "nan"], "'nan' is not a number."),
     ],
 )
 def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):

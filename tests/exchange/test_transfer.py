@@ -541,7 +541,7 @@ def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
 
     taught_meanwhile(None, profile)
     monkeypatch.setattr(Folding, "finish", taught_meanwhile)
-    with pytest.raises(DatabaseUnavailable, match="in a quieter hour"):
+    with pytest.raises(DatabaseUnavailable, match="at a quieter time"):
         transfer(engine).export(
             profile.name, file, contents="counts", words=True, progress=lambda _: None
         )

@@ -95,7 +95,7 @@ def test_rows_that_others_wrote_are_not_loaded_anew(app, live, caplog):
 
     assert 7 == live.revision
     assert is_as_stored(app, live)
-    assert "anew" not in caplog.text
+    assert "reloading" not in caplog.text
 
 
 def test_memory_that_contradicts_a_sound_ledger_is_loaded_anew(app, live, caplog):

@@ -24,20 +24,19 @@ from app.doors.cli.errors import Complaints, EndedByCtrlC, complain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Given as text, and names of files: those are bytes, and whatever they are the file
-# is found by them.
+# Names of files are bytes, which need not be text.
 _FILES: Final = {"file", "database_url"}
 
 
 class Command(TyperCommand):
-    """A command that says what is wrong with a value in words of its own.
+    """A command whose errors about values are written for users.
 
-    typer hands on those of pydantic, which are for programmers, and takes any bytes
-    as text.
+    typer passes on those of pydantic, which are for programmers, and takes any bytes as
+    text.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; complain of the first that cannot be used."""
+        """Read the arguments; report the first that cannot be used."""
         try:
             rest: list[str] = super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -55,7 +54,7 @@ class Command(TyperCommand):
 
 
 def _no_text(value: object) -> str | None:
-    """Return what is wrong with what is no text, None where nothing is.
+    """Return why a value is not text; None if it is.
 
     Python gives a byte of an argument that it cannot decode as half a surrogate pair,
     which no database takes.
@@ -65,22 +64,22 @@ def _no_text(value: object) -> str | None:
             try:
                 each.encode()
             except UnicodeEncodeError:
-                return f"{os.fsencode(each)!r} is no text in UTF-8."
+                return f"{os.fsencode(each)!r} is not text in UTF-8."
     return None
 
 
 def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
-    """Return what is wrong with a value, from what pydantic found."""
+    """Return the error of pydantic about a value as a sentence."""
     value, more = found["input"], found.get("ctx", {})
     match found["type"]:
         case "int_parsing" | "int_from_float":
-            said = f"{value!r} is no whole number."
+            said = f"{value!r} is not a whole number."
         case "int_parsing_size":
-            said = "a number of so many digits is too large."
+            said = "the number has too many digits."
         case "float_parsing":
-            said = f"{value!r} is no number."
+            said = f"{value!r} is not a number."
         case "greater_than_equal" | "less_than_equal" if isnan(float(value)):
-            said = f"{value!r} is no number."
+            said = f"{value!r} is not a number."
         case "greater_than_equal":
             said = f"{value} is too small: {more['ge']} or more."
         case "less_than_equal":
@@ -125,7 +124,7 @@ in an underscore, since it is a word of Python.
 
 
 class Commands(TyperGroup):
-    """A group that knows a line of each command, and imports what is called."""
+    """A group that lists all commands, and imports the one that is called."""
 
     def __init__(self, **given: Any) -> None:
         lines = {
@@ -135,7 +134,7 @@ class Commands(TyperGroup):
         super().__init__(**given | {"commands": lines})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name of what is called, the whole of it, and its arguments."""
+        """Return the name of the command, the command, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(args[0]), rest
 
@@ -143,8 +142,8 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """Return a command as typer makes it from its function."""
     place = f"{name}_" if iskeyword(name) else name
-    # What modules make stays.  Python's collector would walk it again and again, which
-    # is a sixth of the CPU that it takes to import what serves.
+    # Objects of modules stay.  Python's collector would walk them again and again,
+    # which is a sixth of the CPU time that importing the service takes.
     gc.disable()
     try:
         with EndedByCtrlC():
@@ -216,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli(arguments)
     except KeyboardInterrupt:
-        # Around the command. One that is at work says what is kept.
+        # Outside of a command, which reports itself what it leaves.
         sys.exit(130)
     except errors.PostbayesError as error:
         complain(str(error))

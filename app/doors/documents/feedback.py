@@ -27,7 +27,7 @@ class FeedbackIn(TextIn):
         None,
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who says so; kept in the ledger.",
+        description="Who teaches it; kept in the ledger.",
     )
 
 
@@ -77,7 +77,7 @@ Id = Annotated[str, Field(max_length=64)]
 
 
 class UndoIn(BaseModel):
-    """What to take back: all that is given must be true of it."""
+    """The teachings to take back: they match everything that is given."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -99,7 +99,7 @@ class UndoIn(BaseModel):
     until: AwareDatetime | None = Field(
         None, description="Taught before then. With a time zone."
     )
-    dry_run: bool = Field(False, description="Only say what would change.")
+    dry_run: bool = Field(False, description="Only return what would change.")
 
 
 class MovedOut(BaseModel):
@@ -121,8 +121,8 @@ class UndoOut(BaseModel):
     rows: int = Field(description="Ledger rows that are taken back.")
     undos: list[str] = Field(description="Earlier undos that are taken back.")
     finished: list[str] = Field(
-        description="Undos that had been begun before and were cut off: they are "
-        "carried out first, perhaps as the same one."
+        description="Earlier undos that were left unfinished: they are carried out "
+        "first, and may be the same one."
     )
     messages: list[MovedOut] = Field(
         description="Messages whose label changes. A message that somebody else has "

@@ -54,7 +54,7 @@ Source = Annotated[
     Query(
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who says so; kept in the ledger.",
+        description="Who teaches it; kept in the ledger.",
     ),
 ]
 

@@ -229,7 +229,7 @@ class Session:
         if text is None:
             return False
         if text.lower() != "zlib":
-            msg = f"(the compression is not known: {codec.shown(text)}; zlib is)"
+            msg = f"(unknown compression: {codec.shown(text)}; only zlib is supported)"
             raise ProtocolError(msg)
         return True
 

@@ -39,17 +39,16 @@ if TYPE_CHECKING:
 
     Specify = Callable[[ProfileRow], Specification]
 
-# Of so many rows one may wait, and at most so many, so that what feedback is scored by
-# in a quick series is 2 % behind at most, and nothing in a young profile.
+# One in so many rows may wait, and at most so many, so that feedback in a quick series
+# is scored by counts that are 2 % behind at most, and not behind in a young profile.
 # Learning a message takes, of 512 real ones after 2,000, on a slow machine
 #
 #     together    1     2     4     8    16    32    64
 #     each     1066   851   652   516   340   262   217  µs
 #     all       1.1   1.7   2.6   4.1   5.4   8.4  13.9  ms
 #
-# and whoever scores the next message has to wait for all of it.  What a series of
-# thousands is scored by gets worse the more of them wait (experiment 0072); the
-# verdicts on other mail do not.
+# and the next scoring has to wait for all of it.  The verdicts on a series of thousands
+# get worse the more of them wait (experiment 0072); those on other mail do not.
 SHARE_WAITING: Final = 64
 MOST_WAITING: Final = 8
 
@@ -155,7 +154,7 @@ class LiveProfile:
 
     @property
     def specification(self) -> Specification:
-        """What the profile is made of."""
+        """The specification of the profile."""
         return self._lazy.base.specification
 
     @property
@@ -211,7 +210,7 @@ class LiveProfile:
             return complete
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
-        """Decide by another policy from the next message on.
+        """Apply another policy from the next message on.
 
         Parameters
         ----------
@@ -226,9 +225,9 @@ class LiveProfile:
             self._lazy = LazySnapshot(replace(self.snapshot, specification=made_of))
 
     def follow(self, engine: Engine) -> int:
-        """Add what any process has learned since, and return how many rows.
+        """Add the rows of any process since, and return their number.
 
-        Where the ledger has another past than memory, the profile is loaded anew.
+        Where the ledger has another history than memory, the profile is reloaded.
         """
         start = self.revision
         before = opened(engine)
@@ -250,17 +249,16 @@ class LiveProfile:
                 return self.revision - start
 
     def reload(self, engine: Engine, reason: str) -> None:
-        """Load the profile anew, where memory and ledger have parted.
+        """Load the profile again, where memory and ledger have diverged.
 
         Parameters
         ----------
         engine : Engine
             The database.
         reason : str
-            What was seen; it is logged as an error, because it never happens
-            while the ledger only grows.
+            Logged as an error, because it never happens while the ledger only grows.
         """
-        log.error("loading the profile %r anew: %s", self.row.name, reason)
+        log.error("reloading the profile %r: %s", self.row.name, reason)
         loaded = _load(engine, self.row, self.specification)
         with self._learning:
             self._answer_as(loaded)
@@ -284,7 +282,7 @@ class LiveProfile:
         return known
 
     def _answer_as(self, other: LiveProfile) -> None:
-        """Take what another has learned, but not its policy, which may be older."""
+        """Take over the counts of another, but not its policy, which may be older."""
         made_of = other.specification.deciding_as(self.specification)
         self._lazy = LazySnapshot(replace(other.snapshot, specification=made_of))
         self.month = other.month
@@ -309,7 +307,7 @@ class LiveProfiles:
         return iter(tuple(self._profiles.values()))
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a profile of that name."""
+        """Return whether there is a profile of that name."""
         return name in self._profiles
 
     def get(self, name: str) -> LiveProfile:
@@ -318,10 +316,10 @@ class LiveProfiles:
         Raises
         ------
         UnknownProfile
-            If there is none, or it was made within the last second and has
-            not been noticed yet.
+            If there is none, or it was created within the last second and is not
+            loaded yet.
         Inconsistent
-            If what the database holds of it cannot be read.
+            If its stored data cannot be read.
         """
         live = self._profiles.get(name)
         if live is not None:
@@ -332,12 +330,12 @@ class LiveProfiles:
         raise UnknownProfile.named(name)
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
-        """Load what has the place of a profile that was replaced, and return it.
+        """Load the profile that is in the place of another, and return it.
 
         Raises
         ------
         UnknownProfile
-            If nothing has.
+            If there is none.
         DatabaseUnavailable
             If it cannot be read.
         """
@@ -381,7 +379,7 @@ class LiveProfiles:
                     )
                 elif row.revision > live.revision or _diverged(live, last_rows):
                     followed += live.follow(self._engine)
-            # What is wrong with one profile must not stop the others.
+            # An error of one profile must not stop the others.
             except Inconsistent as error:
                 if self._failures.report(row.id, error):
                     log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
@@ -399,7 +397,7 @@ class LiveProfiles:
             log.info("the profile %r was replaced: loading it", row.name)
         try:
             self._profiles[row.name] = self._load(row)
-        # What is wrong with one profile must not stop the others.
+        # An error of one profile must not stop the others.
         except Inconsistent as error:
             self._broken[row.name] = error
             if self._failures.report(row.id, error):
@@ -411,10 +409,10 @@ class LiveProfiles:
     def _start_over(self, live: LiveProfile) -> None:
         """Load a profile that cannot follow once, in case memory is wrong."""
         with suppress(Inconsistent):
-            live.reload(self._engine, "perhaps the ledger is sound")
+            live.reload(self._engine, "it cannot follow, and the ledger may be sound")
 
     def advance_month(self) -> bool:
-        """Count ages from a month that has begun; return False: nothing is left.
+        """Count ages from a month that has begun; return False, as nothing is left.
 
         Raises
         ------
@@ -426,7 +424,7 @@ class LiveProfiles:
                 begun = time.monotonic()
                 live.advance_month(self._engine)
                 log.info(
-                    "the profile %r counts ages from %s; it took %.1f s",
+                    "the profile %r now counts ages from %s; this took %.1f s",
                     live.row.name,
                     live.specification.decay,
                     time.monotonic() - begun,
@@ -438,7 +436,7 @@ class LiveProfiles:
 
 
 def _load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
-    """Return what the database holds of a profile."""
+    """Return a profile as the database has it."""
     before = opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:

@@ -1,10 +1,10 @@
 """Recall: a scored or taught message found by its id.
 
-Concurrent look-ups share a query, as concurrent feedback shares a commit: one
-thread takes all that is waiting.  While the database is away, they wait for it
-together, and hold no other thread.
+Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
+takes all that wait.  While the database is away, they wait together, and hold no other
+thread.
 
-Contract of this file: anybody can write such a header, so an id is a hint and
+Contract of this file: any sender can write a header with an id, so an id is a hint and
 never a proof.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
     class Seen(Protocol):
-        """What was seen of a message: an observation, or what is stored of one."""
+        """The features of a message: an observation, or a stored one."""
 
         @property
         def digest(self) -> bytes:
@@ -75,7 +75,7 @@ class StoredMessage:
     Parameters
     ----------
     evidence : ScoredRow or None
-        What was seen of it; None where that is not kept, or not any more.
+        Its features; None where they are not stored, or no longer.
     learned : bool
         Whether it has a label.
     """
@@ -99,7 +99,7 @@ class Recall:
     Parameters
     ----------
     engine : Engine
-        Where messages are looked up that were scored a while ago.
+        The database, for messages that were scored a while ago.
     live : LiveProfiles
         The profiles in memory.
     recent : RecentMessages or None
@@ -107,8 +107,8 @@ class Recall:
     store_words : bool
         Whether the text of features is kept.
     write_behind : float
-        How long another worker may take to store what it has scored; an id that
-        is not known yet is waited for as long. Unit: seconds.
+        Time in which another worker stores a scored message; an unknown id is waited
+        for as long.  Unit: seconds.
     """
 
     def __init__(
@@ -139,23 +139,23 @@ class Recall:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Answer what was asked, and end the thread."""
+        """Answer all look-ups that wait, and end the thread."""
         self._queue.close()
         self._thread.join()
 
     def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
-        """Ask what is known of a message now.
+        """Begin to look up a message.
 
         Raises
         ------
         UnknownProfile
             If there is no such profile.
         DatabaseUnavailable
-            If too much is waiting already, or the service is stopping.
+            If too many requests wait, or the service is stopping.
         """
         job = _Job(profile=self._live.get(profile), digest=digest)
-        # Running, so that nobody can cancel it: an answer to a cancelled future
-        # would raise in the thread.
+        # Running, so that it cannot be cancelled: an answer to a cancelled future would
+        # raise in the thread.
         job.answer.set_running_or_notify_cancel()
         seen = None
         if self._recent is not None:
@@ -167,7 +167,7 @@ class Recall:
         return job.answer
 
     def wait(self, profile: str, digest: bytes) -> StoredMessage:
-        """Return what is known of a message, or will be within `write_behind`.
+        """Return a message that is stored, or will be within `write_behind`.
 
         Raises
         ------
@@ -198,8 +198,7 @@ class Recall:
         except ProfileReplaced as error:
             self._replacements.requeue(profile, jobs, error)
             return
-        # The outermost loop of the thread: whatever went wrong is the answer of
-        # those who wait for it.
+        # The outermost loop of the thread: any error is the answer to those who wait.
         except Exception as error:  # noqa: BLE001
             for job in jobs:
                 job.answer.set_exception(error)
@@ -264,7 +263,7 @@ def too_late() -> DatabaseUnavailable:
 
 
 HEADER: Final = "X-Postbayes-Id"
-# Of the headers; Postfix takes 100 kB of them (header_size_limit).
+# Bytes of headers that are searched; Postfix takes 100 kB (header_size_limit).
 _HEADER_BYTES: Final = 128 * 1024
 _MOST_IDS: Final = 2
 # Half of the features in common. Of 20,000 pairs of different messages of the
@@ -300,12 +299,12 @@ def marked_ids(raw: bytes) -> list[bytes]:
 
 
 def is_same_message(scored: Seen, arrived: Seen) -> bool:
-    """Tell whether what was scored can be what arrived, with some changes.
+    """Return whether a scored message can be the one that arrived, with some changes.
 
-    A server on the way may have tagged the subject or added a footer, so that
-    the digest is another one.  Somebody else may have written the id of another
-    message, to have that one learned in the place of his own: two messages that
-    share most of their features are as good as one, and others do not pass.
+    A server on the way may have tagged the subject or added a footer, which changes the
+    digest.  A spammer may have written the id of another message, to have that one
+    learned in place of his own: only messages that share most of their features count
+    as the same.
     """
     if scored.digest == arrived.digest:
         return True

@@ -65,7 +65,7 @@ class IdleDetector:
         self._since = 0.0
 
     def due(self, revision: int, *, folded: int) -> bool:
-        """Tell whether to make a step now.
+        """Return whether to make a step now.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class IdleDetector:
 
 
 def rest(left: int, *, step: float) -> float:
-    """Return how long to wait for a pause before the next step.  Unit: seconds.
+    """Return the longest wait for a pause before the next step.  Unit: seconds.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def rest(left: int, *, step: float) -> float:
         Rows that are not folded; without more than `BURST` there is no step but in a
         pause, however long that takes.
     step : float
-        How long one takes.  Unit: seconds.
+        Length of a step.  Unit: seconds.
     """
     if left <= BURST:
         return float("inf")
@@ -111,7 +111,7 @@ class Scheduler:
         One short step of work; returns 0 if nothing is left to be done, else
         for how long the next step may wait for a pause.  Unit: seconds.
     idle : callable
-        Returns for how long nobody has taught anything. Unit: seconds.
+        Returns the time since the last feedback.  Unit: seconds.
     """
 
     def __init__(
@@ -190,11 +190,11 @@ class Maintenance:
     recent : RecentMessages or None
         The messages that were scored last.
     scored_days : float
-        How long scored messages are kept.
+        Days for which scored messages are stored.
     scored_rows : int
-        How many scored messages are kept at most.
+        Most scored messages that are stored.
     vector_days : float
-        How long the ledger keeps vectors; 0 for ever.
+        Days for which the ledger keeps vectors; 0 for ever.
     clock : callable
         Returns the time now, in UTC.
     """
@@ -252,7 +252,7 @@ class Maintenance:
             self._live.refresh()
             if self._recent is not None:
                 self._recent.flush(hasty(self._engine))
-            # An undo whose process ended before it was carried out.
+            # Undos whose process ended before it carried them out.
             with reading(hasty(self._engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
@@ -270,12 +270,12 @@ class Maintenance:
 
     def _maintain(self, live: LiveProfile) -> float:
         """Do a little for one profile, and return as a call does."""
-        # To find anew what is wrong with a thousand rows takes half a second.
+        # To find the error in a thousand rows again takes half a second.
         if self._failures.pausing(live.row.id):
             return 0.0
         waits = []
-        # What is wrong with one profile must not stop the others: it keeps
-        # its unfolded rows, which a start of the service reads anyway.
+        # An error of one profile must not stop the others: the profile keeps its
+        # unfolded rows, which a start of the service reads anyway.
         try:
             if live.row.id in self._undoing and carry_out(self._engine, live):
                 waits.append(FOLLOW_SECONDS)
@@ -285,7 +285,7 @@ class Maintenance:
             if live.row.id in self._expiring and self._forget(live):
                 waits.append(FORGET_SECONDS)
         except ProfileReplaced:
-            # By an import; the next step loads what is in its place.
+            # By an import; the next step loads the profile in its place.
             self._follow_at = 0.0
             return FOLLOW_SECONDS
         # The steps between two folds succeed: where only a right to the counts is

@@ -1,8 +1,8 @@
 """Writer: the thread that appends to the ledger.
 
-Concurrent feedback shares the work: the thread takes all that is waiting, scores
-it, appends it in one transaction, learns it, and answers.  A single feedback
-waits for nobody.
+Concurrent feedback shares the work: the thread takes all that waits, scores it,
+appends it in one transaction, learns it, and answers.  A single feedback does not wait
+for more.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from app.services.memory.replacements import Successor
 
 log = logging.getLogger(__name__)
-# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, which is how long
-# whoever comes meanwhile has to wait.
+# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, for which the next
+# feedback has to wait.
 GROUP: Final = 256
 # Feedback that comes within this time after the last is a quick series, whose rows are
 # added together.  One client on a busy machine, by id and with whole messages: the
@@ -51,12 +51,12 @@ LULL: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a teaching.
+    """The outcome of a teaching.
 
     Parameters
     ----------
     outcome : Outcome
-        What the ledger says.
+        Of the ledger.
     verdict_before : Verdict or None
         The verdict on the message before it was learned; None where it was not
         scored here.
@@ -84,7 +84,7 @@ class Writer:
     notify : callable
         Notifies other processes of a commit; does not wait.
     successor : callable
-        Returns what has the place of a profile that was replaced, loaded.
+        Loads the profile that is in the place of another, and returns it.
     """
 
     def __init__(
@@ -125,16 +125,16 @@ class Writer:
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Have one message taught; the result comes after its commit.
 
-        What is taught with its features and without a score is scored first.
+        A teaching with features and without a score is scored first.
 
         Raises
         ------
         DatabaseUnavailable
-            If too much is waiting already, or the service is stopping.
+            If too many requests wait, or the service is stopping.
         """
         job = _Job(profile=profile, teaching=teaching)
-        # Running, so that nobody can cancel it: what was taken is written, and an
-        # answer to a cancelled future would raise in the writer's thread.
+        # Running, so that it cannot be cancelled: it is written anyway, and an answer
+        # to a cancelled future would raise in the writer's thread.
         job.answer.set_running_or_notify_cancel()
         self._queue.put(job)
         return job.answer
@@ -146,7 +146,7 @@ class Writer:
                 self._commit(jobs)
                 self._notify()
                 self._committed_at = time.monotonic()
-                # Their series is over, though somebody else's goes on.
+                # Their series is over, though another one goes on.
                 self._settle(before - self._taught)
         finally:
             self._queue.close()
@@ -155,8 +155,8 @@ class Writer:
     def _next(self) -> list[_Job]:
         """Wait for the next jobs; in a lull, add up the rows that wait for each other.
 
-        Then whoever scores next does not have to, and who is taught at the pace of
-        people is scored by all that was taught before.
+        Then the next scoring does not have to, and feedback at the pace of people is
+        scored by all feedback before it.
         """
         if self._taught:
             with suppress(Empty):
@@ -210,14 +210,14 @@ class Writer:
         except ProfileReplaced as error:
             self._replacements.requeue(profile, jobs, error)
             return
-        # The outermost loop of the thread: whatever went wrong is the answer of
-        # those who wait for it, and the next ones are served.
+        # The outermost loop of the thread: any error is the answer to those who wait,
+        # and the next ones are served.
         except Exception as error:  # noqa: BLE001
             for job in jobs:
                 job.answer.set_exception(error)
             return
-        # From here on the rows are durable: whatever happens below, the
-        # answer is that they were learned.
+        # From here on the rows are durable: whatever happens below, the answer is that
+        # they were learned.
         try:
             rows = [outcome.row for outcome in outcomes if outcome.row is not None]
             self._apply(profile, rows, known=known)
@@ -227,7 +227,7 @@ class Writer:
             job.answer.set_result(Written(outcome, verdict, profile))
 
     def _settle(self, profiles: Iterable[LiveProfile]) -> None:
-        """Add up what waits in some profiles."""
+        """Add up the rows that wait in some profiles."""
         for profile in profiles:
             try:
                 profile.settle()
@@ -255,9 +255,9 @@ class Writer:
 
 
 def _is_possible(job: _Job) -> bool:
-    """Tell whether a label is one of the profile's, and answer if it is not.
+    """Return whether the profile has the label; answer the job if it has not.
 
-    Who asked has seen to it, but the profile may have been replaced since.
+    The use case has checked it, but the profile may have been replaced since.
     """
     try:
         job.profile.row.require_label(job.teaching.label)
