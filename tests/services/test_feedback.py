@@ -530,7 +530,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
         running(database_url=database_url, profile="zzz") as other,
     ):
         app.scheduler.stop()
-        other.keeper.stop()
+        other.scheduler.stop()
         broken, sound = app.live.get("default").row, other.live.get("zzz").row
         for row in (broken, sound):
             with writing(app.engine) as connection:
