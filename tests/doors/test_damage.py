@@ -82,7 +82,7 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     wait_for("maintenance waits for the database", caplog)
     for _ in range(20):
         damaged.get("/readyz")
-    alive = application.keeper.alive, application.writer.alive
+    alive = application.scheduler.alive, application.writer.alive
     application.stop()
 
     assert (True, True) == alive

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     Specify = Callable[[ProfileRow], Specification]
 
-# One in so many rows may wait, and at most so many, so that feedback in a quick series is
-# scored by counts that are 2 % behind at most, and not behind in a young profile.
+# One in so many rows may wait, and at most so many, so that feedback in a quick series
+# is scored by counts that are 2 % behind at most, and not behind in a young profile.
 # Learning a message takes, of 512 real ones after 2,000, on a slow machine
 #
 #     together    1     2     4     8    16    32    64

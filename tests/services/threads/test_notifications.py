@@ -131,13 +131,13 @@ def test_who_rings_does_not_follow_itself(engine):
     begun = followed.acquire(timeout=PATIENCE)
     theirs.start()
     for _ in range(100):
-        ours.ring()
+        ours.notify()
     with listening(engine) as connection:
         connection.execute("LISTEN postbayes")
-        ours.ring()
+        ours.notify()
         heard = next(connection.notifies(timeout=PATIENCE)).channel
     of_itself = followed.acquire(blocking=False)
-    theirs.ring()
+    theirs.notify()
     of_theirs = followed.acquire(timeout=PATIENCE)
     ours.stop()
     theirs.stop()
@@ -159,7 +159,7 @@ def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
         for _ in range(50):
             connection.execute("NOTIFY postbayes")
         connection.execute("LISTEN postbayes")
-        ours.ring()
+        ours.notify()
         answered = next(connection.notifies(timeout=PATIENCE)).channel
     again = followed.acquire(blocking=False)
     ours.stop()
