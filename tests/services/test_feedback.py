@@ -137,7 +137,7 @@ def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
     """What is not known there either is not there, and not to be sent again."""
     app.scheduler.stop()
     put_in_its_place(app.engine, app.live.get("default").row)
-    with pytest.raises(UnknownMessage, match="nothing is kept"):
+    with pytest.raises(UnknownMessage, match="nothing is stored"):
         app.feedback.teach_by_id("default", b"0" * 16, label="spam", source="test")
     put_in_its_place(app.engine, app.live.get("default").row)
 

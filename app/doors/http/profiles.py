@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
@@ -13,17 +12,13 @@ from fastapi import APIRouter, Path, Query, Request
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
-from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, schema_of
+from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
 from app.ledger.sources import Selection
 from app.services.profiles import learned
-
-if TYPE_CHECKING:
-    from app.services.application import Application
-    from app.services.undo import Undone
 
 router = APIRouter(route_class=Strict)
 # A site with a profile for each user has thousands of them.
@@ -67,17 +62,7 @@ def profile(name: Name, app: ApplicationDep) -> ProfileOut:
     "/profiles/{name}",
     tags=["profiles"],
     responses=problems(400, 404, 408, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON_TYPE: {
-                    "schema": schema_of(PolicyIn),
-                    "example": {"reject_from": {"probability": 0.99999}},
-                }
-            },
-        }
-    },
+    openapi_extra=json_body(PolicyIn, {"reject_from": {"probability": 0.99999}}),
 )
 async def change_policy(
     request: Request, name: Name, body: Body, app: ApplicationDep
@@ -159,17 +144,7 @@ _THREADS: Final = CapacityLimiter(4)
     "/feedback/undo",
     tags=["mail"],
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON_TYPE: {
-                    "schema": UndoIn.model_json_schema(),
-                    "example": {"source": "ann@example.org", "dry_run": True},
-                }
-            },
-        }
-    },
+    openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
 )
 async def undo(
     request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
@@ -189,19 +164,6 @@ async def undo(
         until=asked.until,
     )
     name = profile or app.settings.profile
-    act = _forecast if asked.dry_run else _undo
-    return UndoOut.of(
-        await to_thread.run_sync(partial(act, app, name, selection), limiter=_THREADS)
-    )
-
-
-def _forecast(app: Application, profile: str, asked: Selection) -> Undone:
-    return app.undo.forecast(profile, asked)
-
-
-def _undo(app: Application, profile: str, asked: Selection) -> Undone:
-    undone = app.undo.begin(profile, asked, source="http")
-    revision = undone.revision
-    for newest in app.undo.finish(undone):
-        revision = newest
-    return replace(undone, revision=revision)
+    act = app.undo.forecast if asked.dry_run else partial(app.undo, source="http")
+    undone = await to_thread.run_sync(partial(act, name, selection), limiter=_THREADS)
+    return UndoOut.of(undone)
