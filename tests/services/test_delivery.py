@@ -14,7 +14,7 @@ def delivered(*recipients, raw=b"money pills", **policies):
     """Return the action, and whose profile answered, on a message of 8 nats."""
     app = Application(quarantine_from=6.0, reject_from=7.0)
     for profile, policy in policies.items():
-        app.change_policy(profile, **policy)
+        app.decide(profile, **policy)
     answer = app.delivery.together(recipients, raw, strongest=1)
     apart = app.delivery.apart(recipients, raw, strongest=1)
     assert answer.action == apart.action

@@ -297,7 +297,7 @@ def to(*recipients):
 def test_the_policy_of_the_recipient_decides():
     """The same message is refused for one and marked for another."""
     application = Application()
-    application.change_policy("bob@example.org", reject_from=7.0)
+    application.decide("bob@example.org", reject_from=7.0)
 
     assert b"550 5.7.1" in answer(to(b"bob@example.org"), application=application)
     assert b"550" not in answer(to(b"ann@example.org"), application=application)
@@ -308,10 +308,10 @@ def test_the_mildest_policy_of_several_recipients_decides():
     application = Application(reject_from=7.0)
     both = to(b"bob@example.org", b"ann@example.org")
     refused = answer(both, application=application)
-    application.change_policy("bob@example.org", quarantine_from=6.0, reject_from="never")
-    application.change_policy("default", quarantine_from=5.0)
+    application.decide("bob@example.org", quarantine_from=6.0, reject_from="never")
+    application.decide("default", quarantine_from=5.0)
     held = answer(both, application=application)
-    application.change_policy("bob@example.org", quarantine_from="never")
+    application.decide("bob@example.org", quarantine_from="never")
     marked = answer(both, application=application)
 
     assert b"550 5.7.1" in refused

@@ -9,7 +9,7 @@ from tests.support.standin import Application
 def test_each_profile_has_thresholds_of_its_own():
     """The points go by the profile that answers; so does a message of no bytes."""
     app = Application()
-    app.change_policy("bob@example.org", reject_from=7.0)
+    app.decide("bob@example.org", reject_from=7.0)
     both = SPAM + b"and pills\n"
     bob, site, empty = (
         document
@@ -30,7 +30,7 @@ def test_each_profile_has_thresholds_of_its_own():
 def test_several_recipients_have_the_mildest_of_their_actions():
     """And each of them the own one beside it."""
     app = Application(reject_from=7.0)
-    app.change_policy("bob@example.org", reject_from="never")
+    app.decide("bob@example.org", reject_from="never")
     ((_, answer),) = ask(
         request(
             "/checkv2",

@@ -9,7 +9,7 @@ from tests.support.standin import Application
 def test_the_policy_of_the_user_decides_the_points():
     """Fifteen points are where a profile rejects; several users have the mildest."""
     app = Application(reject_from=7.0)
-    app.change_policy("bob@example.org", reject_from="never")
+    app.decide("bob@example.org", reject_from="never")
     message = SPAM + b"and pills\n"
     site, bob, both = (
         answer(request("CHECK SPAMC/1.5", user, message=message), application=app)
