@@ -144,7 +144,7 @@ def test_who_may_only_read_has_verdicts(guest):
     ended = guest.command("classify", "mail")
 
     assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
-    assert "the last scored messages are not kept: PostgreSQL refuses" in ended.stderr
+    assert "the messages scored last are not stored: PostgreSQL refuses" in ended.stderr
     assert {"postbayes"} == {
         line.partition(":")[0] for line in ended.stderr.splitlines()
     }

@@ -54,7 +54,7 @@ def profiles(
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
 def profile(name: Name, app: ApplicationDep) -> ProfileOut:
-    """Return what a profile is made of and what it has learned."""
+    """Return the specification and the counts of a profile."""
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)
 
 
@@ -67,11 +67,11 @@ def profile(name: Name, app: ApplicationDep) -> ProfileOut:
 async def change_policy(
     request: Request, name: Name, body: Body, app: ApplicationDep
 ) -> ProfileOut:
-    """Change what a profile decides by, and return the profile.
+    """Change the policy of a profile, and return the profile.
 
-    What the JSON does not name stays as it is, and null leaves it to the service's
-    settings again. The worker that answers decides so from its next message on, all
-    others within a second; verdicts that were given stay.
+    Fields that the JSON does not name stay as they are, and null leaves a field to the
+    service's settings again. The worker that answers applies the policy from its next
+    message on, all others within a second; earlier verdicts stay.
     """
     require_json(request)
     asked = await computing(partial(parse_document, body, PolicyIn), len(body))
@@ -106,7 +106,7 @@ def figures(
         ),
     ] = WINDOW,
 ) -> FiguresOut:
-    """Tell how well the filter does on the mail that people labelled.
+    """Return how well the filter does on the mail that people labelled.
 
     Each of these messages was scored before it was learned, so these are error
     rates on mail that the filter had not seen. A label that was corrected since
@@ -128,7 +128,7 @@ def word(
     app: ApplicationDep,
     profile: ProfileName = None,
 ) -> WordOut:
-    """Tell how often a word was learned, month by month, and what it says.
+    """Return how often a word was learned, month by month, and its weight.
 
     A word that was never learned is in no view.
     """
@@ -151,9 +151,9 @@ async def undo(
 ) -> UndoOut:
     """Take back what was taught, as if it had never been.
 
-    Say whose, of when, or of which messages; what has all of it is taken back.
-    The answer comes after it is done, or with `dry_run` without doing anything.
-    If it is cut short, the service goes on by itself.
+    Select teachings by source, time or messages; those that match everything given are
+    taken back. The answer comes after the undo is done, or with `dry_run` without any
+    change. If the request is cut short, the service finishes the undo.
     """
     require_json(request)
     asked = await computing(partial(parse_document, body, UndoIn), len(body))
