@@ -17,10 +17,12 @@ from tests.support.databases import sqlite_url
 @pytest.fixture
 def client(tmp_path):
     """A client of a new service."""
-    url = sqlite_url(tmp_path)
-    with TestClient(
-        create_app(Application(Settings(_env_file=None, database_url=url)))
-    ) as client:
+    settings = Settings(
+        _env_file=None,
+        database_url=sqlite_url(tmp_path),
+        host_names=("mail.example.org",),
+    )
+    with TestClient(create_app(Application(settings))) as client:
         yield client
 
 
