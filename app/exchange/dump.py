@@ -17,7 +17,7 @@ from app.ledger.entry import epoch_of
 from app.storage import bulk, capacity, hidden, profiles
 from app.storage import hidden as merge
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.prune import sums_stand
+from app.storage.upkeep.prune import sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +76,7 @@ def add_counts(
     """
     source = f"import:{program.lower()}:{digest[:_DIGITS]}"
     with reading(engine) as connection:
-        if sums_stand(connection, profile.id, source):
+        if sums_in_force(connection, profile.id, source):
             return _unchanged(profile, source)
     now = clock()
     epoch = epoch_of(now)
@@ -111,8 +111,8 @@ def add_counts(
         if profile.revision:
             with writing(engine) as connection:
                 profiles.lock(connection, profile)
-                hidden.keep(connection, new, now=clock())
-                if sums_stand(connection, profile.id, source):
+                hidden.renew(connection, new, now=clock())
+                if sums_in_force(connection, profile.id, source):
                     return _unchanged(profile, source)
                 bulk.require_kinds(connection, profile, sums)
                 merge.move(connection, new, profile)

@@ -30,7 +30,7 @@ from app.storage import bulk, capacity, hidden, profiles
 from app.storage import hidden as merge
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
-from app.storage.upkeep.prune import sums_stand
+from app.storage.upkeep.prune import sums_in_force
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -159,7 +159,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Learned:
         epochs, fault = _proven(engine, new)
         with writing(engine) as connection:
             profiles.lock(connection, profile)
-            hidden.keep(connection, new, now=source.clock())
+            hidden.renew(connection, new, now=source.clock())
             if _stands(connection, profile, source):
                 return _unchanged(profile, source)
             bulk.require_kinds(connection, profile, epochs)
@@ -210,7 +210,7 @@ def _proven(engine: Engine, new: ProfileRow) -> tuple[Epochs, str | None]:
 
 def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:
     """Return whether the counts of an export are learned already."""
-    return source.header.contents == "counts" and sums_stand(
+    return source.header.contents == "counts" and sums_in_force(
         connection, profile.id, source.name
     )
 

@@ -9,7 +9,7 @@ from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.ledger.teaching import ScoredRow, Teaching
 from app.storage import hidden, ledger, profiles, scored
-from app.storage.database.engine import brief, reading, writing
+from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def take_place(
         _copy_scored(engine, instead_of, new, clock)
     taught = 0 if instead_of is None else instead_of.revision
     while True:
-        with brief(engine) as connection:
-            hidden.keep(connection, new, now=clock())
+        with writing_then_pause(engine) as connection:
+            hidden.renew(connection, new, now=clock())
             # Made and replaced in one transaction, so that nobody sees it.
             old = instead_of or profiles.create(
                 connection,
@@ -104,8 +104,8 @@ def _copy_scored(
     after = None
     more = True
     while more:
-        with brief(engine) as connection:
-            hidden.keep(connection, new, now=clock())
+        with writing_then_pause(engine) as connection:
+            hidden.renew(connection, new, now=clock())
             copied = scored.copy(
                 connection, old.id, to=new.id, after=after, limit=_CARRIED
             )
@@ -215,7 +215,7 @@ def unseen(
         # If not now, then by the next import or the upkeep of a service.
         with suppress(Unavailable):
             with writing(engine) as connection:
-                hidden.leave(connection, new)
+                hidden.abandon(connection, new)
             _clear(engine, now=clock())
 
 
@@ -226,5 +226,5 @@ def _clear(engine: Engine, *, now: datetime) -> None:
     for each in abandoned:
         more = True
         while more:
-            with brief(engine) as connection:
+            with writing_then_pause(engine) as connection:
                 more = hidden.remove_step(connection, each)

@@ -38,13 +38,13 @@ from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, hidden, ledger, tables
 from app.storage.bulk import pieces
 from app.storage.counts import deltas, names
-from app.storage.counts.names import texts_of, unnoted
-from app.storage.database.engine import brief, reading
+from app.storage.counts.names import missing, texts_of
+from app.storage.database.engine import reading, writing_then_pause
 from app.storage.ledger import batches_after
 from app.storage.undo import records
 from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
-from app.storage.upkeep.prune import known_digests, sums_stand
+from app.storage.upkeep.prune import known_digests, sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,8 +75,8 @@ def step(
     DatabaseUnavailable
         If the database did not take it, or the profile was removed.
     """
-    with brief(engine) as connection:
-        hidden.keep(connection, profile, now=clock())
+    with writing_then_pause(engine) as connection:
+        hidden.renew(connection, profile, now=clock())
         write(connection)
 
 
@@ -238,7 +238,7 @@ class Staging:
             with reading(self._engine) as connection:
                 self._imports[row.source] = row.source.startswith(
                     "import:"
-                ) and sums_stand(connection, self._joins.id, row.source)
+                ) and sums_in_force(connection, self._joins.id, row.source)
         return self._imports[row.source]
 
     def _mine(self, row: LedgerRow) -> LedgerRow:
@@ -358,7 +358,7 @@ def _texts(
             yield (
                 rows[-1].revision,
                 {
-                    view: unnoted(connection, profile.id, view, texts, counted[view])
+                    view: missing(connection, profile.id, view, texts, counted[view])
                     for view, texts in texts_of(rows, profile).items()
                 },
             )
