@@ -31,13 +31,13 @@ from app.exchange.format.parts import (
 from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, ledger, tables
 from app.storage.counts import deltas, names
-from app.storage.counts.names import texts_of, unnoted
+from app.storage.counts.names import missing, texts_of
 from app.storage.database.engine import reading
 from app.storage.ledger import batches_after
 from app.storage.undo import records
 from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
-from app.storage.upkeep.prune import known_digests, sums_stand
+from app.storage.upkeep.prune import known_digests, sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -194,7 +194,7 @@ class Staging:
             with reading(self._new.engine) as connection:
                 self._imports[row.source] = row.source.startswith(
                     "import:"
-                ) and sums_stand(connection, self._joins.id, row.source)
+                ) and sums_in_force(connection, self._joins.id, row.source)
         return self._imports[row.source]
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
@@ -290,7 +290,7 @@ def _texts(
             yield (
                 rows[-1].revision,
                 {
-                    view: unnoted(connection, profile.id, view, texts, counted[view])
+                    view: missing(connection, profile.id, view, texts, counted[view])
                     for view, texts in texts_of(rows, profile).items()
                 },
             )

@@ -37,7 +37,13 @@ from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
-from app.storage.database.engine import hasty, open_engine, reading, writing
+from app.storage.database.dialect import dialect_of
+from app.storage.database.engine import (
+    open_engine,
+    reading,
+    with_short_timeout,
+    writing,
+)
 from app.storage.database.migrate import migrate
 
 if TYPE_CHECKING:
@@ -214,7 +220,7 @@ class Application:
         # SQLite has nothing that would tell others of a commit.
         self.bell = None
         self.writer = Writer(self.engine, successor=self.live.successor)
-        if self.engine.dialect.name == "postgresql":
+        if dialect_of(self.engine).is_server:
             self.bell = Bell(self.engine, self.live.refresh)
             self.writer = Writer(self.engine, self.bell.ring, self.live.successor)
         self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
@@ -250,7 +256,7 @@ class Application:
     @property
     def _has_company(self) -> bool:
         """Whether other processes may score what is taught here."""
-        return self.settings.workers > 1 or self.engine.dialect.name == "postgresql"
+        return self.settings.workers > 1 or dialect_of(self.engine).is_server
 
     def _autolearn(self) -> AutoLearn | None:
         if self.settings.autolearn_from is None:
@@ -318,5 +324,5 @@ class Application:
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""
-        with reading(hasty(self.engine)) as connection:
+        with reading(with_short_timeout(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)

@@ -260,7 +260,7 @@ def change(
         If it could not be stored; then nothing is changed.
     """
     with writing(engine) as connection:
-        row = profiles.hold(connection, name)
+        row = profiles.find_locked(connection, name)
         try:
             before = profiles.policy_of(row)
         except Inconsistent as error:

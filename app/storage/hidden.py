@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.storage.profiles import ProfileRow
 
-PATIENCE: Final = timedelta(hours=1)
+LEASE: Final = timedelta(hours=1)
 """For how long an import may stand still before what it wrote is removed.
 
 Its longest pause is the proof that the ledger adds up, which reads all of it.
@@ -59,13 +59,13 @@ def begin(
     )
 
 
-def keep(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
+def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
     """Say that a hidden profile is still worked on, and lock it.
 
     Raises
     ------
     DatabaseUnavailable
-        If it was removed, because nobody had said so for longer than `PATIENCE`.
+        If it was removed, because nobody had said so for longer than `LEASE`.
     """
     profile = tables.profile
     kept = connection.execute(
@@ -116,7 +116,7 @@ def show(
     return profiles.find(connection, instead_of.name)
 
 
-def leave(connection: Connection, hidden: ProfileRow) -> None:
+def abandon(connection: Connection, hidden: ProfileRow) -> None:
     """Give a hidden profile up; one that was shown stays."""
     profile = tables.profile
     connection.execute(
@@ -131,7 +131,7 @@ def abandoned(connection: Connection, *, now: datetime) -> list[int]:
     profile = tables.profile
     rows = connection.execute(
         select(profile.c.id)
-        .where(profiles.HIDDEN, profile.c.created_at < now - PATIENCE)
+        .where(profiles.HIDDEN, profile.c.created_at < now - LEASE)
         .order_by(profile.c.id)
     )
     return list(rows.scalars())

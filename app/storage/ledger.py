@@ -16,7 +16,7 @@ from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
-from app.storage.database.statements import Prepared
+from app.storage.database.statements import Prepared, chunks, materialized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,11 +34,8 @@ million counts), and eight messages 45.
 """
 # Rows held in memory at once while they are summed: some 10 MB.
 ROWS_AT_ONCE: Final = 1000
-# Digests asked for in one query: below the 999 variables that SQLite allowed
-# before 3.32, and a power of two, as the queries are that are kept.
-_DIGESTS_PER_QUERY: Final = 512
 # Statements are put together once, and those that a feedback waits for are prepared.
-_MANY: Final = (
+_GET_MANY: Final = (
     select(tables.ledger)
     .where(
         tables.ledger.c.profile_id == bindparam("profile_id"),
@@ -205,13 +202,12 @@ def latest_of(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
     """Return the newest row of each message that has one, by digest."""
-    asked = list(digests)
     found = {}
-    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        chunk = asked[start : start + _DIGESTS_PER_QUERY]
-        # One that is asked for twice is found once.
+    for chunk in chunks(digests):
+        # Few sizes, as the queries are kept.  One that is asked for twice is found
+        # once.
         size = 1 << (len(chunk) - 1).bit_length()
-        chunk += chunk[-1:] * (size - len(chunk))
+        chunk.extend(chunk[-1:] * (size - len(chunk)))
         named = {f"digest_{place}": digest for place, digest in enumerate(chunk)}
         for row in _latest(size).rows(connection, profile_id=profile_id, **named):
             read = _read(row)
@@ -226,7 +222,7 @@ def _latest(size: int) -> Prepared:
     # while the table was young, until it is analysed for the first time.  That plan
     # looked for the newest revisions again at each row of the profile: 0.2 s for one
     # digest among 1,000 rows, and 0.4 s among 2,000.
-    newest = (
+    newest = materialized(
         select(func.max(tables.ledger.c.revision).label("revision"))
         .where(
             tables.ledger.c.profile_id == bindparam("profile_id"),
@@ -236,9 +232,8 @@ def _latest(size: int) -> Prepared:
             # The digest of a sum is nobody's message.
             tables.ledger.c.kind == "message",
         )
-        .group_by(tables.ledger.c.digest)
-        .cte("newest")
-        .prefix_with("MATERIALIZED", dialect="postgresql")
+        .group_by(tables.ledger.c.digest),
+        "newest",
     )
     return Prepared(
         select(tables.ledger)
@@ -247,53 +242,34 @@ def _latest(size: int) -> Prepared:
     )
 
 
-def many(
+def get_many(
     connection: Connection, profile_id: int, revisions: Sequence[int]
 ) -> list[LedgerRow]:
     """Return the rows of some revisions, a few hundred at most, oldest first."""
     rows = connection.execute(
-        _MANY, {"profile_id": profile_id, "revisions": list(revisions)}
+        _GET_MANY, {"profile_id": profile_id, "revisions": list(revisions)}
     )
     return [_read(row) for row in rows]
 
 
+# Fields of `LedgerRow` that are named like their column.
+_SAME: Final = [
+    column.name
+    for column in tables.ledger.columns
+    if column.name not in {"profile_id", "names"}
+]
+
+
 def _read(row: Any) -> LedgerRow:
     """Return a row of the table as what it means."""
-    return LedgerRow(
-        revision=row.revision,
-        digest=row.digest,
-        label_before=row.label_before,
-        label=row.label,
-        epoch=row.epoch,
-        vector=row.vector,
-        encoded_names=row.names,
-        feature_set=row.feature_set,
-        source=row.source,
-        time=row.time,
-        scores=row.scores,
-        kind=row.kind,
-        undo=row.undo,
-    )
+    same = {name: getattr(row, name) for name in _SAME}
+    return LedgerRow(encoded_names=row.names, **same)
 
 
 def _values(profile_id: int, row: LedgerRow) -> dict[str, object]:
     """Return a row as the table takes it."""
-    return {
-        "profile_id": profile_id,
-        "revision": row.revision,
-        "digest": row.digest,
-        "label_before": row.label_before,
-        "label": row.label,
-        "epoch": row.epoch,
-        "vector": row.vector,
-        "names": row.encoded_names,
-        "feature_set": row.feature_set,
-        "source": row.source,
-        "time": row.time,
-        "scores": row.scores,
-        "kind": row.kind,
-        "undo": row.undo,
-    }
+    same = {name: getattr(row, name) for name in _SAME}
+    return {"profile_id": profile_id, "names": row.encoded_names, **same}
 
 
 _OWN_OF_DAY: Final = select(func.count()).where(

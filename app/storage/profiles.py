@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, insert, select, update
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
 HIDDEN: Final = profile.c.name.like("% %")
 """Nobody sees a profile of such a name (`app.storage.hidden`)."""
@@ -133,7 +133,25 @@ def find(connection: Connection, name: str) -> ProfileRow:
     UnknownProfile
         If there is none.
     """
-    row = connection.execute(select(profile).where(profile.c.name == name)).first()
+    return _one(connection, select(profile).where(profile.c.name == name), name)
+
+
+def find_locked(connection: Connection, name: str) -> ProfileRow:
+    """Return the profile of that name, which nobody else changes until the end.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is none.
+    """
+    query = select(profile).where(profile.c.name == name)
+    return _one(connection, query.with_for_update(key_share=True), name)
+
+
+def _one(
+    connection: Connection, query: Select[tuple[Any, ...]], name: str
+) -> ProfileRow:
+    row = connection.execute(query).first()
     if row is None:
         raise UnknownProfile.named(name)
     return _read(row)
@@ -155,22 +173,6 @@ def policy_of(row: ProfileRow) -> Policy:
             f"{error}; `postbayes policy --reset --profile {row.name}` drops it"
         )
         raise Inconsistent(msg) from error
-
-
-def hold(connection: Connection, name: str) -> ProfileRow:
-    """Return the profile of that name, which nobody else changes until the end.
-
-    Raises
-    ------
-    UnknownProfile
-        If there is none.
-    """
-    connection.execute(
-        select(profile.c.id)
-        .where(profile.c.name == name)
-        .with_for_update(key_share=True)
-    )
-    return find(connection, name)
 
 
 def set_policy(
@@ -206,6 +208,23 @@ def last_revision(connection: Connection, profile_id: int) -> int:
     )
     revision: int | None = found.scalar_one_or_none()
     return 0 if revision is None else revision
+
+
+def require_revision(connection: Connection, row: ProfileRow) -> int:
+    """Return the revision of what was taught last.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    """
+    revision: int | None = connection.execute(
+        select(profile.c.revision).where(profile.c.id == row.id)
+    ).scalar_one_or_none()
+    if revision is None:
+        msg = f"The profile {row.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    return revision
 
 
 def lock(connection: Connection, profile: ProfileRow) -> int:

@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, case, delete, literal, or_, select, tupl
 from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
-from app.storage.database.statements import insert_into
+from app.storage.database.statements import chunks, insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 
-# As in `app.storage.ledger`.
-_DIGESTS_PER_QUERY: Final = 500
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
@@ -74,10 +72,8 @@ def get_many(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, ScoredRow]:
     """Return what is remembered of each message, by digest."""
-    asked = list(digests)
     found = {}
-    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        chunk = asked[start : start + _DIGESTS_PER_QUERY]
+    for chunk in chunks(digests):
         rows = connection.execute(_GET, {"profile_id": profile_id, "digests": chunk})
         for row in rows:
             found[row.digest] = _read(row)

@@ -162,7 +162,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         connection.execute(
             tables_profile.update()
             .where(tables_profile.c.id.in_(unseen))
-            .values(created_at=LATER - hidden.PATIENCE - timedelta(seconds=1))
+            .values(created_at=LATER - hidden.LEASE - timedelta(seconds=1))
         )
     if by == "import":
         imported(engine, data, "late")

@@ -19,8 +19,9 @@ from sqlalchemy import case, func, select
 from app.errors import Expired, UnknownMessage, UnknownSource
 from app.ledger.undo import Step, transition
 from app.storage import profiles, tables
+from app.storage.database.statements import chunks
 from app.storage.undo import records
-from app.storage.undo.records import UndoRow, chunks
+from app.storage.undo.records import UndoRow
 from app.storage.undo.sums import require_kept, require_reachable, signs, too_old
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Basis:
         if summed is not None:
             return False
         # Of the rows that there were, the oldest lose their vectors first.
-        kept = _oldest_kept(connection, profile.id, upto=self.revision)
+        kept = records.oldest_kept(connection, profile.id, upto=self.revision)
         return (
             self.needed is None
             or kept == self.kept
@@ -118,7 +119,7 @@ def basis_of(
     return Basis(
         revision=revision,
         undo=_newest_undo(connection, profile.id),
-        kept=_oldest_kept(connection, profile.id, upto=revision),
+        kept=records.oldest_kept(connection, profile.id, upto=revision),
         needed=min(times, default=None),
     )
 
@@ -153,24 +154,6 @@ def _newest_undo(connection: Connection, profile_id: int) -> int:
         )
     ).scalar_one()
     return found
-
-
-def _oldest_kept(
-    connection: Connection, profile_id: int, *, upto: int
-) -> tuple[datetime, int] | None:
-    """Return time and revision of the row, of some, that loses its vector first."""
-    ledger = tables.ledger
-    row = connection.execute(
-        select(ledger.c.time, ledger.c.revision)
-        .where(
-            ledger.c.profile_id == profile_id,
-            ledger.c.revision <= upto,
-            ledger.c.vector.is_not(None),
-        )
-        .order_by(ledger.c.time, ledger.c.revision)
-        .limit(1)
-    ).first()
-    return None if row is None else (row.time, row.revision)
 
 
 # Of the messages that `app.storage.scored` counts: an infinite score has no place

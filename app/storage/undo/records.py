@@ -8,11 +8,12 @@ it back too.  So the order of undos does not matter, only which are in force.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, func, insert, select
+from sqlalchemy import and_, insert, select
 
 from app.storage import tables
+from app.storage.database.statements import BulkInsert, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-T = TypeVar("T")
 PREFIX: Final = "undo:"
 """What the source of the rows that an undo writes begins with."""
-# As in `app.storage.ledger`.
-_PER_QUERY: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,21 +259,24 @@ def digests_known(
     return found
 
 
-def oldest_kept(connection: Connection, profile_id: int) -> datetime | None:
-    """Return the time of the oldest row that has its vector; None without any."""
+def oldest_kept(
+    connection: Connection, profile_id: int, *, upto: int | None = None
+) -> tuple[datetime, int] | None:
+    """Return time and revision of the row that loses its vector first.
+
+    None without any vector; `upto` is the newest revision that counts.
+    """
     ledger = tables.ledger
-    found: datetime | None = connection.execute(
-        select(func.min(ledger.c.time)).where(
-            ledger.c.profile_id == profile_id, ledger.c.vector.is_not(None)
-        )
-    ).scalar_one()
-    return found
-
-
-def chunks(asked: Sequence[T]) -> Iterable[Sequence[T]]:
-    """Give some things in lists that fit into one query."""
-    for start in range(0, len(asked), _PER_QUERY):
-        yield asked[start : start + _PER_QUERY]
+    query = (
+        select(ledger.c.time, ledger.c.revision)
+        .where(ledger.c.profile_id == profile_id, ledger.c.vector.is_not(None))
+        .order_by(ledger.c.time, ledger.c.revision)
+        .limit(1)
+    )
+    if upto is not None:
+        query = query.where(ledger.c.revision <= upto)
+    row = connection.execute(query).first()
+    return None if row is None else (row.time, row.revision)
 
 
 def _taught(
@@ -299,14 +300,9 @@ def _taught(
     ]
 
 
-# As in `app.storage.undo.work`.
-_TAKE: Final = {
-    "sqlite": "INSERT INTO undone (profile_id, number, revision) VALUES (?, ?, ?)",
-    "postgresql": (
-        "INSERT INTO undone (profile_id, number, revision)"
-        " SELECT %(profile_id)s, %(number)s, unnest(%(revisions)s::bigint[])"
-    ),
-}
+_TAKE: Final = BulkInsert(
+    tables.undone, shared=("profile_id", "number"), given=("revision",)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,14 +374,6 @@ def write_revisions(
     connection: Connection, profile_id: int, number: int, revisions: Sequence[int]
 ) -> None:
     """Add rows that an undo takes back."""
-    if not revisions:
-        return
-    statement = _TAKE[connection.dialect.name]
-    if connection.dialect.name == "sqlite":
-        rows = [(profile_id, number, revision) for revision in revisions]
-        connection.exec_driver_sql(statement, rows)
-    else:
-        connection.exec_driver_sql(
-            statement,
-            {"profile_id": profile_id, "number": number, "revisions": list(revisions)},
-        )
+    if revisions:
+        shared = {"profile_id": profile_id, "number": number}
+        _TAKE.run(connection, shared, revisions)

@@ -10,9 +10,9 @@ import numpy as np
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.storage import ledger
+from app.storage.database.statements import chunks
 from app.storage.fold import state
 from app.storage.undo import records
-from app.storage.undo.records import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     since = (
         "nothing"
         if oldest is None
-        else f"what came from {oldest + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
+        else f"what came from {oldest[0] + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
     )
     return (
         f"row {revision} of the ledger is too old: its features are not kept any "
@@ -77,7 +77,7 @@ def require_reachable(
         return {}
     delta = History()
     for revision in sorted(changed):
-        (row,) = ledger.many(connection, profile.id, [revision])
+        (row,) = ledger.get_many(connection, profile.id, [revision])
         added = row.delta(profile.labels)
         if changed[revision] > 0 and any(part.negative for part in added.values()):
             msg = (
@@ -120,7 +120,7 @@ def features_of(
     """
     seen: dict[str, _Distinct] = {}
     for chunk in chunks(sorted(revision for revision, _ in work)):
-        for row in ledger.many(connection, profile.id, chunk):
+        for row in ledger.get_many(connection, profile.id, chunk):
             if row.vector is None:
                 continue
             for view, ids in row.ids(profile.labels).items():

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import case, func, select
 
 from app.bayes.state import State
-from app.errors import UnknownProfile
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
 from app.storage.counts import classes
 from app.storage.fold import state
 from app.storage.fold.state import folded_revision
 from app.storage.ledger import batches_after
+from app.storage.profiles import require_revision
 from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
@@ -80,12 +80,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         If the tables hold a label that the profile has not, or a view of
         another kind than the ledger does.
     """
-    revision = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
-    ).scalar_one_or_none()
-    if revision is None:
-        msg = f"The profile {profile.name!r} does not exist any more."
-        raise UnknownProfile(msg)
+    revision = require_revision(connection, profile)
     # What was dropped for its age is in the sealed sums.
     replayed = retention.load(connection, profile)
     held = state.load_by_epoch(connection, profile)

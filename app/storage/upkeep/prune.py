@@ -14,7 +14,7 @@ not folded yet changes nothing that is found: its vectors are in the ledger.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy import exists, func, select
@@ -27,6 +27,7 @@ from app.storage.bulk import append_sums
 from app.storage.counts import classes
 from app.storage.counts import features as feature_columns
 from app.storage.counts.features import Key
+from app.storage.database.statements import chunks
 from app.storage.fold.state import folded_revision
 from app.storage.undo import records
 
@@ -93,9 +94,7 @@ def find(
         Features that say little, view by view: they go however many messages
         have them (`app.classifier.explain`).
     """
-    revision = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
-    ).scalar_one()
+    revision = profiles.require_revision(connection, profile)
     folded = folded_revision(connection, profile.id)
     if _moved_since(connection, profile.id, revision=folded):
         return None
@@ -216,9 +215,9 @@ def _without_needed(
         .scalars()
         .all()
     )
-    for chunk in records.chunks(revisions):
+    for chunk in chunks(revisions):
         needed: dict[str, list[NDArray[np.int64]]] = {}
-        for row in ledger.many(connection, profile.id, chunk):
+        for row in ledger.get_many(connection, profile.id, chunk):
             # A pruning itself needs nothing: its features are gone.
             if row.source == SOURCE and row.kind == "sum":
                 continue
@@ -248,23 +247,18 @@ def _negative(
     )
 
 
-# As in `app.storage.ledger`.
-_PER_QUERY: Final = 500
-
-
 def known_digests(
     connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
 ) -> set[bytes]:
     """Return those of the digests that have a row up to a revision."""
     ledger = tables.ledger
-    asked = list(digests)
     found: set[bytes] = set()
-    for start in range(0, len(asked), _PER_QUERY):
+    for chunk in chunks(digests):
         rows = connection.execute(
             select(ledger.c.digest)
             .where(
                 ledger.c.profile_id == profile_id,
-                ledger.c.digest.in_(asked[start : start + _PER_QUERY]),
+                ledger.c.digest.in_(chunk),
                 ledger.c.revision <= until,
             )
             .distinct()
@@ -273,7 +267,7 @@ def known_digests(
     return found
 
 
-def sums_stand(connection: Connection, profile_id: int, source: str) -> bool:
+def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether sums of a source are learned, and were not taken back."""
     rows = records.matching(connection, profile_id, records.Selection(source=source))
     sums = [row.revision for row in rows if row.is_sum]

@@ -300,7 +300,7 @@ def prepare(
     if not ready:
         return None
     revisions = tuple(row.revision for row in ready)
-    rows = ledger.many(connection, profile.id, revisions)
+    rows = ledger.get_many(connection, profile.id, revisions)
     return Drop(
         revisions=revisions,
         last=(ready[-1].time, ready[-1].revision),
