@@ -1,4 +1,4 @@
-"""How well does the classifier do on streams of real mail?
+"""Accuracy: 1-ROCA, ham lost and spam missed on streams of real mail.
 
 Runs `postbayes evaluate` on every stream of a folder, one after the other,
 and prints a table.  Streams whose names differ in a number at the end only

@@ -1,4 +1,4 @@
-"""What does `POST /classify/batch` give, and what does it cost those beside it?
+"""Batch: throughput of `POST /classify/batch`, and the delay of clients beside it.
 
 Teaches a new database the first messages of an index, and sends the messages that
 follow in batches: how many a second, against one at a time over a connection that

@@ -1,4 +1,4 @@
-"""How long does Postbayes make its callers wait, and how long rspamd?
+"""Comparison with rspamd: the time of a verdict and of a feedback.
 
     python -m benchmarks.beside_rspamd --index FILE [--learn N] [--requests N]
 

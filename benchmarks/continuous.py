@@ -1,4 +1,4 @@
-"""What do others wait for while one client teaches on and on?
+"""Continuous teaching: the delay of other clients beside one that never pauses.
 
     python -m benchmarks.continuous --index FILE [--seconds N] [--teachers N]
 

@@ -1,4 +1,4 @@
-"""What does a request cost at the HTTP door, without scoring and learning?
+"""HTTP door: the cost of a request, without scoring and learning.
 
     python -m benchmarks.door [--requests N]
 

@@ -1,4 +1,4 @@
-"""What does each threshold cost on each of several streams? One picture."""
+"""Drawing: the cost of each threshold on several streams, as one picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does one message take over HTTP, and how many are learned a second?
+"""HTTP latency: the time of one message, and messages learned in a second.
 
 Teaches a new database the first messages of an index with `postbayes learn`,
 starts `postbayes serve` on a free port, and sends it the messages that follow,

@@ -1,4 +1,4 @@
-"""How large do the tables become, and what is it that retention and pruning save?
+"""Sizes: bytes of each table, before and after retention and pruning.
 
     python -m benchmarks.sizes --index FILE [--index FILE ...] [--database-url URL]
 

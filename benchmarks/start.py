@@ -1,4 +1,4 @@
-"""How long does a start take to load a profile of millions of features?
+"""Start: the time to load a profile of millions of features.
 
     python -m benchmarks.start [--features N] [--database-url URL]
 

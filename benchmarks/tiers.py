@@ -1,4 +1,4 @@
-"""How large should a tier of the feature table be? Learning against look-ups.
+"""Tiers of the feature table: learning against look-ups, by their size.
 
 Prints, for each ratio, what a message costs to learn and to look up in a table
 that grows to a million features.  Unit: µs of CPU time.

@@ -1,4 +1,4 @@
-"""Which naive Bayes? The event models under one protocol, on streams of a folder.
+"""Event models of naive Bayes under one protocol, on streams of a folder.
 
 The protocol is that of Metsis, Androutsopoulos and Paliouras ("Spam filtering
 with naive Bayes - which naive Bayes?", CEAS 2006): a stream is cut into batches

@@ -1,4 +1,4 @@
-"""How many feedbacks a second, and what does learning cost those who wait?
+"""Write path: feedbacks in a second, and the delay of verdicts beside them.
 
     python -m benchmarks.write_path --index FILE [--learn N] [--requests N]
 

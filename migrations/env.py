@@ -1,4 +1,4 @@
-"""How does Alembic run the migrations? On the connection that it is given.
+"""Alembic environment: migrations on the connection that it is given.
 
 `app.storage.database.migrate` opens the transaction, holds the lock and passes the
 connection, so that a migration that fails leaves nothing behind.

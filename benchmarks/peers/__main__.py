@@ -1,4 +1,4 @@
-"""How do other filters do on the same streams?
+"""Peers: other filters on the same streams.
 
 Runs filters that are installed on the streams of a folder (a folder with an
 `index` for each), every message scored, then learned, and prints a table.

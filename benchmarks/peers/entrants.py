@@ -1,4 +1,4 @@
-"""Which filters take part, and which program is each of them?"""
+"""Entrants: the filters that take part, and their programs."""
 
 from __future__ import annotations
 

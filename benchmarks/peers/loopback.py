@@ -1,4 +1,4 @@
-"""Where does a filter run that must look nothing up? Where there is no network."""
+"""Loopback: a namespace without a network, for filters that must look nothing up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of every filter: score a message, then learn it."""
+"""Peer: the interface of every filter, to score a message and then learn it."""
 
 from __future__ import annotations
 

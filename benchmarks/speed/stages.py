@@ -1,4 +1,4 @@
-"""How long does each stage from bytes to views take?
+"""Stages: the time of each stage from bytes to views.
 
     python benchmarks/speed/stages.py --index PATH/TO/INDEX
 

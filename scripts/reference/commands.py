@@ -1,4 +1,4 @@
-"""docs/reference/commands.md: what can be said on the command line?"""
+"""docs/reference/commands.md: every command, its options and exit codes."""
 
 from __future__ import annotations
 

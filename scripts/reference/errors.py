@@ -1,4 +1,4 @@
-"""docs/reference/errors.md: what can go wrong, and what is to be done?"""
+"""docs/reference/errors.md: every error, and its remedy."""
 
 from __future__ import annotations
 

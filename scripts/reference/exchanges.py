@@ -1,4 +1,4 @@
-"""What does the service really answer? Requests on fixed messages, run in process."""
+"""Exchanges: requests on fixed messages and their answers, run in process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/http.md: what can a program ask for, and what comes back?"""
+"""docs/reference/http.md: every operation, with requests and answers."""
 
 from __future__ import annotations
 

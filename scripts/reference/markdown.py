@@ -1,4 +1,4 @@
-"""How is Markdown put together?"""
+"""Markdown: tables, headings and code of the reference."""
 
 from __future__ import annotations
 

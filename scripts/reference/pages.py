@@ -1,4 +1,4 @@
-"""Which pages does the reference have?"""
+"""Pages of the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: what can an operator set?"""
+"""docs/reference/settings.md: every setting."""
 
 from __future__ import annotations
 
