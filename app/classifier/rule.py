@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionRule:
-    """When and from what are the weights of the verdict fitted?
+    """Schedule and sample of the fit of the verdict's weights.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ _SEVERITY: Final[dict[Action, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRule:
-    """From which log-odds on is more done than a header?
+    """Log-odds from which a mail server is asked for more than a header.
 
     Parameters
     ----------
