@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.classifier.explain import Entry
+    from app.classifier.explain import Summand
     from app.classifier.verdict import Verdict
     from app.evaluation.plan import Part
     from app.features.observation import Payload
@@ -51,7 +51,7 @@ class Filter(Protocol):
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Summand, ...]:
         """Return the reasons of the verdict that was just given."""
         ...
 

@@ -30,7 +30,7 @@ from app.ledger.teaching import ScoredRow, Teaching, decide, learn_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.classifier.explain import Entry
+    from app.classifier.explain import Summand
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
@@ -274,7 +274,7 @@ class Subject:
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Summand, ...]:
         """Return the reasons of a verdict that was just given."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
         attribution = attribute(verdict, self._snapshot)
