@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from app.bayes.counts import FeatureCounts
     from app.bayes.state import State
     from app.ledger.entry import LedgerRow
+    from app.ledger.undo import UndoRecord
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import UndoRecord
 
 MOST_FEATURES: Final = 4
 """Counts of features for each byte of the file, at most.

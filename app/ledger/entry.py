@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 OWN: Final = "auto"
 """Source of what the filter taught itself: its own verdicts, nobody's word."""
+PRUNED: Final = "prune"
+"""Source of the rows that take out features which hardly count."""
 RowKind = Literal["message", "sum"]
 """What an entry is of: one message, or many that were counted elsewhere."""
 

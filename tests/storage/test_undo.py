@@ -19,6 +19,7 @@ from app.errors import (
 )
 from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
@@ -26,7 +27,6 @@ from app.storage.ledger import latest
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import records, work
 from app.storage.undo import sums as undo_features
-from app.storage.undo.records import Selection
 from tests.storage.builders import (
     APRIL,
     MARCH,

@@ -90,6 +90,6 @@ def create_app(
     app.include_router(profiles.router)
     app.include_router(metrics.router)
     app.include_router(reference.router)
-    application.tally.registry.register(metrics.State(application))
+    application.tally.registry.register(metrics.Gauges(application))
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

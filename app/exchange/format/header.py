@@ -115,7 +115,7 @@ def listed(value: object) -> list[object]:
 
 
 def asked(value: object) -> dict[str, object]:
-    """Return what an undo was asked for (`app.storage.undo.records.Selection`)."""
+    """Return what an undo was asked for (`app.ledger.undo.Selection`)."""
     readers: dict[str, Callable[[object], object]] = {
         "ids": lambda ids: list(map(digest, listed(ids))),
         "source": source,
