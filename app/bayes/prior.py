@@ -1,4 +1,4 @@
-"""Class priors."""
+"""Class priors: the log-probability of each class before a message is read."""
 
 from __future__ import annotations
 

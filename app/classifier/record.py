@@ -1,10 +1,8 @@
 """Score records: the part of a verdict that the ledger keeps.
 
-Contract of this file: what the fusion is fitted to is what was written here,
-rounded as it was written, whether it comes from memory or from the database.
-
-Contract of this file: what passes can be stored, read back and fitted to, on both
-databases (`app.classifier.record` writes it).
+Contract of this file: the fusion is fitted to records as they were written, rounded,
+whether they come from memory or from the database.  A record that passes the check of
+this file can be stored and read back on both databases, and be fitted to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sequences: adjacent word pairs and runs of four bytes."""
+"""Pairs and grams: adjacent words, and runs of four bytes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Capacity: the counts that a profile can hold in 64 bits.
 
 Contract of this file: while a profile has room, no sum over its rows, months, labels
-or features leaves 64 bits, and neither does what half-lives make of one
-(`app.classifier.decay.PARTS`).  Mail cannot fill it; what somebody else has written
-can, so that it is looked at when it is read, and once more beside what it is added to.
+or features leaves 64 bits, and neither does its product with the weight of a month
+(`app.classifier.decay.PARTS`).  Mail cannot exhaust the room; a file written by
+somebody else can, so its amounts are checked when it is read, and once more together
+with the amounts of the profile that it is added to.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Ledger rows: one teaching each, and their sums by month.
+"""Ledger rows: one teaching each, or a sum of messages that were counted elsewhere.
 
-An entry is self-contained.  That of a message holds one vector and the labels
-before and after, and what it adds to the counts of its epoch is
-``-delta(vector, label_before) + delta(vector, label)``.  A sum is of many
-messages, without labels before and after, and its vector is what it adds.
+A row is self-contained.  The row of a message holds one vector and the labels before
+and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
+of its month.  The row of a sum has no labels, and its vector is what it adds.
 """
 
 from __future__ import annotations

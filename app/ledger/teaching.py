@@ -1,10 +1,10 @@
-"""Teaching: the change that a label makes to the ledger.
+"""Teaching: the change that a label makes to the ledger, and to a snapshot.
 
-Moving or forgetting a message takes back what was added then, with the vector
-and in the epoch of that time, whatever features a message has today.
+Moving or forgetting a message takes back the vector that was added, in the month of
+that time, whatever features the message has today.
 
-Scored before it is learned, always: that makes the error rates on the site's own
-mail live figures.
+A message is scored before it is learned, always: so the error rates on the site's own
+mail are live figures.
 """
 
 from __future__ import annotations
