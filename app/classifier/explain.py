@@ -159,8 +159,8 @@ def explain(
     )
     order = (-np.abs(value)).argsort(kind="stable")
     falling = value.take(order)
-    # Of each side: a list of those that outvoted the others would not say what
-    # there was to outvote.
+    # Both sides are listed: the winning side alone would not show the features
+    # that it outvoted.
     chosen = np.zeros(order.size, np.bool_)
     for side in (falling > 0, falling < 0):
         chosen |= side & (side.cumsum() <= strongest)

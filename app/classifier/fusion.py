@@ -211,7 +211,7 @@ class Fusion:
     Parameters
     ----------
     weights : ndarray of float64, shape (T,)
-        Of the terms of the verdict's rule.
+        Weights of the terms of the verdict's rule.
     bias : ndarray of float64, shape (K,)
         What is added for each class.  Unit: nats.
     examples : Examples

@@ -104,7 +104,7 @@ def roca_replicates(
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
     seed : int
-        Of the samples.
+        Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
 
@@ -157,7 +157,7 @@ def lam_replicates(
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
     seed : int
-        Of the samples.
+        Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
 

@@ -38,19 +38,19 @@ _LONGEST_VIEW: Final = 255
 
 @dataclass(slots=True)
 class Amount:
-    """How much one view comes to, whatever its signs.
+    """The amounts of one view, whatever their signs.
 
     Parameters
     ----------
     messages : float
-        Of all labels.
+        Messages of all labels.
     occurrences : float
-        Of all features, and the messages that have them.
+        Occurrences of all features, and the messages that have them.
     measured : float
-        The largest sum of measurements.  Unit: that of a message which measures as
-        much as one can.
+        The largest sum of measurements.  Unit: the largest measurement of one
+        message.
     fields : set of int
-        What was measured.
+        The fields that were measured.
     """
 
     messages: float = 0.0
@@ -60,7 +60,7 @@ class Amount:
 
 
 class Amounts:
-    """How much has been counted, by view."""
+    """The amounts of each view."""
 
     def __init__(self) -> None:
         self._views: dict[str, Amount] = {}

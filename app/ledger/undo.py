@@ -25,15 +25,14 @@ PREFIX: Final = "undo:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which teachings to take back: those that all of it is true of.
+    """The teachings to take back: those that meet all conditions.
 
     Parameters
     ----------
     ids : frozenset of bytes
         Digests of messages; empty means any.
     source : str or None
-        Who said so, as the ledger has it, or ``undo:7`` for an undo; None means
-        anybody.
+        Source as the ledger has it, or ``undo:7`` for an undo; None means any.
     since, until : datetime or None
         From then on, and before then; None means any time.
     """
@@ -102,7 +101,7 @@ class UndoRecord:
     time : datetime
         When.
     asked : mapping
-        What for.
+        The selection that was asked for.
     takes : tuple of int
         Numbers of earlier undos that it takes back.
     revisions : tuple of int
@@ -177,7 +176,7 @@ class MessageRow:
     Parameters
     ----------
     revision : int
-        Of the row.
+        Revision of the row.
     label_before, label : str or None
         What the message was and what it became; None is not learned.
     epoch : int

@@ -70,7 +70,7 @@ class Floor:
         whole : ndarray of float64
             The variance of each feature over all messages.
         fraction_bits : int
-            Of the fixed point (`app.bayes.measurements`).
+            Bits of the fixed point (`app.bayes.measurements`).
         """
         rounding = 0.25**fraction_bits / 12
         return max(rounding, self.fraction * float(whole.max(initial=0.0)))

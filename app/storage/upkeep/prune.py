@@ -14,7 +14,7 @@ not folded yet changes nothing that is found: its vectors are in the ledger.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy import exists, func, select
@@ -247,23 +247,18 @@ def _negative(
     )
 
 
-# As in `app.storage.ledger`.
-_PER_QUERY: Final = 500
-
-
 def known_digests(
     connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
 ) -> set[bytes]:
     """Return those of the digests that have a row up to a revision."""
     ledger = tables.ledger
-    asked = list(digests)
     found: set[bytes] = set()
-    for start in range(0, len(asked), _PER_QUERY):
+    for chunk in records.chunks(list(digests)):
         rows = connection.execute(
             select(ledger.c.digest)
             .where(
                 ledger.c.profile_id == profile_id,
-                ledger.c.digest.in_(asked[start : start + _PER_QUERY]),
+                ledger.c.digest.in_(chunk),
                 ledger.c.revision <= until,
             )
             .distinct()
