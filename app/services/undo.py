@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.ledger.entry import LedgerRow
+    from app.ledger.undo import Selection
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
-    from app.storage.undo.records import Selection
 
 # Messages whose scores the live figures are made of in a forecast.
 WINDOW: Final = 2**31 - 1

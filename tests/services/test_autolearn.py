@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.errors import InvalidSetting
+from app.ledger.undo import Selection
 from app.services.application import Application, now
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.settings import Settings
 from app.storage import ledger
 from app.storage.database.engine import reading
-from app.storage.undo.records import Selection
 from tests.support.application import running
 from tests.support.messages import ham, spam
 

@@ -18,6 +18,7 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
 from app.evaluation.subject import Subject, Training
+from app.ledger.undo import Selection
 from app.services.application import specification as specified
 from app.services.classify import observe
 from app.services.learn import Learn
@@ -26,7 +27,6 @@ from app.settings import Settings
 from app.storage import ledger
 from app.storage.database.engine import reading, writing
 from app.storage.undo import work
-from app.storage.undo.records import Selection
 from app.storage.upkeep import audit
 from tests.support.application import running
 from tests.support.builders import (

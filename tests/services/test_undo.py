@@ -15,12 +15,12 @@ from app.errors import (
     UnknownProfile,
     UnknownSource,
 )
+from app.ledger.undo import Selection
 from app.services.application import Application
 from app.settings import Settings
 from app.storage.database.engine import reading
 from app.storage.fold.state import load
 from app.storage.undo import work as undo_work
-from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
 from tests.support.application import running
 from tests.support.builders import APRIL, MARCH

@@ -8,9 +8,9 @@ import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.database.engine import reading, writing
-from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,

@@ -17,13 +17,13 @@ from app.errors import (
 )
 from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import sums, work
 from app.storage.undo import sums as undo_features
-from app.storage.undo.records import Selection
 from tests.support.builders import (
     APRIL,
     MARCH,

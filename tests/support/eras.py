@@ -20,12 +20,12 @@ from typing import Final
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work
-from app.storage.undo.records import Selection
 from app.storage.upkeep import prune
 from tests.support.builders import (
     APRIL,

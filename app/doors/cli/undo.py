@@ -12,11 +12,11 @@ from app.doors.cli.console import OUT, interruptible, progress, undo_of
 from app.doors.documents.feedback import UndoOut
 from app.doors.documents.message import parse_id
 from app.errors import InvalidSelection
+from app.ledger.undo import Selection
 from app.services.application import Specify, now, open_database
 from app.services.memory.live import LiveProfiles
 from app.services.undo import Undo
 from app.settings import load_settings
-from app.storage.undo.records import Selection
 
 if TYPE_CHECKING:
     from app.doors.documents.figures import ErrorsOut

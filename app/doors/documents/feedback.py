@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from app.doors.documents.figures import ErrorsOut
 from app.doors.documents.message import MAX_SOURCE, PRINTABLE, TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
-from app.storage.undo.records import PREFIX
+from app.ledger.undo import PREFIX
 
 if TYPE_CHECKING:
     from app.services.feedback import Taught

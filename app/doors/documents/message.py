@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import InvalidInput, UnknownMessage
 from app.features.observation import DIGEST_BYTES
-from app.ledger.entry import OWN
+from app.ledger.entry import OWN, PRUNED
+from app.ledger.undo import PREFIX as UNDONE
 from app.mail.compose import compose
-from app.storage.undo.records import PREFIX as UNDONE
-from app.storage.upkeep.prune import SOURCE as PRUNED
 
 
 class TextIn(BaseModel):

@@ -53,7 +53,7 @@ async def metrics(request: Request, app: ApplicationDep) -> Response:
     return Response(content, media_type=content_type)
 
 
-class State(Collector):
+class Gauges(Collector):
     """Collects what the service is now; the tally has what it did.
 
     Parameters

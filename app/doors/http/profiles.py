@@ -18,8 +18,8 @@ from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, s
 from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
+from app.ledger.undo import Selection
 from app.services.profiles import learned
-from app.storage.undo.records import Selection
 
 if TYPE_CHECKING:
     from app.services.application import Application

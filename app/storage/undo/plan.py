@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import case, func, select
 
 from app.errors import Expired, UnknownMessage, UnknownSource
-from app.ledger.undo import Step, transition
+from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import profiles, tables
 from app.storage.database.statements import chunks
 from app.storage.undo import records
-from app.storage.undo.records import UndoRow
 from app.storage.undo.sums import require_kept, require_reachable, signs, too_old
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from app.ledger.undo import Transition
+    from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import Selection, Taught
+    from app.storage.undo.records import TaughtRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,23 +239,23 @@ def plan(
     """
     _require_known(connection, profile, asked)
     known = records.all_of(connection, profile.id)
-    in_force = records.in_force(known)
+    before = in_force(known)
     undo = UndoRow(
         number=max((each.number for each in known), default=0) + 1,
         source=source,
         time=time,
-        takes=records.to_take(known, records.undos_matching(known, asked)),
+        takes=to_take(known, {each.number for each in known if asked.matches(each)}),
     )
-    left = records.in_force([*known, undo]) - {undo.number}
+    left = in_force([*known, undo]) - {undo.number}
     matched = records.matching(connection, profile.id, asked)
     reach = {row.revision: row for row in matched}
     reach |= {
         row.revision: row
-        for row in records.rows_of(connection, profile.id, in_force ^ left)
+        for row in records.rows_of(connection, profile.id, before ^ left)
     }
     taken = records.taken_by(connection, profile.id, reach)
 
-    def counts(row: Taught, undone: frozenset[int]) -> bool:
+    def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
         return not taken.get(row.revision, set()) & undone
 
     # Also what another undo takes back, if that is taken back now: else it would be
@@ -265,7 +264,7 @@ def plan(
     affected = [
         row
         for row in reach.values()
-        if counts(row, in_force) != (counts(row, left) and row.revision not in own)
+        if counts(row, before) != (counts(row, left) and row.revision not in own)
     ]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
@@ -274,7 +273,7 @@ def plan(
         connection,
         profile,
         [row for row in affected if row.is_sum],
-        before=in_force,
+        before=before,
         after=left,
         own=own,
     )
@@ -318,7 +317,7 @@ def transitions(
     digests: Iterable[bytes],
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
-) -> Iterator[tuple[list[Step], Transition | None]]:
+) -> Iterator[tuple[list[MessageRow], Transition | None]]:
     """Give the rows of each message, and what makes it what they say.
 
     Parameters
@@ -354,10 +353,10 @@ def transitions(
             )
             .order_by(table.c.digest, table.c.revision)
         )
-        histories: dict[bytes, list[Step]] = {}
+        histories: dict[bytes, list[MessageRow]] = {}
         for row in found:
             histories.setdefault(row.digest, []).append(
-                Step(
+                MessageRow(
                     revision=row.revision,
                     label_before=row.label_before,
                     label=row.label,

@@ -1,89 +1,27 @@
-"""Undo records: the rows that are in force, and those that were taken back.
-
-An undo takes back rows of the ledger and earlier undos.  What an undo took back
-is in force again once the undo is taken back itself, unless another undo took
-it back too.  So the order of undos does not matter, only which are in force.
-"""
+"""Undo records: the undos of a profile, and the rows that each of them takes back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, insert, select
 
+from app.ledger.undo import UndoRecord, UndoRow
 from app.storage import tables
 from app.storage.database.statements import BulkInsert, chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection
 
-PREFIX: Final = "undo:"
-"""What the source of the rows that an undo writes begins with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which teachings to take back: those that all of it is true of.
-
-    Parameters
-    ----------
-    ids : frozenset of bytes
-        Digests of messages; empty means any.
-    source : str or None
-        Who said so, as the ledger has it, or ``undo:7`` for an undo; None means
-        anybody.
-    since, until : datetime or None
-        From then on, and before then; None means any time.
-    """
-
-    ids: frozenset[bytes] = frozenset()
-    source: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def document(self) -> dict[str, object]:
-        """Return the selection as JSON takes it."""
-        return {
-            "ids": sorted(digest.hex() for digest in self.ids),
-            "source": self.source,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoRow:
-    """One undo.
-
-    Parameters
-    ----------
-    number : int
-        Counted from 1 in each profile.
-    source : str
-        Who asked for it.
-    time : datetime
-        When.
-    takes : frozenset of int
-        Numbers of earlier undos that it takes back.
-    """
-
-    number: int
-    source: str
-    time: datetime
-    takes: frozenset[int]
-
-    @property
-    def name(self) -> str:
-        """The source of the rows that it writes, by which it can be undone."""
-        return f"{PREFIX}{self.number}"
+    from app.ledger.undo import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
+class TaughtRow:
     """A row of the ledger that an undo may take back."""
 
     revision: int
@@ -110,60 +48,9 @@ def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     ]
 
 
-def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
-    """Return the numbers of the undos that no undo in force takes back.
-
-    Examples
-    --------
-    >>> from datetime import UTC, datetime
-    >>> def undo(number, *takes):
-    ...     return UndoRow(number=number, source="ann", takes=frozenset(takes),
-    ...                    time=datetime(2026, 3, 1, tzinfo=UTC))
-    >>> sorted(in_force([undo(1), undo(2, 1), undo(3, 2)]))
-    [1, 3]
-    """
-    kept: set[int] = set()
-    taken: set[int] = set()
-    # An undo takes back earlier ones only, so the newest is in force.
-    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
-        if each.number not in taken:
-            kept.add(each.number)
-            taken |= each.takes
-    return frozenset(kept)
-
-
-def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[int]:
-    """Return which undos a new one has to take back, so that none of some is in force.
-
-    Not only those that are in force now: one that another of them has taken back
-    would be in force again without that.
-
-    Examples
-    --------
-    >>> from datetime import UTC, datetime
-    >>> def undo(number, *takes):
-    ...     return UndoRow(number=number, source="ann", takes=frozenset(takes),
-    ...                    time=datetime(2026, 3, 1, tzinfo=UTC))
-    >>> both = [undo(1), undo(2, 1)]
-    >>> sorted(to_take(both, {1, 2})), sorted(to_take(both, {2}))
-    ([1, 2], [2])
-    >>> sorted(to_take(both, {1}))
-    []
-    """
-    found: set[int] = set()
-    taken: set[int] = set()
-    # As in `in_force`: whether one is taken back is known from those after it.
-    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
-        if each.number in taken:
-            continue
-        if each.number in unwanted:
-            found.add(each.number)
-        else:
-            taken |= each.takes
-    return frozenset(found)
-
-
-def matching(connection: Connection, profile_id: int, asked: Selection) -> list[Taught]:
+def matching(
+    connection: Connection, profile_id: int, asked: Selection
+) -> list[TaughtRow]:
     """Return the taught rows that a selection is true of, in force or not."""
     ledger = tables.ledger
     conditions = [ledger.c.profile_id == profile_id, ledger.c.undo.is_(None)]
@@ -180,19 +67,6 @@ def matching(connection: Connection, profile_id: int, asked: Selection) -> list[
     for chunk in chunks(sorted(asked.ids)):
         found += _taught(connection, [*conditions, ledger.c.digest.in_(chunk)])
     return found
-
-
-def undos_matching(undos: Iterable[UndoRow], asked: Selection) -> frozenset[int]:
-    """Return the numbers of the undos that a selection is true of."""
-    if asked.ids:
-        return frozenset()
-    return frozenset(
-        undo.number
-        for undo in undos
-        if (asked.source is None or asked.source == undo.name)
-        and (asked.since is None or undo.time >= asked.since)
-        and (asked.until is None or undo.time < asked.until)
-    )
 
 
 def taken_by(
@@ -214,7 +88,7 @@ def taken_by(
 
 def rows_of(
     connection: Connection, profile_id: int, numbers: Iterable[int]
-) -> list[Taught]:
+) -> list[TaughtRow]:
     """Return the rows that some undos take back."""
     table, ledger = tables.undone, tables.ledger
     found = []
@@ -281,7 +155,7 @@ def oldest_kept(
 
 def _taught(
     connection: Connection, conditions: Iterable[ColumnElement[bool]]
-) -> list[Taught]:
+) -> list[TaughtRow]:
     """Return the rows that some conditions are true of, oldest first."""
     ledger = tables.ledger
     rows = connection.execute(
@@ -295,7 +169,7 @@ def _taught(
         .order_by(ledger.c.revision)
     )
     return [
-        Taught(row.revision, row.digest, row.kind == "sum", bool(row.kept))
+        TaughtRow(row.revision, row.digest, row.kind == "sum", bool(row.kept))
         for row in rows
     ]
 
@@ -303,34 +177,6 @@ def _taught(
 _TAKE: Final = BulkInsert(
     tables.undone, shared=("profile_id", "number"), given=("revision",)
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoRecord:
-    """One undo; the fields are the columns of the table, and what it takes back.
-
-    Parameters
-    ----------
-    number : int
-        Counted from 1 in each profile.
-    source : str
-        Who asked for it.
-    time : datetime
-        When.
-    asked : mapping
-        What for.
-    takes : tuple of int
-        Numbers of earlier undos that it takes back.
-    revisions : tuple of int
-        Rows of the ledger that it takes back, in their order.
-    """
-
-    number: int
-    source: str
-    time: datetime
-    asked: Mapping[str, Any]
-    takes: tuple[int, ...]
-    revisions: tuple[int, ...]
 
 
 def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:

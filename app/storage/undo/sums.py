@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import Taught
+    from app.storage.undo.records import TaughtRow
 
 
 def require_kept(
-    connection: Connection, profile: ProfileRow, rows: Iterable[Taught]
+    connection: Connection, profile: ProfileRow, rows: Iterable[TaughtRow]
 ) -> None:
     """Raise if a row has no vector any more."""
     gone = [row.revision for row in rows if not row.kept]
@@ -51,7 +51,7 @@ def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
 def signs(
     connection: Connection,
     profile: ProfileRow,
-    sums: Sequence[Taught],
+    sums: Sequence[TaughtRow],
     *,
     before: frozenset[int],
     after: frozenset[int],

@@ -16,22 +16,21 @@ from sqlalchemy import delete, func, select
 
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
+from app.ledger.undo import UndoRecord, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.database.statements import BulkInsert, chunks
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.plan import transitions
-from app.storage.undo.records import UndoRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sqlalchemy import Connection
 
-    from app.ledger.undo import Transition
+    from app.ledger.undo import Transition, UndoRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
-    from app.storage.undo.records import UndoRow
 
 STEP: Final = 256
 """Rows of one step: as many as share a commit in `app.services.threads.writer`."""
@@ -158,7 +157,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             profile,
             revisions,
             undo,
-            in_force=records.in_force(known),
+            in_force=in_force(known),
             revision=revision,
         )
     ledger.write(connection, profile.id, rows)

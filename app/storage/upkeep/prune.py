@@ -22,6 +22,8 @@ from sqlalchemy import exists, func, select
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
+from app.ledger.entry import PRUNED
+from app.ledger.undo import Selection, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums
 from app.storage.counts import classes
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
-
-SOURCE = "prune"
-"""Who says so, in the ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +157,7 @@ def carry_out(
             "pruned now, so try again"
         )
         raise Irreversible(msg)
-    return append_sums(connection, profile, pruning.sums, source=SOURCE, time=time)
+    return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
 
 
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
@@ -219,7 +218,7 @@ def _without_needed(
         needed: dict[str, list[NDArray[np.int64]]] = {}
         for row in ledger.get_many(connection, profile.id, chunk):
             # A pruning itself needs nothing: its features are gone.
-            if row.source == SOURCE and row.kind == "sum":
+            if row.source == PRUNED and row.kind == "sum":
                 continue
             for view, ids in row.ids(profile.labels).items():
                 needed.setdefault(view, []).append(ids)
@@ -269,8 +268,8 @@ def known_digests(
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether sums of a source are learned, and were not taken back."""
-    rows = records.matching(connection, profile_id, records.Selection(source=source))
+    rows = records.matching(connection, profile_id, Selection(source=source))
     sums = [row.revision for row in rows if row.is_sum]
     taken = records.taken_by(connection, profile_id, sums)
-    in_force = records.in_force(records.all_of(connection, profile_id))
-    return any(not taken.get(revision, set()) & in_force for revision in sums)
+    standing = in_force(records.all_of(connection, profile_id))
+    return any(not taken.get(revision, set()) & standing for revision in sums)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
 from app.errors import Expired
+from app.ledger.undo import Selection
 from app.storage import tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.ledger import rows_after
-from app.storage.undo.records import Selection
 from app.storage.upkeep import retention
 from app.storage.upkeep import retention as sealed
 from app.storage.upkeep.retention import RUNS
