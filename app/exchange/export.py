@@ -147,8 +147,10 @@ def export(
         for rows in _batches(connection, profile.id, last=header.revision):
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
-        for epoch, views in _sealed(connection, profile):
-            writer.write(SUM, write_sum(epoch, views, profile.labels))
+        # The sums of the rows whose vectors were dropped.
+        for epoch, sealed in sorted(retention.load(connection, profile).items()):
+            for views in pieces(sealed, at_most=FEATURES_PER_ROW):
+                writer.write(SUM, write_sum(epoch, views, profile.labels))
         for record in records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
@@ -189,16 +191,6 @@ def _messages(
         counts = views.setdefault(row.view, {})
         counts[row.label] = counts.get(row.label, 0) + row.messages
     return views
-
-
-def _sealed(
-    connection: Connection, profile: ProfileRow
-) -> Iterator[tuple[int, dict[str, Statistics]]]:
-    """Give the sums of the rows whose vectors were dropped."""
-    epochs = retention.load(connection, profile)
-    for epoch in sorted(epochs):
-        for part in pieces(epochs[epoch], at_most=FEATURES_PER_ROW):
-            yield epoch, part
 
 
 def _sums(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.statistics import sum_by_view
@@ -44,8 +44,6 @@ from app.storage.upkeep.prune import known_digests, sums_stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection
 
     from app.bayes.statistics import Statistics
     from app.exchange.hidden_profile import HiddenProfile
@@ -281,7 +279,13 @@ def fill(new: HiddenProfile, epochs: Epochs) -> None:
         revision = upto
         for view, some in texts.items():
             new.write(names.add, profile_id=new.row.id, view=view, names=some)
-    new.write(_note_folded, profile=new.row, upto=revision)
+    fold = tables.fold
+    new.write(
+        Connection.execute,
+        update(fold)
+        .where(fold.c.profile_id == new.row.id)
+        .values(folded_revision=revision),
+    )
 
 
 def _texts(
@@ -307,12 +311,3 @@ def _texts(
                     for view, texts in texts_of(rows, profile).items()
                 },
             )
-
-
-def _note_folded(connection: Connection, profile: ProfileRow, upto: int) -> None:
-    """Record that the counts hold the ledger up to a revision."""
-    connection.execute(
-        update(tables.fold)
-        .where(tables.fold.c.profile_id == profile.id)
-        .values(folded_revision=upto)
-    )
