@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
@@ -38,11 +38,10 @@ from app.storage.undo import records
 from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_in_force
+from sqlalchemy import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from sqlalchemy import Connection
 
     from app.bayes.state import History
     from app.exchange.hidden_profile import HiddenProfile
@@ -273,7 +272,13 @@ def fill(new: HiddenProfile, epochs: History) -> None:
         revision = upto
         for view, some in texts.items():
             new.write(names.add, profile_id=new.row.id, view=view, names=some)
-    new.write(_note_folded, profile=new.row, upto=revision)
+    fold = tables.fold
+    new.write(
+        Connection.execute,
+        update(fold)
+        .where(fold.c.profile_id == new.row.id)
+        .values(folded_revision=revision),
+    )
 
 
 def _texts(
@@ -294,12 +299,3 @@ def _texts(
                     for view, texts in texts_of(rows, profile).items()
                 },
             )
-
-
-def _note_folded(connection: Connection, profile: ProfileRow, upto: int) -> None:
-    """Record that the counts hold the ledger up to a revision."""
-    connection.execute(
-        update(tables.fold)
-        .where(tables.fold.c.profile_id == profile.id)
-        .values(folded_revision=upto)
-    )
