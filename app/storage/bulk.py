@@ -2,7 +2,7 @@
 
 An import, a pruning, or what takes one of them back is a run of consecutive
 rows that are sums, of bounded size, all of one source and one time, written in
-one transaction.  Whoever reads the ledger meets them as rows like any other:
+one transaction.  Readers of the ledger meet them as rows like any other:
 folds, followers, audits and undo add what they say.
 """
 
@@ -62,8 +62,8 @@ def append_sums(
         Whose ledger.
     sums : mapping of int to mapping of str to FeatureCounts or MomentSums
         What to add to each epoch, view by view.  What is negative must be in
-        the counts already, or it can never be folded: that is the caller's to
-        know, who holds the profile with `app.storage.profiles.lock`.
+        the counts already, or it can never be folded: the caller, which holds the
+        profile with `app.storage.profiles.lock`, has to know.
     source : str
         Who says so: ``import:NAME``, ``prune``.
     time : datetime
