@@ -38,7 +38,6 @@ from app.storage.undo import records
 from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_in_force
-from sqlalchemy import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -56,9 +56,9 @@ def append_sums(
     profile : ProfileRow
         Whose ledger.
     sums : mapping of int to State
-        What to add to each month.  What is negative must be in
-        the counts already, or it can never be folded: that is the caller's to
-        know, who holds the profile with `app.storage.profiles.lock`.
+        The sums to add to each month.  A negative count must be in
+        the counts already, or it can never be folded: the caller, which holds the
+        profile with `app.storage.profiles.lock`, has to know.
     source : str
         Who says so: ``import:NAME``, ``prune``.
     time : datetime

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
 HIDDEN: Final = profile.c.name.like("% %")
-"""Nobody sees a profile of such a name (`app.storage.hidden`)."""
+"""Whether a profile is hidden (`app.storage.hidden`)."""
 _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(
@@ -63,7 +63,7 @@ class ProfileRow:
     policy : object
         What it decides otherwise than the service's settings, as
         `app.classifier.policy.Policy.document` gave it; None for nothing. Checked
-        by who reads it, so that one profile which was spoilt by hand does not stop
+        by `policy_of`, so that one profile which was spoilt by hand does not stop
         the others.
     """
 
@@ -137,7 +137,7 @@ def find(connection: Connection, name: str) -> ProfileRow:
 
 
 def find_locked(connection: Connection, name: str) -> ProfileRow:
-    """Return the profile of that name, which nobody else changes until the end.
+    """Return the profile of that name, locked until the end of the transaction.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def policy_of(row: ProfileRow) -> Policy:
     Raises
     ------
     Inconsistent
-        If it is none, as nobody but a hand in the database could have made it.
+        If it is none; only a change by hand in the database can have made it.
     """
     try:
         return Policy() if row.policy is None else Policy.read(row.policy)
@@ -228,7 +228,7 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
 
 
 def lock(connection: Connection, profile: ProfileRow) -> int:
-    """Return the profile's revision; nobody else moves it until the end.
+    """Return the profile's revision, locked until the end of the transaction.
 
     Raises
     ------

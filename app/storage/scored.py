@@ -1,7 +1,7 @@
 """Scored messages, kept for a while so that an id suffices to teach them.
 
-A bounded table: whoever fills it also calls `expire`.  It is written behind the
-answers, in batches, and losing its newest rows loses no feedback.
+A bounded table: the service that fills it also calls `expire`.  It is written behind
+the answers, in batches, and losing its newest rows loses no feedback.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def copy(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile_id, to : int
-        Whose rows, and who shall have them as well.
+        Whose rows, and the profile that gets them as well.
     after : (datetime, bytes) or None
         What the call before returned; None for the first.
     limit : int
@@ -202,7 +202,7 @@ def _read(row: Row[Any]) -> ScoredRow:
 
 _rows: Final = tables.ledger.alias("first")
 _later: Final = tables.ledger.alias("later")
-# The label is the newest of the message, not the first: whoever corrects a slip
+# The label is the newest of the message, not the first: a correction of a slip
 # of the finger corrects the figures too.  A message that was forgotten counts
 # no more.
 #

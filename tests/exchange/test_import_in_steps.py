@@ -94,7 +94,7 @@ def cut(engine, data, name, *, after=1):
 
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(hidden, "leave", die)
+        patch.setattr(hidden, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, data, name, die, after=after)
 
@@ -268,7 +268,7 @@ def test_others_may_write_after_each_step_of_an_import(
         return note
 
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
-    steps = (hidden, "keep"), (hidden, "remove_step"), (fold, "write")
+    steps = (hidden, "renew"), (hidden, "remove_step"), (fold, "write")
     for module, name in steps:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})
@@ -276,7 +276,7 @@ def test_others_may_write_after_each_step_of_an_import(
 
     assert ["pause"] * (len(did) // 2) == did[1::2]
     assert "pause" not in did[::2]
-    assert 5 < did.count("keep")
+    assert 5 < did.count("renew")
     assert 0 < did.count("remove_step")
 
 

@@ -170,7 +170,7 @@ def read_each(
 
 
 class _Fetching(ThreadPoolExecutor):
-    """One thread; who leaves early waits for what runs, not for what is queued."""
+    """One thread; leaving early waits for what runs, not for what is queued."""
 
     def __init__(self) -> None:
         super().__init__(1, thread_name_prefix="counts")

@@ -4,8 +4,8 @@ Contract of this file: a row is written as what it shall be, not as what is to
 be added.  Words of sums that are added column by column keep their meaning but
 not their form (2**31 learned twice in one step and unlearned in two is
 ``-2**32 + 1 * 2**32``), and the tables must equal those of a database that
-never learned a message.  A label has few rows, 152 with 16 fields, and whoever
-writes them holds the profile's fold lock.
+never learned a message.  A label has few rows, 152 with 16 fields, and the
+caller holds the profile's fold lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Feature names: the text behind the ids, for browsing.
 
-The names of the features that are in the count tables, and of no others: a word
-that only a forgotten message had is forgotten with it.
+Contract of this file: the features in the count tables have names, and no others do.
+A word that only a forgotten message had is forgotten with it.
 """
 
 from __future__ import annotations

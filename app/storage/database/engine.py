@@ -1,13 +1,14 @@
-"""Engine: transactions for reading and for writing, and the errors of the driver.
+"""Engine: transactions for reading and for writing.
 
-SQLite and PostgreSQL, by URL.  `reading` gives one consistent snapshot,
-`writing` one transaction that may change things; both roll back what fails.
+Contract of this file: `reading` gives one consistent snapshot, `writing` one
+transaction that may change things; both roll back what fails, and raise the errors of
+`app.errors` for those of the driver.
 
-A thread that takes the lock again at once would have it for the whole of its work.
-Another thread of its process has the lock as soon as it is free, and another process
-asks for it each millisecond (`sqlite.py`).  The longest of 100 waits (p99) of three
-processes that write for 3 ms every 10 ms, and the steps that a fourth does in 6 s
-beside them:
+A thread that writes step by step pauses after each step, or it would have the lock
+for the whole of its work.  Another thread of its process has the lock as soon as it is
+free, and another process asks for it each millisecond (`sqlite.py`).  The
+longest of 100 waits (p99) of three processes that write for 3 ms every 10 ms, and the
+steps that a fourth does in 6 s beside them:
 
     a step takes       30 ms            60 ms           250 ms
     pauses of  2 ms    101 ms   155    189 ms    87    506 ms    24

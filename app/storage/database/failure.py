@@ -43,7 +43,7 @@ def translated(
     DatabaseUnavailable
         If the database did not take it; the sentence says what may be stored.
     DatabaseUnprepared
-        If somebody has to grant a right first, or to put a table back.
+        If a right or a table is missing.
     DatabaseDamaged
         If no later attempt would help either.
     InconsistentCounts

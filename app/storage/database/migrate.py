@@ -62,7 +62,7 @@ def migrate(engine: Engine) -> None:
             return
     try:
         with migrating(engine) as connection:
-            # Again, now that nobody else is at it.
+            # Again, now that no other process migrates.
             if not _is_current(connection):
                 upgrade(connection)
     # Nobody has used it in this version: the URL names the wrong database or user.

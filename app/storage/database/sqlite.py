@@ -73,11 +73,11 @@ _ASK_AGAIN: Final = 0.001
 # The path in a URI as SQLite reads it: without the host, which can only be this one
 # (https://sqlite.org/uri.html).
 _URI: Final = re.compile("file:(?://[^/?#]*)?([^?#]*)")
-# Pages of SQLite's log from which it is seen to that it begins anew: only one that is
-# copied whole does, and where somebody always writes it never is.  A commit of ten
+# Pages of SQLite's log from which a checkpoint has it begin anew: only a log that is
+# copied whole does, and beside writers that never pause it never is.  A commit of ten
 # pages took 0.32 ms where the file became longer, and 0.15 ms where it was written
-# over.  To copy what came meanwhile, while nobody writes, took 5 to 27 ms on a busy
-# machine.  As many as SQLite takes for a reason to copy them.
+# over.  To copy the rest under the write lock took 5 to 27 ms on a busy
+# machine.  SQLite copies from as many on by default.
 _LONG_LOG: Final = 1_000
 # Of a backup: pages of one step, 4 MB, some ms, after which progress is shown; and
 # instructions of SQLite, some ms, after which Python hears of a signal.
@@ -122,7 +122,7 @@ _PUT: Final = """
 """
 # What is noted of a connection: whether SQLite's busy handler is on, as it is at first.
 # Readers have it, for the moments in which another process sets up or recovers the
-# log; writers ask by themselves, and who has the lock waits for nobody.
+# log; writers ask by themselves, and the holder of the lock never waits.
 _HANDLED: Final = "postbayes_busy_handler"
 # What is noted of a connection to a file that could not be written: SQLite asks
 # once, when it opens the file, and such a connection never writes.
@@ -221,7 +221,7 @@ class Sqlite(Dialect):
         """Copy what is committed from the write-ahead log into the database."""
         # The driver's connection: in a transaction there is no checkpoint. Its cursor
         # is closed before it is given back: beside a pragma that was not read to its
-        # end SQLite refuses the commit of whoever has the connection next.
+        # end SQLite refuses the next commit on the connection.
         with (
             closing(engine.raw_connection()) as connection,
             closing(connection.cursor()) as cursor,
@@ -385,7 +385,7 @@ class Sqlite(Dialect):
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of a file; those above it are somebody's mistake."""
+    """Make the folder of a file, and none above it."""
     try:
         folder.mkdir(exist_ok=True)
     except FileNotFoundError as error:

@@ -2,7 +2,7 @@
 
 A password may stand in it, also where it was not meant to: one with an @ in it ends
 there, and its rest is taken for a host.  So no sentence quotes what was not read as
-a name, nor the error of who tried.
+a name, nor the error of the parser.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def write(
 ) -> Step | None:
     """Add prepared rows, or a part of them, to the count tables.
 
-    It waits for no other fold: who finds one at work has nothing to do.  It begins
+    It waits for no other fold: while one is at work there is nothing to do.  It begins
     where the part before it ended, whichever process wrote that.
 
     Parameters

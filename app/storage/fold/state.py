@@ -1,7 +1,7 @@
 """State: the count tables plus the rows that are not folded yet.
 
-Contract of this file: whoever moves a mark holds its lock, and changes the counts in
-the same transaction.
+Contract of this file: a mark is moved under its lock, in the transaction that changes
+the counts.
 
 A fold sums the rows of a batch, and may write the sum in parts, each in a transaction
 of its own.  What one feature gains or loses, in all views, months and labels, is in one

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, exists, func, select
 
 from app.errors import Expired, UnknownMessage, UnknownSource
 from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import TaughtRow
+
+_LEDGER: Final = tables.ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,20 +67,15 @@ class Basis:
         profile : ProfileRow
             Whose ledger.
         """
-        ledger = tables.ledger
-        if self.undo != _newest_undo(connection, profile.id):
+        if self.undo != records.newest(records.all_of(connection, profile.id)):
             return False
         # Counts that a sum has taken away may be those that the plan takes back.
-        summed = connection.execute(
-            select(ledger.c.revision)
-            .where(
-                ledger.c.profile_id == profile.id,
-                ledger.c.revision > self.revision,
-                ledger.c.kind == "sum",
-            )
-            .limit(1)
-        ).first()
-        if summed is not None:
+        summed = exists().where(
+            _LEDGER.c.profile_id == profile.id,
+            _LEDGER.c.revision > self.revision,
+            _LEDGER.c.kind == "sum",
+        )
+        if connection.execute(select(summed)).scalar_one():
             return False
         # Of the rows that there were, the oldest lose their vectors first.
         kept = records.oldest_kept(connection, profile.id, upto=self.revision)
@@ -93,6 +90,7 @@ def basis_of(
     connection: Connection,
     profile: ProfileRow,
     *,
+    undo: int,
     needed: Iterable[bytes],
     sums: Iterable[int],
 ) -> Basis:
@@ -104,20 +102,21 @@ def basis_of(
         The snapshot that the plan is made on.
     profile : ProfileRow
         Whose ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
     needed : iterable of bytes
         Digests of the messages.
     sums : iterable of int
         Revisions of the sums.
     """
-    ledger = tables.ledger
     revision = profiles.last_revision(connection, profile.id)
     times = [
-        *_times(connection, profile.id, ledger.c.digest, sorted(needed)),
-        *_times(connection, profile.id, ledger.c.revision, sorted(sums)),
+        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
+        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
     ]
     return Basis(
         revision=revision,
-        undo=_newest_undo(connection, profile.id),
+        undo=undo,
         kept=records.oldest_kept(connection, profile.id, upto=revision),
         needed=min(times, default=None),
     )
@@ -130,13 +129,12 @@ def _times(
     values: list[bytes] | list[int],
 ) -> list[datetime]:
     """Return times of which one is that of the oldest of some rows with vectors."""
-    ledger = tables.ledger
     found = [
         connection.execute(
-            select(func.min(ledger.c.time)).where(
-                ledger.c.profile_id == profile_id,
+            select(func.min(_LEDGER.c.time)).where(
+                _LEDGER.c.profile_id == profile_id,
                 column.in_(chunk),
-                ledger.c.vector.is_not(None),
+                _LEDGER.c.vector.is_not(None),
             )
         ).scalar_one()
         for chunk in chunks(values)
@@ -144,23 +142,12 @@ def _times(
     return [time for time in found if time is not None]
 
 
-def _newest_undo(connection: Connection, profile_id: int) -> int:
-    """Return the number of the newest undo, 0 without one."""
-    undo = tables.undo
-    found: int = connection.execute(
-        select(func.coalesce(func.max(undo.c.number), 0)).where(
-            undo.c.profile_id == profile_id
-        )
-    ).scalar_one()
-    return found
-
-
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
 # in a figure.
 _DECISION: Final = case(
     (
-        tables.ledger.c.scores["log_odds"].as_float().is_not(None),
-        tables.ledger.c.scores["decision"].as_string(),
+        _LEDGER.c.scores["log_odds"].as_float().is_not(None),
+        _LEDGER.c.scores["decision"].as_string(),
     )
 )
 
@@ -241,7 +228,7 @@ def plan(
     known = records.all_of(connection, profile.id)
     before = in_force(known)
     undo = UndoRow(
-        number=max((each.number for each in known), default=0) + 1,
+        number=records.newest(known) + 1,
         source=source,
         time=time,
         takes=to_take(known, {each.number for each in known if asked.matches(each)}),
@@ -307,7 +294,13 @@ def plan(
         work=tuple(work),
         scored=scored,
         asked=asked,
-        basis=basis_of(connection, profile, needed=digests, sums=changed_sums),
+        basis=basis_of(
+            connection,
+            profile,
+            undo=undo.number - 1,
+            needed=digests,
+            sums=changed_sums,
+        ),
     )
 
 
@@ -333,25 +326,24 @@ def transitions(
     taken_back : frozenset of int
         Rows that are taken back beside theirs.
     """
-    table = tables.ledger
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
-                table.c.digest,
-                table.c.revision,
-                table.c.label_before,
-                table.c.label,
-                table.c.epoch,
-                table.c.undo,
-                table.c.vector.is_not(None).label("kept"),
+                _LEDGER.c.digest,
+                _LEDGER.c.revision,
+                _LEDGER.c.label_before,
+                _LEDGER.c.label,
+                _LEDGER.c.epoch,
+                _LEDGER.c.undo,
+                _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
             )
             .where(
-                table.c.profile_id == profile_id,
-                table.c.digest.in_(chunk),
-                table.c.kind == "message",
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.kind == "message",
             )
-            .order_by(table.c.digest, table.c.revision)
+            .order_by(_LEDGER.c.digest, _LEDGER.c.revision)
         )
         histories: dict[bytes, list[MessageRow]] = {}
         for row in found:

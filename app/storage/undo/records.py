@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, insert, select
+from sqlalchemy import and_, exists, insert, select
 
 from app.ledger.undo import UndoRecord, UndoRow
 from app.storage import tables
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from app.ledger.undo import Selection
+
+_LEDGER: Final = tables.ledger
+_UNDO: Final = tables.undo
+_UNDONE: Final = tables.undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,7 @@ class TaughtRow:
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     """Return the undos of a profile, oldest first."""
     rows = connection.execute(
-        select(tables.undo)
-        .where(tables.undo.c.profile_id == profile_id)
-        .order_by(tables.undo.c.number)
+        select(_UNDO).where(_UNDO.c.profile_id == profile_id).order_by(_UNDO.c.number)
     )
     return [
         UndoRow(
@@ -48,24 +50,28 @@ def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     ]
 
 
+def newest(undos: Iterable[UndoRow]) -> int:
+    """Return the number of the newest undo, 0 without one."""
+    return max((undo.number for undo in undos), default=0)
+
+
 def matching(
     connection: Connection, profile_id: int, asked: Selection
 ) -> list[TaughtRow]:
     """Return the taught rows that a selection is true of, in force or not."""
-    ledger = tables.ledger
-    conditions = [ledger.c.profile_id == profile_id, ledger.c.undo.is_(None)]
+    conditions = [_LEDGER.c.profile_id == profile_id, _LEDGER.c.undo.is_(None)]
     if asked.source is not None:
-        conditions.append(ledger.c.source == asked.source)
+        conditions.append(_LEDGER.c.source == asked.source)
     if asked.since is not None:
-        conditions.append(ledger.c.time >= asked.since)
+        conditions.append(_LEDGER.c.time >= asked.since)
     if asked.until is not None:
-        conditions.append(ledger.c.time < asked.until)
+        conditions.append(_LEDGER.c.time < asked.until)
     if not asked.ids:
         return _taught(connection, conditions)
-    conditions.append(ledger.c.kind == "message")
+    conditions.append(_LEDGER.c.kind == "message")
     found = []
     for chunk in chunks(sorted(asked.ids)):
-        found += _taught(connection, [*conditions, ledger.c.digest.in_(chunk)])
+        found += _taught(connection, [*conditions, _LEDGER.c.digest.in_(chunk)])
     return found
 
 
@@ -73,12 +79,11 @@ def taken_by(
     connection: Connection, profile_id: int, revisions: Iterable[int]
 ) -> dict[int, set[int]]:
     """Return the undos that take back each of the rows, in force or not."""
-    table = tables.undone
     found: dict[int, set[int]] = {}
     for chunk in chunks(sorted(revisions)):
         rows = connection.execute(
-            select(table.c.revision, table.c.number).where(
-                table.c.profile_id == profile_id, table.c.revision.in_(chunk)
+            select(_UNDONE.c.revision, _UNDONE.c.number).where(
+                _UNDONE.c.profile_id == profile_id, _UNDONE.c.revision.in_(chunk)
             )
         )
         for row in rows:
@@ -90,43 +95,37 @@ def rows_of(
     connection: Connection, profile_id: int, numbers: Iterable[int]
 ) -> list[TaughtRow]:
     """Return the rows that some undos take back."""
-    table, ledger = tables.undone, tables.ledger
     found = []
     for number in sorted(numbers):
-        of_it = select(table.c.revision).where(
-            table.c.profile_id == profile_id, table.c.number == number
+        of_it = select(_UNDONE.c.revision).where(
+            _UNDONE.c.profile_id == profile_id, _UNDONE.c.number == number
         )
         found += _taught(
             connection,
-            [ledger.c.profile_id == profile_id, ledger.c.revision.in_(of_it)],
+            [_LEDGER.c.profile_id == profile_id, _LEDGER.c.revision.in_(of_it)],
         )
     return found
 
 
 def source_exists(connection: Connection, profile_id: int, source: str) -> bool:
-    """Return whether anybody of that name ever taught the profile."""
-    ledger = tables.ledger
-    found = connection.execute(
-        select(ledger.c.revision)
-        .where(ledger.c.profile_id == profile_id, ledger.c.source == source)
-        .limit(1)
-    ).first()
-    return found is not None
+    """Return whether a source of that name ever taught the profile."""
+    mine = _LEDGER.c.profile_id == profile_id, _LEDGER.c.source == source
+    found: bool = connection.execute(select(exists().where(*mine))).scalar_one()
+    return found
 
 
 def digests_known(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> set[bytes]:
     """Return those of the messages that the ledger has a row of."""
-    ledger = tables.ledger
     found: set[bytes] = set()
     for chunk in chunks(sorted(digests)):
         found |= set(
             connection.execute(
-                select(ledger.c.digest).where(
-                    ledger.c.profile_id == profile_id,
-                    ledger.c.digest.in_(chunk),
-                    ledger.c.kind == "message",
+                select(_LEDGER.c.digest).where(
+                    _LEDGER.c.profile_id == profile_id,
+                    _LEDGER.c.digest.in_(chunk),
+                    _LEDGER.c.kind == "message",
                 )
             ).scalars()
         )
@@ -140,15 +139,14 @@ def oldest_kept(
 
     None without any vector; `upto` is the newest revision that counts.
     """
-    ledger = tables.ledger
     query = (
-        select(ledger.c.time, ledger.c.revision)
-        .where(ledger.c.profile_id == profile_id, ledger.c.vector.is_not(None))
-        .order_by(ledger.c.time, ledger.c.revision)
+        select(_LEDGER.c.time, _LEDGER.c.revision)
+        .where(_LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None))
+        .order_by(_LEDGER.c.time, _LEDGER.c.revision)
         .limit(1)
     )
     if upto is not None:
-        query = query.where(ledger.c.revision <= upto)
+        query = query.where(_LEDGER.c.revision <= upto)
     row = connection.execute(query).first()
     return None if row is None else (row.time, row.revision)
 
@@ -157,16 +155,15 @@ def _taught(
     connection: Connection, conditions: Iterable[ColumnElement[bool]]
 ) -> list[TaughtRow]:
     """Return the rows that some conditions are true of, oldest first."""
-    ledger = tables.ledger
     rows = connection.execute(
         select(
-            ledger.c.revision,
-            ledger.c.digest,
-            ledger.c.kind,
-            ledger.c.vector.is_not(None).label("kept"),
+            _LEDGER.c.revision,
+            _LEDGER.c.digest,
+            _LEDGER.c.kind,
+            _LEDGER.c.vector.is_not(None).label("kept"),
         )
         .where(and_(*conditions))
-        .order_by(ledger.c.revision)
+        .order_by(_LEDGER.c.revision)
     )
     return [
         TaughtRow(row.revision, row.digest, row.kind == "sum", bool(row.kept))
@@ -174,22 +171,19 @@ def _taught(
     ]
 
 
-_TAKE: Final = BulkInsert(
-    tables.undone, shared=("profile_id", "number"), given=("revision",)
-)
+_TAKE: Final = BulkInsert(_UNDONE, shared=("profile_id", "number"), given=("revision",))
 
 
 def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:
     """Give the undos of a profile, oldest first."""
-    undo, undone = tables.undo, tables.undone
     rows = connection.execute(
-        select(undo).where(undo.c.profile_id == profile_id).order_by(undo.c.number)
+        select(_UNDO).where(_UNDO.c.profile_id == profile_id).order_by(_UNDO.c.number)
     ).all()
     for row in rows:
         revisions = connection.execute(
-            select(undone.c.revision)
-            .where(undone.c.profile_id == profile_id, undone.c.number == row.number)
-            .order_by(undone.c.revision)
+            select(_UNDONE.c.revision)
+            .where(_UNDONE.c.profile_id == profile_id, _UNDONE.c.number == row.number)
+            .order_by(_UNDONE.c.revision)
         ).scalars()
         yield UndoRecord(
             number=row.number,
@@ -204,7 +198,7 @@ def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:
 def write(connection: Connection, profile_id: int, record: UndoRecord) -> None:
     """Add an undo; its work is noted elsewhere, if it is not done."""
     connection.execute(
-        insert(tables.undo).values(
+        insert(_UNDO).values(
             profile_id=profile_id,
             number=record.number,
             source=record.source,

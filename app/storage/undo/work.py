@@ -2,8 +2,8 @@
 
 What an undo takes back is noted in one transaction (`begin`), and with it the
 list of rows to put right.  `step` does a part of that list in each further
-transaction, as rows appended to the ledger: it can stop anywhere, whoever comes
-next goes on, and two at once take turns.  On the way every message is either as
+transaction, as rows appended to the ledger: it can stop anywhere, the next
+process goes on, and two at once take turns.  On the way every message is either as
 before or as it shall be.
 """
 
