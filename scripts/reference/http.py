@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _INTRODUCTION: Final = """
-The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 unless
-it is told otherwise. There is no authentication: whoever reaches the port can teach
-the filter. A running service has the same interface as an OpenAPI document at
-`/openapi.json`, and as a page at `/docs`. Field names, outcomes and problem types
+The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, by default
+127.0.0.1:8025. There is no authentication: every client that reaches the port can
+teach the filter. A running service describes the interface as an OpenAPI document
+at `/openapi.json`, and as a page at `/docs`. Field names, outcomes and problem types
 are stable; new fields may be added. Log-odds and log-posteriors are in nats: ln 9 =
 2.197 means nine to one.
 """
 
 _BEFORE: Final = """
-The examples follow one another, on a new service that was taught these two
+The examples follow one another, on a new service that has learned these two
 messages. Numbers are rounded here to three decimals.
 """
 
 _BODY: Final = """
 The body is the message itself, as `message/rfc822` (also `message/global`,
 `application/octet-stream`, or no type at all), or JSON as `application/json` with
-these fields. Of a raw message the first 4 MiB are looked at. It may be larger, up
-to `POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. JSON
+these fields. The first 4 MiB of a raw message are read. It may be larger, up to
+`POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. JSON
 may have 8 MiB.
 """
 
@@ -47,7 +47,7 @@ MEANINGS: Final = {
 """Meanings of fields that the OpenAPI document gives none."""
 
 _DESCRIPTIONS: Final = {
-    "/healthz": "For a supervisor that restarts what is stuck: it asks nobody else.",
+    "/healthz": "For a supervisor that restarts a stuck process: it asks nothing else.",
     "/readyz": "For a load balancer. The database is read, not written: one that is "
     "locked or full still answers.",
 }
