@@ -47,7 +47,7 @@ spelling: $(VENV)/.dev
 
 docs: $(VENV)/.dev spelling  ## write the reference anew, and test what the documents promise
 	$(bin)/python scripts/reference
-	$(bin)/python -m pytest tests/test_repository.py tests/test_docs.py --no-header
+	$(bin)/python -m pytest tests/test_repository.py tests/test_design.py tests/test_docs.py --no-header
 
 accuracy: $(VENV)/.run  ## evaluate on CORPORA=folder (one folder with an `index` per stream)
 	$(bin)/python benchmarks/accuracy.py $(or $(CORPORA),$(error say where the mail is: make accuracy CORPORA=folder))
