@@ -40,7 +40,7 @@ class Settings(BaseSettings):
 
     database_url: str = Field(
         "sqlite:///var/postbayes.db",
-        description="Where the ledger and the counts live: "
+        description="Database of the ledger and the counts: "
         "`sqlite:///relative/path`, `sqlite:////absolute/path` or "
         "`postgresql://user:password@host/name`.",
     )
@@ -63,29 +63,29 @@ class Settings(BaseSettings):
     )
     profile: str = Field(
         "default",
-        description="Profile that is made at the first start and used where a "
-        "request names none.",
+        description="Profile that is created at the first start and used by requests "
+        "that name no profile.",
     )
     aliases: Path | None = Field(
         None,
-        description="A file of lines `alias: profile`: recipients for whom the "
-        "profile of another name answers. An alias is an address, a user's name or "
+        description="A file of lines `alias: profile`: recipients for whom a profile "
+        "of another name answers. An alias is an address, a user's name or "
         "`@domain`. The file is read again when it changes.",
     )
     labels: Words = Field(
         LABELS,
-        description="Labels of a profile that is made, separated by commas.",
+        description="Labels of a new profile, separated by commas.",
     )
     spam_labels: Words = Field(
         SPAM_LABELS,
-        description="Those of the labels that stand for unwanted mail.",
+        description="The labels that stand for unwanted mail.",
     )
     text_views: Words = Field(
         SHIPPED_VIEWS,
-        description="What the verdict goes by, separated by commas: `words`, "
-        "`headers`, `pairs` of neighbouring words, `grams` of four bytes. Grams "
-        "more than double what a message takes to store. A view that is added "
-        "later knows only what is learned from then on.",
+        description="Views of the text that the verdict uses, separated by commas: "
+        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes. "
+        "Grams more than double the stored size of a message. A view that is added "
+        "later knows only the messages that are learned from then on.",
     )
     max_request_bytes: int = Field(
         50 * MEBIBYTE,
@@ -116,43 +116,43 @@ class Settings(BaseSettings):
         180.0,
         ge=0,
         le=36_500,
-        description="How long the ledger keeps the features of what was taught, and "
-        "so how long it can be undone, moved or forgotten. 0 keeps them for ever, at "
-        "about 7 kB a message.",
+        description="How long the ledger keeps the features of a message, and so how "
+        "long it can be undone, moved or forgotten. 0 keeps them for ever, at about "
+        "7 kB a message.",
     )
     ham_cost: float = Field(
         9.0,
         ge=1,
         le=1e12,
-        description="How many missed spam a lost ham is worth. Mail is *spam* where "
-        "spam is so many times as probable as ham, *ham* where ham is so many times "
-        "as probable as spam, and *unsure* between the two. A profile may have a cost "
-        "and thresholds of its own (`postbayes policy`).",
+        description="How many missed spam messages a lost ham message is worth. Mail "
+        "is *spam* where spam is that many times as probable as ham, *ham* where ham "
+        "is that many times as probable as spam, and *unsure* between the two. A "
+        "profile may have a cost and thresholds of its own (`postbayes policy`).",
     )
     taught: Literal["everything", "mistakes"] = Field(
         "everything",
-        description="What people teach: `everything`, or a fair sample of it, or the "
-        "`mistakes` of the filter only, such as mail that is moved to Junk and out of "
-        "it. Taught mistakes do not tell how much spam there is nor what a view is "
-        "worth: the filter then stays unsure until it knows mail of both sides, and "
+        description="Mail that users teach: `everything`, or a fair sample of it, or "
+        "only the `mistakes` of the filter, such as mail that is moved to Junk and "
+        "out of it. Mistakes show neither the share of spam nor the weight of a view: "
+        "the filter then stays unsure until it knows mail of both sides, and "
         "keeps the shipped weights of the views.",
     )
     half_life_months: float | None = Field(
         None,
         ge=0.25,
         le=1200,
-        description="After so many months what was learned counts half, and after "
-        "eleven times as many not at all. Unset: it counts as long as it is there. "
-        "Learned today is what `learn` reads today, whatever its dates say. It pays "
-        "where people change their minds about mail that stays the same, and costs "
-        "where it is shorter than 3 months (experiment 0070).",
+        description="Months after which a learned message counts half; after eleven "
+        "times as many it no longer counts. Unset: all messages count alike. "
+        "Mail that `learn` reads counts as learned today, whatever its dates. A "
+        "half-life pays where people change their minds about mail that stays the "
+        "same, and costs where it is shorter than 3 months (experiment 0070).",
     )
     autolearn_from: float | None = Field(
         None,
-        description="Learn the filter's own verdicts, unasked, from this distance of "
-        "the log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
-        "Where people taught one message in twenty it hurt, and ranked worse; where "
-        "they had taught 500 and stopped it mostly helped (experiment 0054). Never "
+        description="Learn the filter's own verdicts from this distance of the "
+        "log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
+        "It ranked worse where people taught one message in twenty, and mostly helped "
+        "where they had taught 500 and stopped (experiment 0054). Never "
         "before 20 messages of each side are known. `postbayes undo --source auto` "
         "takes all of it back.",
     )
@@ -160,7 +160,7 @@ class Settings(BaseSettings):
         200,
         ge=1,
         le=1_000_000,
-        description="How many messages a profile may so teach itself on a day, in UTC.",
+        description="Messages that a profile may learn by itself on a day, in UTC.",
     )
     quarantine_from: float | None = Field(
         None,
@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     milter_skip_authenticated: bool = Field(
         default=True,
         description="Let the mail of clients that logged in pass the milter unread: "
-        "what a site's own people send is not what its filter learns.",
+        "a filter does not learn the mail that its own users send.",
     )
     milter_authserv_id: str | None = Field(
         None,
@@ -206,14 +206,14 @@ class Settings(BaseSettings):
     )
     rspamd_password: str | None = Field(
         None,
-        description="Password with which the rspamd door lets others teach than "
-        "those of POSTBAYES_TEACH_FROM. Unset: no others.",
+        description="Password with which clients outside of POSTBAYES_TEACH_FROM may "
+        "teach through the rspamd door. Unset: they may not.",
     )
     teach_from: Words = Field(
         ("127.0.0.0/8", "::1"),
         description="Addresses and networks, separated by commas, that may teach "
-        "through the rspamd and spamd doors without a password. Whoever may write to "
-        "their Unix sockets may as well.",
+        "through the rspamd and spamd doors without a password. Clients of their Unix "
+        "sockets may as well.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -232,7 +232,7 @@ class Settings(BaseSettings):
     imap_user: str | None = Field(None, description="User of the mailbox.")
     imap_password: str | None = Field(
         None,
-        description="Password of the mailbox; a file keeps it better.",
+        description="Password of the mailbox; a file is safer.",
     )
     imap_password_file: Path | None = Field(
         None,
@@ -242,25 +242,25 @@ class Settings(BaseSettings):
     imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
     imap_state: Path = Field(
         Path("var/imap.json"),
-        description="File in which `postbayes imap` remembers what it has seen: "
-        "hashes of headers, and no text. Each mailbox needs one of its own.",
+        description="File in which `postbayes imap` remembers the messages that it has "
+        "seen: hashes of headers, and no text. Each mailbox needs a file of its own.",
     )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",
         description="Permissions of the Unix sockets that doors listen on, in octal "
-        "digits. Whoever may write to a socket may connect.",
+        "digits. A process that may write to a socket may connect.",
     )
     busy_timeout: float = Field(
         5.0,
         gt=0,
         le=3600,
         description="Seconds to wait for a database that another process has "
-        "locked. A PostgreSQL that says nothing for twice as long is taken to hang: "
+        "locked. A PostgreSQL that is silent for twice as long is taken to hang: "
         "until it answers again, feedback is refused at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="What `serve` writes to standard error."
+        "info", description="Level of the log that `serve` writes to standard error."
     )
 
 

@@ -18,12 +18,18 @@ from tests.support.messages import ham, spam
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
+BENCHMARKS = ROOT / "benchmarks"
 DESIGN = ROOT / "docs" / "design.md"
-NAMING_PATHS = [DESIGN, ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    BENCHMARKS / "README.md",
+]
 
-FOLDERS = sorted(path.name for path in ROOT.glob("[a-z]*") if path.is_dir())
-# A path from the root of the repository, or a file below `app`.
-PATH = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(FOLDERS)})/[\w./-]*\w|[\w/]+/\w+\.py)")
+FOLDERS = "app|benchmarks|deploy|docs|migrations|requirements|scripts|tests"
+# A path from the root of the repository, or a file below `app` or `benchmarks`.
+PATH = re.compile(rf"(?<![\w./-])(?:(?:{FOLDERS})/[\w./-]*\w|[\w/]+/\w+\.py)")
+MODULE = re.compile(r"(?<![\w./-])app(?:\.\w+)+")
 PLACEHOLDER = re.compile(r"/[A-Z]{4,}\b.*")
 ROW = re.compile(r"^\| `([\w/]+\.py)` \| (.+?) \|", re.MULTILINE)
 NAME = re.compile(r"`([\w.]+)`")
@@ -37,7 +43,11 @@ TAUGHT = 40
 
 def section(heading):
     """Return the text below a heading of the design page."""
-    return DESIGN.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return (
+        DESIGN.read_text(encoding="utf-8")
+        .split(f"\n## {heading}\n")[1]
+        .split("\n## ")[0]
+    )
 
 
 def rows(heading):
@@ -127,16 +137,39 @@ def walks(tmp_path_factory):
     return walked
 
 
-@pytest.mark.parametrize("page", NAMING_PATHS, ids=lambda path: path.name)
-def test_every_path_that_a_page_names_exists(page):
-    """A file that moves takes the pages that name it along."""
-    named = {PLACEHOLDER.sub("", path) for path in PATH.findall(page.read_text())}
+def names(page):
+    """Return the paths and modules that a page names."""
+    text = page.read_text(encoding="utf-8")
+    return {PLACEHOLDER.sub("", path) for path in PATH.findall(text)} | {
+        *MODULE.findall(text)
+    }
 
-    assert named
+
+def is_there(name):
+    """Tell whether a path exists, or a module with the names behind it."""
+    if not MODULE.fullmatch(name):
+        return any((root / name).exists() for root in (ROOT, APP, BENCHMARKS))
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        module = ROOT.joinpath(*parts[:end])
+        if module.is_dir():
+            return end == len(parts)
+        if (file := module.with_suffix(".py")).exists():
+            code = file.read_text(encoding="utf-8")
+            return all(part in code for part in parts[end:])
+    return False
+
+
+def test_every_path_that_a_page_names_exists():
+    """A file that moves takes the pages that name it along."""
+    named = {page: names(page) for page in PAGES}
+
+    assert named[DESIGN]
     assert [] == sorted(
-        path
-        for path in named
-        if not (ROOT / path).exists() and not (APP / path).exists()
+        (page.name, name)
+        for page, found in named.items()
+        for name in found
+        if not is_there(name)
     )
 
 

@@ -247,7 +247,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("feedback", "undo"),
     ),
     errors.UnknownSource: Advice(
-        "The query under *Who teaches how much* in [operating.md](../operating.md) "
+        "The query under *Feedback by source* in [operating.md](../operating.md) "
         "lists the sources.",
         operations=(UNDO,),
         commands=("undo",),
