@@ -48,10 +48,10 @@ way out.  Doors map the classes to their protocol in one table each.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Of a name that somebody gave.
 _SHOWN: Final = 64
@@ -251,12 +251,20 @@ class DatabaseTooNew(Inconsistent):
     """The database was written by a newer version of Postbayes."""
 
 
-@contextmanager
-def decided(stored: str) -> Iterator[None]:
-    """Say of what fails in the block what is stored all the same.
+T = TypeVar("T")
 
-    What a failing step says of itself, that nothing of it was stored, would be taken
-    to be about the whole.
+
+def answer_to(error: PostbayesError, table: Mapping[type[PostbayesError], T]) -> T:
+    """Return what a table has for the nearest class in an error's line of ancestors."""
+    return next(table[cls] for cls in type(error).__mro__ if cls in table)
+
+
+@contextmanager
+def explaining(stored: str) -> Iterator[None]:
+    """Put what is stored in front of the error of a later step that fails.
+
+    The step reports that nothing of it was stored, which a reader would take to be
+    about the whole.
 
     Parameters
     ----------
@@ -271,5 +279,5 @@ def decided(stored: str) -> Iterator[None]:
     try:
         yield
     except DatabaseUnavailable as error:
-        msg = f"{stored}. Of the step that failed it is said: {error}"
+        msg = f"{stored}. The step that failed reported: {error}"
         raise DatabaseUnavailable(msg) from error

@@ -59,7 +59,7 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
         description="Processes that `serve` runs on its one port. Each holds the "
-        "profiles in memory, and learns from the others within a second.",
+        "profiles in memory, and follows the others within a second.",
     )
     profile: str = Field(
         "default",
@@ -95,21 +95,21 @@ class Settings(BaseSettings):
     )
     store_words: bool = Field(
         default=True,
-        description="Keep the text of words beside their counts, so that a "
-        "person can browse the tables. Off: only 64-bit hashes are kept.",
+        description="Store the text of words beside their counts, so that a "
+        "person can browse the tables. Off: only 64-bit hashes are stored.",
     )
     scored_days: float = Field(
         14.0,
         ge=0,
         le=36_500,
-        description="How long a scored message can be taught by its id alone. "
-        "0 keeps none.",
+        description="Days for which a scored message can be taught by its id alone. "
+        "0 stores none.",
     )
     scored_rows: int = Field(
         50_000,
         ge=0,
         le=2**31,
-        description="How many scored messages are kept for teaching by id, at most "
+        description="Most scored messages that are stored for teaching by id "
         "(about 7 kB each).",
     )
     vector_days: float = Field(
@@ -175,7 +175,7 @@ class Settings(BaseSettings):
     spam_header: str = Field(
         "X-Spam-Flag: YES",
         description="Header that is added to spam, beside those of Postbayes, for "
-        "rules that look for it. Empty: none.",
+        "rules that look for it. Empty: none is added.",
     )
     milter: str | None = Field(
         None,
@@ -190,9 +190,8 @@ class Settings(BaseSettings):
     milter_authserv_id: str | None = Field(
         None,
         description="Name of this server, such as `mail.example.org`, under which the "
-        "milter writes its verdict into an `Authentication-Results` header as well "
-        "(RFC 8601). Such headers of this name that mail brings along are removed. "
-        "Unset: neither.",
+        "milter also writes its verdict into an `Authentication-Results` header (RFC "
+        "8601). Headers of that name in incoming mail are removed. Unset: neither.",
     )
     spamd: str | None = Field(
         None,
@@ -226,8 +225,8 @@ class Settings(BaseSettings):
     )
     imap_security: Literal["tls", "starttls", "none"] = Field(
         "tls",
-        description="How the connection to the IMAP server is secured. `none` is for "
-        "a server on the same machine.",
+        description="Security of the connection to the IMAP server. `none` is for a "
+        "server on the same machine.",
     )
     imap_user: str | None = Field(None, description="User of the mailbox.")
     imap_password: str | None = Field(

@@ -28,7 +28,7 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
-    from app.services.feedback import Pending
+    from app.services.feedback import PendingFeedback
 
 ROUNDS: Final = 5
 RAW: Final = "message/rfc822"
@@ -127,7 +127,7 @@ async def measure(application: Application, *, requests: int) -> None:
     classified = application.classify.each((profile,), MESSAGE, strongest=0)
     digest = classified[profile].observation.digest
     known = application.recall.wait(profile, digest)
-    pending: Pending = application.feedback.start_teach_by_id(
+    pending: PendingFeedback = application.feedback.start_teach_by_id(
         profile, digest, known, label="ham", source="benchmark"
     )
     pending.result()

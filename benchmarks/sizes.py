@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import text
 
 from app.corpora.index import read_index
-from app.services.application import Specify, now, open_database
+from app.services.application import now, open_database, specify
 from app.services.fold import Folding
 from app.services.learn import BATCH, Learn
 from app.services.memory.live import LiveProfiles
@@ -55,7 +55,7 @@ SIZES: Final = {
 
 def learn(engine: Engine, settings: Settings, indexes: Sequence[Path]) -> int:
     """Learn and fold all messages, and return their number."""
-    live = LiveProfiles(engine, Specify(settings))
+    live = LiveProfiles(engine, specify(settings))
     live.refresh()
     learner = Learn(
         engine,
@@ -94,7 +94,7 @@ def sizes(engine: Engine) -> dict[str, int]:
 def start_seconds(engine: Engine, settings: Settings) -> float:
     """Return how long it takes to load the profile."""
     begun = time.perf_counter()
-    LiveProfiles(engine, Specify(settings)).refresh()
+    LiveProfiles(engine, specify(settings)).refresh()
     return time.perf_counter() - begun
 
 

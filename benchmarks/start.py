@@ -25,7 +25,7 @@ import numpy as np
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
-from app.services.application import Specify, open_database
+from app.services.application import open_database, specify
 from app.services.memory.live import LiveProfiles
 from app.settings import Settings
 from app.storage import profiles
@@ -111,7 +111,7 @@ def main() -> None:
         rows = fill(engine, profile, asked.features)
         for _ in range(3):
             begun, cpu = time.perf_counter(), time.process_time()
-            LiveProfiles(engine, Specify(settings)).refresh()
+            LiveProfiles(engine, specify(settings)).refresh()
             wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
             print(
                 f"{asked.features:,} features in {rows:,} rows: "

@@ -35,7 +35,7 @@ import numpy as np
 
 from app.corpora.index import read_index
 from app.ledger.teaching import ScoredRow, Teaching
-from app.services.application import Specify, now, open_database
+from app.services.application import now, open_database, specify
 from app.services.classify import observe
 from app.services.memory.live import LiveProfile, LiveProfiles
 from app.services.threads.scheduler import CHECKPOINT_SECONDS
@@ -81,7 +81,7 @@ def below_http(
 ) -> Iterable[tuple[str, float]]:
     """Give ledger rows a second: committed only, and through the writer."""
     engine = open_database(settings)
-    live = LiveProfiles(engine, Specify(settings))
+    live = LiveProfiles(engine, specify(settings))
     live.refresh()
     profile = live.get(settings.profile)
     views = profile.snapshot.specification.views

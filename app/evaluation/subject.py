@@ -24,7 +24,8 @@ from app.classifier.specification import require_label
 from app.errors import InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
-from app.ledger.entry import OWN, sum_by_epoch
+from app.ledger.entry import sum_by_epoch
+from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow, Teaching, decide, learn_rows
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
+from app.errors import UnknownMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +59,10 @@ class Observation:
         names = {view: kept for view, kept in self.names.items() if view != "pairs"}
         return replace(self, names=names)
 
+    def stored(self, *, words: bool) -> Observation:
+        """Return the observation as it is stored, with the text of features or not."""
+        return self.browsable() if words else self.nameless()
+
     def nameless(self) -> Observation:
         """Return the observation without the text of its features."""
         return replace(self, names={})
@@ -71,6 +76,32 @@ Unit: bytes.
 """
 HEADERS: Final = ("from", "to", "cc", "subject", "date", "message-id")
 """What mail servers leave alone between scoring and feedback."""
+
+
+def parse_id(text: str) -> bytes:
+    """Return the digest that the id of a message stands for.
+
+    Raises
+    ------
+    UnknownMessage
+        If the text is not 32 hexadecimal digits, so that no message can have it.
+
+    Examples
+    --------
+    >>> parse_id("a5" * 16).hex()[:4]
+    'a5a5'
+    """
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != DIGEST_BYTES:
+        msg = (
+            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
+            "digits that /classify returned"
+        )
+        raise UnknownMessage(msg)
+    return found
 
 
 def digest(message: Message) -> bytes:

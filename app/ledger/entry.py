@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.bayes.state import History
 from app.classifier.fusion import Lesson
 from app.classifier.learn import Move, sum_of_moves
 from app.errors import CorruptVector, InconsistentCounts
 from app.features.observation import DIGEST_BYTES
+from app.ledger.sources import OWN
 from app.ledger.sums import decode_sum, encode_sum
 from app.ledger.vector import decode, decode_names
 
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from app.bayes.state import State
     from app.features.observation import Payload
 
-OWN: Final = "auto"
-"""Source of the verdicts that the filter taught itself."""
-PRUNED: Final = "prune"
-"""Source of the rows that take out features which hardly count."""
 RowKind = Literal["message", "sum"]
 """The content of a row: one message, or many that were counted elsewhere."""
 

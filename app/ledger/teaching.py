@@ -17,7 +17,8 @@ from app.classifier.decay import weighted
 from app.classifier.record import record
 from app.classifier.score import score_many
 from app.errors import InvalidObservation
-from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
+from app.ledger.entry import LedgerRow, epoch_of, sum_by_epoch
+from app.ledger.sources import OWN
 from app.ledger.vector import decode, encode, encode_names
 
 if TYPE_CHECKING:

@@ -12,15 +12,13 @@ left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from app.ledger.sources import UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
-
-
-PREFIX: Final = "undo:"
-"""What the source of the rows that an undo writes begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ class UndoRow:
     @property
     def name(self) -> str:
         """The source of the rows that it writes, by which it can be undone."""
-        return f"{PREFIX}{self.number}"
+        return f"{UNDO_PREFIX}{self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
-"""Application: the use cases put together from the settings."""
+"""Application: the use cases composed from the settings."""
 
 from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.bayes.prior import UniformPrior
@@ -17,9 +19,8 @@ from app.errors import (
     DatabaseUnavailable,
     InvalidSetting,
     PostbayesError,
-    decided,
+    explaining,
 )
-from app.features.extract import FEATURE_SET
 from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
@@ -28,30 +29,33 @@ from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.memory.live import LiveProfiles
 from app.services.memory.recall import Recall
-from app.services.memory.recent import Recent
+from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
-from app.services.profiles import ProfileState, decided_by, describe
-from app.services.threads.notifications import Bell
-from app.services.threads.scheduler import INTERVAL, Keeper, Upkeep
+from app.services.profiles import (
+    ProfileState,
+    create_profile,
+    describe,
+    list_profiles,
+    specification_of,
+)
+from app.services.threads.notifications import Notifier
+from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
 from app.storage.database.dialect import dialect_of
-from app.storage.database.engine import (
-    open_engine,
-    reading,
-    with_short_timeout,
-    writing,
-)
+from app.storage.database.engine import open_engine, reading, with_short_timeout
 from app.storage.database.migrate import migrate
+from app.storage.fold.state import folded_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from sqlalchemy import Engine
 
+    from app.services.memory.live import LiveProfile
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -80,24 +84,36 @@ def open_database(settings: Settings) -> Engine:
     """
     engine = open_engine(settings.database_url, busy_timeout=settings.busy_timeout)
     migrate(engine)
-    with reading(engine) as connection:
-        names = {row.name for row in profiles.list_all(connection)}
-    if settings.profile in names:
-        return engine
-    with writing(engine) as connection:
-        profiles.create(
-            connection,
-            name=settings.profile,
+    if settings.profile not in {row.name for row in list_profiles(engine)}:
+        create_profile(
+            engine,
+            settings.profile,
             labels=settings.labels,
             spam_labels=settings.spam_labels,
-            feature_set=FEATURE_SET,
-            created_at=now(),
+            time=now(),
         )
     return engine
 
 
+@contextmanager
+def opened_database(settings: Settings) -> Iterator[Engine]:
+    """Open the database as `open_database` does, and dispose of it at the end."""
+    engine = open_database(settings)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
+    """Return the profiles of a database in memory, for a command without threads."""
+    live = LiveProfiles(engine, specify(settings))
+    live.refresh()
+    return live
+
+
 def specification(settings: Settings) -> Specification:
-    """Return what a new profile is made of under the settings."""
+    """Return the specification of a new profile under the settings."""
     spam_from = math.log(settings.ham_cost)
     verdict = VerdictRule(
         terms=terms_of(settings.text_views),
@@ -118,7 +134,7 @@ def specification(settings: Settings) -> Specification:
 
 
 def _actions(settings: Settings, spam_from: float) -> ActionRule:
-    """Return what mail servers are asked to do under the settings.
+    """Return the actions of mail servers under the settings.
 
     Raises
     ------
@@ -137,12 +153,12 @@ def _actions(settings: Settings, spam_from: float) -> ActionRule:
 
 
 def require_confident(own_from: float | None, spam_from: float) -> None:
-    """Raise if the filter would learn verdicts that it is not sure of.
+    """Raise if the filter would learn unsure verdicts.
 
     Raises
     ------
     InvalidSetting
-        If it is below the threshold of spam, or not a number.
+        If `own_from` is below the threshold of spam, or not a number.
     """
     if own_from is not None and not spam_from <= own_from < math.inf:
         msg = (
@@ -152,21 +168,13 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
         raise InvalidSetting(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class Specify:
-    """Returns the specification of a stored profile under the settings."""
-
-    settings: Settings
-
-    def __call__(self, row: ProfileRow) -> Specification:
-        """Return what the profile is made of."""
-        return decided_by(row, specification(self.settings))
+def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
+    """Return the function from a stored profile to its specification."""
+    return partial(specification_of, service=specification(settings))
 
 
 def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
-    """Return what the settings say, or raise where a service cannot go by it.
-
-    Before anything opens, and before there is a database.
+    """Return the specification and the aliases of the settings, before anything opens.
 
     Raises
     ------
@@ -179,23 +187,23 @@ def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
 
 
 class Application:
-    """Everything that serves, put together and loaded; start it before it learns.
+    """The use cases of a service, loaded; it learns once it is started.
 
     Parameters
     ----------
     settings : Settings
-        What the operator set.
+        The settings of the operator.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
         self.engine = open_database(settings)
-        self.live = LiveProfiles(self.engine, Specify(settings))
+        self.live = LiveProfiles(self.engine, specify(settings))
         try:
             self.live.refresh()
-            # What is wrong with the site's own profile shows here, before anything
-            # is served; what is wrong with another shows in the log.
+            # An error of the site's own profile is raised here, before anything is
+            # served; errors of other profiles are logged.
             self.live.get(settings.profile)
         except PostbayesError:
             self.engine.dispose()
@@ -205,10 +213,10 @@ class Application:
         )
         self.recent = None
         if settings.scored_days > 0 and settings.scored_rows > 0:
-            self.recent = Recent(
+            self.recent = RecentMessages(
                 rows=settings.scored_rows, store_words=settings.store_words
             )
-        self.upkeep = Upkeep(
+        self.maintenance = Maintenance(
             self.engine,
             self.live,
             self.recent,
@@ -217,18 +225,18 @@ class Application:
             vector_days=settings.vector_days,
             clock=now,
         )
-        # SQLite has nothing that would tell others of a commit.
-        self.bell = None
+        # SQLite has nothing that notifies others of a commit.
+        self.notifier = None
         self.writer = Writer(self.engine, successor=self.live.successor)
         if dialect_of(self.engine).is_server:
-            self.bell = Bell(self.engine, self.live.refresh)
-            self.writer = Writer(self.engine, self.bell.ring, self.live.successor)
-        self.keeper = Keeper(self._keep_house, lambda: self.writer.idle)
-        # A thread of its own: to read a large profile anew takes seconds, in
-        # which the keeper has others to follow.
-        self.turner = None
+            self.notifier = Notifier(self.engine, self.live.refresh)
+            self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
+        self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
+        # A thread of its own: to read a large profile anew takes seconds, in which
+        # the maintenance has to go on.
+        self.decay_scheduler = None
         if settings.half_life_months is not None:
-            self.turner = Keeper(self.live.turn)
+            self.decay_scheduler = Scheduler(self.live.advance_month)
         self.tally = Tally()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
@@ -269,58 +277,63 @@ class Application:
             store_words=self.settings.store_words,
         )
 
-    def _keep_house(self) -> float:
+    def _maintain(self) -> float:
         self.aliases.refresh()
-        return self.upkeep()
+        return self.maintenance()
 
     def start(self) -> None:
-        """Start the threads that learn and keep house."""
-        self.writer.start()
-        self.recall.start()
-        self.keeper.start()
-        if self.bell is not None:
-            self.bell.start()
-        if self.turner is not None:
-            self.turner.start()
+        """Start the threads that learn and maintain the database."""
+        for thread in self._threads():
+            thread.start()
 
     def stop(self) -> None:
-        """Finish what is waiting, and let go of the database."""
-        self.writer.stop()
-        if self.bell is not None:
-            self.bell.stop()
-        self.recall.stop()
-        self.keeper.stop()
-        if self.turner is not None:
-            self.turner.stop()
+        """Finish the work that waits, and let go of the database."""
+        for thread in self._threads():
+            thread.stop()
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)
             except (DatabaseUnavailable, DatabaseDamaged) as error:
-                log.warning("the last scored messages are not kept: %s", error)
+                log.warning("the messages scored last are not stored: %s", error)
         self.engine.dispose()
 
+    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler]:
+        """Yield the threads in the order in which they are stopped."""
+        yield self.writer
+        if self.notifier is not None:
+            yield self.notifier
+        yield self.recall
+        yield self.scheduler
+        if self.decay_scheduler is not None:
+            yield self.decay_scheduler
+
     def profile(self, name: str) -> ProfileState:
-        """Return what a profile is made of and what it has learned."""
+        """Return the specification and the counts of a profile."""
         return describe(
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
     def change_policy(self, name: str, changes: Mapping[str, Any]) -> Changed:
-        """Change what a profile decides by; this process does so at once.
+        """Change the policy of a profile; this process follows at once.
 
         Raises
         ------
         UnknownProfile, InvalidPolicy, DatabaseUnavailable
-            As `app.services.profiles.change`.  Or if it is changed and could not be
-            read again, which the error says.
+            As `app.services.profiles.change`; or if the policy is changed and could
+            not be read again, which the error says.
         """
         changed = policies.change(self.engine, name, self.service, changes)
-        with decided(
-            "the policy is changed, and this process decides by it as soon as it can "
-            "read it"
+        with explaining(
+            "the policy is changed, and this process follows it as soon as it can read "
+            "it"
         ):
             self.live.refresh()
         return changed
+
+    def folded_revision(self, live: LiveProfile) -> int:
+        """Return the ledger row up to which the counts of a profile hold everything."""
+        with reading(self.engine) as connection:
+            return folded_revision(connection, live.row.id)
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.learn import confident
 from app.classifier.record import record
 from app.errors import DatabaseUnavailable
-from app.ledger.entry import OWN
+from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow, Teaching
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class AutoLearn:
-    """Teach confident verdicts to the filter that gave them.
+    """Teaches confident verdicts to the filter that gave them.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class AutoLearn:
     own_from : float
         From this far from 0 on, log-odds are confident.  Unit: nats.
     per_day : int
-        How many messages a profile may learn so on a day, in UTC.
+        Messages that a profile may learn so on a day, in UTC.
     store_words : bool
         Whether the text of features is kept.
 
     Notes
     -----
-    The ledger keeps to `per_day` across workers and starts, and passes over what
-    was taught before.  The count here only spares it the asking.
+    The ledger keeps to `per_day` across workers and starts, and skips messages that
+    were taught before.  The count here only saves look-ups.
     """
 
     def __init__(
@@ -69,18 +69,19 @@ class AutoLearn:
     def __call__(
         self, live: LiveProfile, observation: Observation, verdict: Verdict
     ) -> None:
-        """Have a verdict learned if it is confident; nobody waits for that."""
+        """Have a verdict learned if it is confident, without waiting."""
         if not confident(verdict, live.snapshot, own_from=self._own_from):
             return
         now = self._clock()
         day, profile = now.date(), live.row.id
         if not self._take(profile, day):
             return
-        kept = observation.browsable() if self._store_words else observation.nameless()
         teaching = Teaching(
             digest=observation.digest,
             label=live.row.labels[verdict.label],
-            evidence=ScoredRow.of(kept, time=now),
+            evidence=ScoredRow.of(
+                observation.stored(words=self._store_words), time=now
+            ),
             source=OWN,
             time=now,
             scores=record(verdict, live.specification),
@@ -116,7 +117,7 @@ class AutoLearn:
             self._settle(profile, day, self._per_day if kind == "full" else 0)
 
     def _settle(self, profile: int, day: date, at_least: int) -> None:
-        """Give back what was taken for a message that was not learned."""
+        """Correct the count for a message that was not learned."""
         with self._lock:
             if self._day == day:
                 self._learned[profile] = max(at_least, self._learned[profile] - 1)

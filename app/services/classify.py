@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.services.autolearn import AutoLearn
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recent import Recent
+    from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
 
 
@@ -31,21 +31,21 @@ class Classified:
     Parameters
     ----------
     observation : Observation
-        What was seen of the message; its `id` teaches it later.
+        The features of the message; its `id` teaches it later.
     verdict : Verdict
         The decision with its numbers.
     attribution : Attribution
-        What each of its features adds to the log-odds.
+        The log-odds that each feature adds.
     explanation : tuple of Summand
-        Why; the summands sum to the log-odds of the verdict.
+        The summands add up to the log-odds of the verdict.
     profile : str
         Name of the profile that answered.
     labels : tuple of str
         Its labels, in the order of the verdict's arrays.
     revision : int
-        The ledger row that it had learned last.
+        The ledger row that the profile had learned last.
     specification : Specification
-        What it was made of then: its thresholds.
+        The specification of the profile then: its thresholds.
     """
 
     observation: Observation
@@ -59,7 +59,7 @@ class Classified:
 
     @property
     def action(self) -> Action:
-        """What a mail server is asked to do."""
+        """The action that a mail server is asked for."""
         return self.specification.action(self.verdict)
 
 
@@ -69,7 +69,7 @@ def observe(raw: bytes, views: Container[str]) -> Observation:
     Raises
     ------
     EmptyMessage
-        If there is nothing but blanks.
+        If the message is blank.
     """
     if not raw or raw.isspace():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
@@ -84,20 +84,20 @@ class Classify:
     ----------
     live : LiveProfiles
         The profiles.
-    recent : Recent or None
-        Where observations are left for teaching by id; None keeps none.
+    recent : RecentMessages or None
+        The cache of observations for teaching by id; None stores none.
     clock : callable
         Returns the time now, in UTC.
     tally : Tally
-        Where verdicts are counted.
+        The counters of verdicts.
     autolearn : AutoLearn or None
-        What learns confident verdicts; None learns none.
+        Learns confident verdicts; None learns none.
     """
 
     def __init__(
         self,
         live: LiveProfiles,
-        recent: Recent | None,
+        recent: RecentMessages | None,
         clock: Callable[[], datetime],
         tally: Tally,
         autolearn: AutoLearn | None = None,
@@ -125,7 +125,7 @@ class Classify:
         UnknownProfile
             If there is no such profile.
         EmptyMessage
-            If there is not a single byte.
+            If the message is blank.
         """
         return self.each((profile,), raw, strongest=strongest)[profile]
 
@@ -144,7 +144,7 @@ class Classify:
         UnknownProfile
             If there is no such profile.
         EmptyMessage
-            If there is not a single byte.
+            If the message is blank.
         """
         lives = {name: self._live.get(name) for name in profiles}
         views = {view for live in lives.values() for view in live.specification.views}
@@ -167,7 +167,7 @@ class Classify:
 def classify_observation(
     live: LiveProfile, observation: Observation, *, strongest: int
 ) -> Classified:
-    """Score what was seen of a message against the snapshot of now."""
+    """Score the features of a message with the snapshot of now."""
     snapshot = live.snapshot
     verdict = score(snapshot, observation.views)
     attribution = attribute(verdict, snapshot)

@@ -1,17 +1,17 @@
-"""Delivery: the verdict for the recipients of a message.
+"""Delivery: the profiles, the aliases and the verdict for the recipients of a message.
 
-Contract of this file: names in, a name out.  Any text is a recipient, and every
-recipient has a profile, the site's at last: a door never fails for an address.
-
-Contract of this file: what a changed file holds counts within a second or so,
-and never a part of it: one that cannot be read leaves the aliases as they were.
+Contract of this file: any text is a recipient, and every recipient has a profile, in
+the end the site's: a door never fails for an address.  A changed file of aliases is
+read within a second or so, whole or not at all: where it cannot be read, the aliases
+stay as they were.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from app.classifier.specification import check_name
 from app.classifier.verdict import agreed
@@ -22,25 +22,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.classifier.verdict import Action
-    from app.services.classify import Classified
+    from app.services.classify import Classified, Classify
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
+# Postfix takes as many of a message at once (smtpd_recipient_limit).
+MAX_RECIPIENTS: Final = 1_000
 # Precedent: what Postfix's recipient_delimiter, Gmail and Fastmail have; RFC 5233
 # calls what follows it the detail.
 DELIMITER: Final = "+"
 
 
+_NO_RECIPIENTS: Final[Mapping[str, Classified]] = MappingProxyType({})
+
+
 class Names(Protocol):
-    """What is looked up in the place of a name."""
+    """Aliases: the name that is looked up in place of another."""
 
     def get(self, name: str, /) -> str | None:
-        """Return it for a name in lower case; None for the name itself."""
+        """Return the alias of a name in lower case; None if it has none."""
         ...
 
 
 class Recipients:
-    """Finds the profile that answers for a message, by who receives it.
+    """Finds the profile that answers about a message, by its recipients.
 
     Parameters
     ----------
@@ -147,63 +152,91 @@ def candidates(recipient: str) -> list[str]:
     return [name for name in dict.fromkeys(found) if name.strip("@")]
 
 
-class Classifies(Protocol):
-    """Classifies one message against several profiles."""
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """The profiles that answer about a message.
 
-    def each(
-        self, profiles: Iterable[str], raw: bytes, *, strongest: int
-    ) -> Mapping[str, Classified]:
-        """Return the answers by the name of the profile."""
-        ...
+    Parameters
+    ----------
+    name : str
+        The profile whose answer is that of all recipients.
+    recipients : mapping of str to str
+        The profile of each recipient.
+    """
+
+    name: str
+    recipients: Mapping[str, str]
+
+    @property
+    def profiles(self) -> set[str]:
+        """All of them, each once."""
+        return {self.name, *self.recipients.values()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Delivered:
     """The answer about a message for some recipients.
 
     Parameters
     ----------
     classified : Classified
-        That of the profile which they share.
-    action : Action
-        What is done with it for all of them.
+        The answer of the profile that the recipients share.
     recipients : mapping of str to Classified
-        That for each of them, of the profile that is theirs, where it was asked
-        for.
+        The answer of each recipient's profile, where they were asked for.
+    action : Action
+        What is done with the message for all of them.
     """
 
     classified: Classified
-    action: Action
     recipients: Mapping[str, Classified]
+    action: Action
+
+    @classmethod
+    def of(
+        cls,
+        classified: Classified,
+        recipients: Mapping[str, Classified] = _NO_RECIPIENTS,
+    ) -> Self:
+        """Return the answer in which all recipients agree on the action."""
+        theirs = (answer.action for answer in recipients.values())
+        return cls(classified, recipients, agreed(classified.action, theirs))
 
 
 class Delivery:
-    """Answer mail servers.
+    """Classifies messages for their recipients.
 
     Parameters
     ----------
-    classify : Classifies
-        What classifies.
+    classify : Classify
+        The classification.
     recipients : Recipients
-        Which profile is whose.
+        Finds the profiles.
     """
 
-    def __init__(self, classify: Classifies, recipients: Recipients) -> None:
+    def __init__(self, classify: Classify, recipients: Recipients) -> None:
         self._classify = classify
         self._recipients = recipients
+
+    def address(
+        self, recipients: Sequence[str], *, profile: str | None = None
+    ) -> Addressed:
+        """Return the profiles of some recipients, and `profile` for all of them."""
+        return Addressed(
+            profile or self._recipients.shared(recipients),
+            {each: self._recipients.profile(each) for each in recipients},
+        )
 
     def together(
         self, recipients: Sequence[str], raw: bytes, *, strongest: int
     ) -> Delivered:
         """Return one answer for all recipients.
 
-        The profiles of their own are asked only where the message would be held
-        or refused.
+        Their own profiles are asked only where the message would be held or refused.
 
         Raises
         ------
         EmptyMessage
-            If there is not a single byte.
+            If the message has not a single byte.
         """
         name = self._recipients.shared(recipients)
         classified = self._classify.each((name,), raw, strongest=strongest)[name]
@@ -212,7 +245,7 @@ class Delivery:
         if own and action in {"quarantine", "reject"}:
             answers = self._classify.each(own, raw, strongest=0)
             action = agreed(action, (each.action for each in answers.values()))
-        return Delivered(classified=classified, action=action, recipients={})
+        return Delivered(classified, {}, action)
 
     def apart(
         self, recipients: Sequence[str], raw: bytes, *, strongest: int
@@ -222,17 +255,24 @@ class Delivery:
         Raises
         ------
         EmptyMessage
-            If there is not a single byte.
+            If the message has not a single byte.
         """
-        name = self._recipients.shared(recipients)
-        own = {each: self._recipients.profile(each) for each in recipients}
-        answers = self._classify.each({name, *own.values()}, raw, strongest=strongest)
-        classified = answers[name]
-        theirs = {each: answers[profile] for each, profile in own.items()}
-        return Delivered(
-            classified=classified,
-            action=agreed(classified.action, (each.action for each in theirs.values())),
-            recipients=theirs,
+        return self.answer(self.address(recipients), raw, strongest=strongest)
+
+    def answer(self, asked: Addressed, raw: bytes, *, strongest: int) -> Delivered:
+        """Return the answers of profiles; one is of all recipients.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        EmptyMessage
+            If the message has not a single byte.
+        """
+        answers = self._classify.each(asked.profiles, raw, strongest=strongest)
+        return Delivered.of(
+            answers[asked.name],
+            {each: answers[name] for each, name in asked.recipients.items()},
         )
 
 
@@ -255,35 +295,35 @@ class Aliases:
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._seen: tuple[int, int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
         self._found: dict[str, str] = {}
         if file is not None:
-            self._seen = _state(file)
+            self._version = _version(file)
             self._found = _read(file)
 
     def get(self, name: str) -> str | None:
-        """Return what is looked up in the place of a name in lower case."""
+        """Return the alias of a name in lower case; None if it has none."""
         return self._found.get(name)
 
     def refresh(self) -> None:
-        """Read the file again if it is another one than before."""
+        """Read the file again if it has changed."""
         if self._file is None:
             return
-        state = _state(self._file)
-        if state == self._seen:
+        version = _version(self._file)
+        if version == self._version:
             return
-        self._seen = state
+        self._version = version
         try:
             found = _read(self._file)
         except InvalidSetting as error:
             log.error("the aliases stay as they were: %s", error)  # noqa: TRY400
             return
         self._found = found
-        log.info("%s: %d aliases are read anew", self._file, len(found))
+        log.info("%s: %d aliases were read again", self._file, len(found))
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
-    """Return what tells a file from what it was; None where it is not there."""
+def _version(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes with a file; None if there is no file."""
     try:
         found = file.stat()
     except OSError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.errors import Expired, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
-from app.services.memory.recall import answered, is_same_message, marked_ids
+from app.services.memory.recall import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recall import Known, Recall
+    from app.services.memory.recall import Recall, StoredMessage
     from app.services.metrics import Tally
     from app.services.threads.writer import Writer, Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingFeedback:
     """A feedback on its way into the ledger.
 
     Parameters
@@ -41,24 +41,24 @@ class Pending:
     answer: Future[Written]
 
     def taught(self, written: Written) -> Taught:
-        """Return the answer as the sender wants it.
+        """Return the outcome for the sender.
 
         Raises
         ------
         Expired
             If the message was learned too long ago to be changed.
         UnknownMessage
-            If it is not there to be forgotten.
+            If it is not learned and was to be forgotten.
         """
         outcome, profile = written.outcome, written.profile
         if outcome.kind == "expired":
             msg = (
-                f"message {self.digest.hex()} was learned so long ago that its "
-                "features are not kept any more (POSTBAYES_VECTOR_DAYS): it stays "
-                "what it was learned as; teach newer mail like it instead"
+                f"message {self.digest.hex()} was learned too long ago to be changed: "
+                "its features are no longer stored (POSTBAYES_VECTOR_DAYS); teach "
+                "newer mail like it instead"
             )
             raise Expired(msg)
-        if outcome.kind == "unknown" and written.before is None:
+        if outcome.kind == "unknown" and written.verdict_before is None:
             msg = (
                 f"the profile {profile.row.name!r} has not learned a message "
                 f"{self.digest.hex()}; there is nothing to forget"
@@ -68,7 +68,7 @@ class Pending:
         return Taught(
             outcome=outcome,
             revision=profile.revision if row is None else row.revision,
-            before=written.before,
+            verdict_before=written.verdict_before,
             labels=profile.row.labels,
         )
 
@@ -82,20 +82,20 @@ class Pending:
         UnknownMessage
             As `taught`.
         """
-        return self.taught(answered(self.answer))
+        return self.taught(wait_for(self.answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
-    """What became of a feedback.
+    """The outcome of a feedback.
 
     Parameters
     ----------
     outcome : Outcome
-        What the ledger says: learned, relabelled, unchanged or forgotten.
+        Of the ledger: learned, relabelled, unchanged or forgotten.
     revision : int
         The ledger row that holds it, or the latest where nothing changed.
-    before : Verdict or None
+    verdict_before : Verdict or None
         The verdict on the message before it was learned; None where it was
         forgotten.
     labels : tuple of str
@@ -104,16 +104,16 @@ class Taught:
 
     outcome: Outcome
     revision: int
-    before: Verdict | None
+    verdict_before: Verdict | None
     labels: tuple[str, ...]
 
 
 class Feedback:
     """Teach, move and forget messages, durably.
 
-    `teach`, `teach_by_id` and `forget` wait for the answer.  What begins with
-    `start` waits for nothing: whoever calls it has asked `Recall` before, and
-    waits for the answer as he likes.
+    `teach`, `teach_by_id` and `forget` wait for the answer.  The methods that begin
+    with `start` do not wait: their caller asks `Recall` first, and waits for the answer
+    in its own way.
 
     Parameters
     ----------
@@ -122,11 +122,11 @@ class Feedback:
     writer : Writer
         The thread that appends to the ledger.
     recall : Recall
-        The thread that looks up what was scored before.
+        The thread that looks up messages that were scored before.
     clock : callable
         Returns the time now, in UTC.
     tally : Tally
-        Where outcomes are counted.
+        The counters of outcomes.
     store_words : bool
         Whether the text of features is kept.
     """
@@ -151,8 +151,8 @@ class Feedback:
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
 
-        Where its headers name the id under which it was scored, it is learned
-        as it was scored, whatever mail servers have changed since.
+        A message whose headers name the id under which it was scored is learned as it
+        was scored, whatever mail servers have changed since.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Feedback:
         Raises
         ------
         UnknownMessage
-            If what was seen of it is not kept, or not any more.
+            If its features are not stored, or no longer.
         UnknownProfile, UnknownLabel
             If the request names what does not exist.
         DatabaseUnavailable
@@ -203,12 +203,12 @@ class Feedback:
         self,
         profile: str,
         raw: bytes,
-        marks: Iterable[Known] = (),
+        marks: Iterable[StoredMessage] = (),
         *,
         label: str,
         source: str,
-    ) -> Pending:
-        """Do what `teach` does, given what is known of the ids in the headers.
+    ) -> PendingFeedback:
+        """Begin `teach`, given the messages that the ids in the headers name.
 
         Raises
         ------
@@ -222,16 +222,20 @@ class Feedback:
         observation = observe(raw, live.specification.views)
         evidence = as_scored(marks, observation)
         if evidence is None:
-            kept = (
-                observation.browsable() if self._store_words else observation.nameless()
-            )
-            evidence = ScoredRow.of(kept, time=self._clock())
-        return self._learn(live, evidence, label, source)
+            stored = observation.stored(words=self._store_words)
+            evidence = ScoredRow.of(stored, time=self._clock())
+        return self._submit(live, evidence.digest, label, source, evidence)
 
     def start_teach_by_id(
-        self, profile: str, digest: bytes, known: Known, *, label: str, source: str
-    ) -> Pending:
-        """Do what `teach_by_id` does, given what is known of the message.
+        self,
+        profile: str,
+        digest: bytes,
+        known: StoredMessage,
+        *,
+        label: str,
+        source: str,
+    ) -> PendingFeedback:
+        """Begin `teach_by_id`, given what is stored of the message.
 
         Raises
         ------
@@ -241,19 +245,22 @@ class Feedback:
         live = self._live.get(profile)
         live.row.require_label(label)
         if known.evidence is not None:
-            return self._learn(live, known.evidence, label, source)
+            evidence = known.evidence
+            return self._submit(live, evidence.digest, label, source, evidence)
         if known.learned:
-            # Learned so long ago that its label is all that is kept. The same
-            # label is no news; another is refused where the ledger decides.
-            return self._say(live, digest, label, source)
+            # Learned so long ago that only its label is stored. The same label changes
+            # nothing; the ledger refuses another one.
+            return self._submit(live, digest, label, source)
         msg = (
-            f"nothing is kept of a message {digest.hex()}: it was not scored "
+            f"nothing is stored of a message {digest.hex()}: it was not scored "
             "here, or too long ago; send the message itself"
         )
         raise UnknownMessage(msg)
 
-    def start_forget(self, profile: str, digest: bytes, *, source: str) -> Pending:
-        """Do what `forget` does.
+    def start_forget(
+        self, profile: str, digest: bytes, *, source: str
+    ) -> PendingFeedback:
+        """Begin `forget`.
 
         Raises
         ------
@@ -262,7 +269,7 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        return self._say(self._live.get(profile), digest, None, source)
+        return self._submit(self._live.get(profile), digest, None, source)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest that a message is taught under, to forget it by.
@@ -279,38 +286,30 @@ class Feedback:
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 
-    def _marks(self, profile: str, raw: bytes) -> list[Known]:
-        """Return what is known of the ids that the headers of a message name."""
+    def _marks(self, profile: str, raw: bytes) -> list[StoredMessage]:
+        """Return the stored messages that ids in the headers name."""
         asked = [self._recall.look_up(profile, digest) for digest in marked_ids(raw)]
-        return [answered(answer) for answer in asked]
+        return [wait_for(answer) for answer in asked]
 
-    def _say(
-        self, live: LiveProfile, digest: bytes, label: str | None, source: str
-    ) -> Pending:
-        """Say what a message is, or is not, whose features the ledger has."""
+    def _submit(
+        self,
+        live: LiveProfile,
+        digest: bytes,
+        label: str | None,
+        source: str,
+        evidence: ScoredRow | None = None,
+    ) -> PendingFeedback:
+        """Hand a teaching to the writer, and count its outcome.
+
+        Without evidence, the ledger has the features of the message.
+        """
         teaching = Teaching(
             digest=digest,
-            label=label,
-            evidence=None,
-            source=source,
-            time=self._clock(),
-        )
-        return Pending(digest=digest, answer=self._submit(live, teaching))
-
-    def _learn(
-        self, live: LiveProfile, evidence: ScoredRow, label: str, source: str
-    ) -> Pending:
-        teaching = Teaching(
-            digest=evidence.digest,
             label=label,
             evidence=evidence,
             source=source,
             time=self._clock(),
         )
-        return Pending(digest=evidence.digest, answer=self._submit(live, teaching))
-
-    def _submit(self, live: LiveProfile, teaching: Teaching) -> Future[Written]:
-        """Hand a teaching to the writer, and count what becomes of it."""
         begun = time.perf_counter()
         answer = self._writer.submit(live, teaching)
 
@@ -320,11 +319,11 @@ class Feedback:
             self._tally.taught(kind, seconds=time.perf_counter() - begun)
 
         answer.add_done_callback(count)
-        return answer
+        return PendingFeedback(digest=digest, answer=answer)
 
 
-def as_scored(marks: Iterable[Known], arrived: Observation) -> ScoredRow | None:
-    """Return what was scored of a message, if one of its marks tells which it was."""
+def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:
+    """Return the scored message that a mark names, if it is the one that arrived."""
     for known in marks:
         scored = known.evidence
         if scored is not None and is_same_message(scored, arrived):

@@ -1,7 +1,7 @@
 """Live figures: the accuracy of a profile on the mail that people labelled.
 
-Every feedback was scored before it was learned, so the ledger knows what the
-filter said of each message while it did not know the message yet.
+Every feedback is scored before it is learned, so the ledger has the decision of the
+filter about each message before it knew the message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Slice:
     first_revision, last_revision : int
         Ledger rows of its first and last message.
     errors : Errors
-        What the filter decided wrongly.
+        The wrong decisions.
     """
 
     first_revision: int
@@ -49,20 +49,20 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
-    """How a profile did on the newest messages that people labelled.
+    """The accuracy of a profile on the newest messages that people labelled.
 
     Parameters
     ----------
     profile : str
-        Whose figures.
+        Name of the profile.
     revision : int
         Newest ledger row in memory when they were made.
     window : int
-        How many messages were asked for.
+        Most messages of the figures.
     errors : Errors
         Messages per side, ham lost and spam missed; *unsure* counts as ham.
     unsure : int
-        Messages that the filter would not decide.
+        Messages that the filter did not decide.
     roca_pct : float or None
         1-ROCA %; None without ham or spam.
     roca_interval_pct : (float, float) or None
@@ -72,7 +72,7 @@ class LiveFigures:
     brier : float or None
         Mean squared error of the probability.
     reliability : tuple of Bin
-        What was promised and what there was.
+        The predicted and the actual shares of spam.
     curve : tuple of Slice
         Errors over time, oldest first.
     """
@@ -91,7 +91,7 @@ class LiveFigures:
 
 
 class Figures:
-    """Make the live figures of a profile.
+    """Computes the live figures of profiles.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ class Figures:
     def __init__(self, live: LiveProfiles, engine: Engine) -> None:
         self._live = live
         self._engine = engine
-        # Of the latest question: `/metrics` asks the same one every few
-        # seconds, whether anything was learned since or not.
-        self._latest: LiveFigures | None = None
-        # One at a time: 5,000 messages take about 0.2 s, and several at once
-        # would slow down scoring without being done any sooner.
+        # Of the last request: `/metrics` repeats the same one every few seconds,
+        # whether anything was learned since or not.
+        self._cached: LiveFigures | None = None
+        # One at a time: 5,000 messages take about 0.2 s, and several at once would
+        # slow down scoring and not be finished any sooner.
         self._making = threading.Lock()
 
     def __call__(self, profile: str, *, window: int) -> LiveFigures:
@@ -123,15 +123,15 @@ class Figures:
         """
         live = self._live.get(profile)
         with self._making:
-            latest = self._latest
-            if latest is None or (latest.profile, latest.revision, latest.window) != (
+            cached = self._cached
+            if cached is None or (cached.profile, cached.revision, cached.window) != (
                 live.row.name,
                 live.revision,
                 window,
             ):
-                latest = self._make(live, window)
-                self._latest = latest
-            return latest
+                cached = self._make(live, window)
+                self._cached = cached
+            return cached
 
     def _make(self, live: LiveProfile, window: int) -> LiveFigures:
         revision = live.revision
@@ -153,7 +153,7 @@ class Figures:
             errors=Errors.of(gold, scored.decided_spam),
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),
-            # The seed is the revision: who asks twice gets the same answer.
+            # The seed is the revision: the same request has the same answer.
             roca_interval_pct=roca_interval_pct(scored.log_odds, gold, seed=revision),
             ece=expected_calibration_error(gold, probability),
             brier=brier(gold, probability),

@@ -1,4 +1,4 @@
-"""Folding, in steps that keep nobody waiting for longer than their caller allows.
+"""Folding in steps of bounded time.
 
 On SQLite a step holds the one write lock.  Many rows at once are cheaper, because
 their features are on the same pages of the database: of 2,000 messages, into the
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from app.storage.fold.state import Mark
     from app.storage.profiles import ProfileRow
 
-# Of a step of a fold by hand.  Unit: seconds.
+# Length of a step of a fold by hand.  Unit: seconds.
 BY_HAND: Final = 0.05
-# Taken for granted before the first step is measured: 4 µs in large batches, 20 where
+# Assumed before the first step is measured: 4 µs in large batches, 20 where
 # a row is a batch. Unit: seconds.
 SECONDS_PER_FEATURE: Final = 2e-5
-# Of a batch, held in memory at once: some 10 MB.
+# Rows of a batch, which is held in memory: some 10 MB.
 MOST_ROWS: Final = 1000
 # A service that finds that another process has moved the mark leaves the rows to it,
 # until the mark has stood for so long: to sum the next batch takes that one 0.7 s, and
@@ -40,7 +40,7 @@ AWAY: Final = 3.0
 
 
 class Folding:
-    """Folds ledgers, and knows how many features can be written in some time.
+    """Folds ledgers, and measures how long a feature takes to write.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class Folding:
     def step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
         """Write as much of the next rows as fits, unless another process does.
 
-        The batch of another profile that is begun is let go: it is summed anew.
+        An unfinished batch of another profile is dropped: it is summed again later.
 
         Returns
         -------
         Step or None
-            The rows, which tell whether they are `written` now; None if all is
-            folded, or another process folds the same rows.
+            The rows, and whether they are `written` now; None if all is folded, or
+            another process folds the same rows.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Folding:
         return self._step(profile, seconds=seconds)
 
     def _step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
-        """Do the same, whoever else folds: both write parts of the same batch."""
+        """Do a step beside other processes: all write parts of the same batch."""
         held, self._begun = self._begun, None
         step: Step | None
         if held is not None and held[0] == profile.id:
@@ -102,7 +102,7 @@ class Folding:
         self._marks[profile.id] = here
         if after is None:
             return None
-        # It may have none, and another process may have written some of them.
+        # There may be none, and another process may have written some of them.
         per_feature = (time.monotonic() - begun) / max(1, after.done - step.done)
         self._seconds_per_feature = (self._seconds_per_feature + per_feature) / 2
         if not after.written:
@@ -110,11 +110,11 @@ class Folding:
         return after
 
     def all(self, profile: ProfileRow) -> Iterator[int]:
-        """Fold what was taught until now, and give the rows that each step finished.
+        """Fold the rows until now, yielding the number that each step finished.
 
-        What is taught meanwhile is left, so it comes to an end however fast that is;
-        a service leaves the rows to it until then.  It can stop after any step, and in
-        any: what was folded is folded.
+        Rows that come meanwhile are left, so the fold ends however fast they come; a
+        service leaves the rows to it until then.  It may be interrupted anywhere: rows
+        that are folded stay folded.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Folding:
             pause()
 
     def finish(self, profile: ProfileRow) -> None:
-        """Write to its end what is written in part.
+        """Finish a batch that is written in part.
 
         Raises
         ------

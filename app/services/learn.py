@@ -20,16 +20,15 @@ if TYPE_CHECKING:
 
     from app.services.memory.live import LiveProfile
 
-# Messages of one commit: some 1.5 MB of ledger, and what an interruption can
-# lose.
+# Messages of one commit: some 1.5 MB of ledger, which an interruption loses.
 BATCH: Final = 200
 
 
 class Learn:
-    """Learn labelled messages into one profile, batch by batch.
+    """Learns labelled messages into one profile, batch by batch.
 
-    It may be interrupted anywhere and run again: what is learned already is
-    recognised and left as it is.
+    It may be interrupted anywhere and run again: messages that are learned already are
+    recognised and left as they are.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class Learn:
     clock : callable
         Returns the time now, in UTC.
     source : str
-        Who says so; kept in the ledger.
+        The source of the labels in the ledger.
     store_words : bool
         Whether the text of features is kept.
     """
@@ -128,10 +127,7 @@ class Learn:
             digest=observation.digest,
             label=label,
             evidence=ScoredRow.of(
-                observation.browsable()
-                if self._store_words
-                else observation.nameless(),
-                time=time,
+                observation.stored(words=self._store_words), time=time
             ),
             source=self._source,
             time=time,

@@ -1,8 +1,8 @@
 """Metrics: counters and timings for a monitoring system.
 
-One value per process that every door counts into.  Where several workers serve,
-each writes its counts into a file of a folder that they share, and whichever of
-them is asked adds up all files: that is how `prometheus_client` does it where the
+Every door of a process counts into one value.  Several workers write their counts into
+files of a folder that they share, and the worker that is asked adds up all files: that
+is how `prometheus_client` does it where the
 variable ``PROMETHEUS_MULTIPROC_DIR`` is set before the workers start.
 """
 
@@ -48,7 +48,7 @@ _BUCKETS: Final = (
 
 
 class Tally:
-    """What this process, or all workers together, have done since they started."""
+    """The counters of this process, or of all workers together, since the start."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -57,8 +57,8 @@ class Tally:
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
         else:
             own = self.registry
-            # CPU, memory and descriptors: of several workers nobody could say
-            # whose they are.
+            # CPU time, memory and descriptors: those of several workers could not
+            # be told apart.
             ProcessCollector(registry=self.registry)
         # Of what counts each request, a counter is looked up once for each value: by
         # `labels` it is done under a lock, and takes 0.9 us of 1.3.
@@ -72,7 +72,7 @@ class Tally:
         )
         self._acted = Counter(
             "postbayes_actions",
-            "Messages at the doors of mail servers, by what was asked for.",
+            "Messages at the doors of mail servers, by the action that was requested.",
             ("door", "action"),
             registry=own,
         )
@@ -84,7 +84,7 @@ class Tally:
         )
         self._learned = Counter(
             "postbayes_door_learned",
-            "Messages that clients of a door had learned or moved.",
+            "Messages that clients taught through a door.",
             ("door",),
             registry=own,
         )
@@ -99,7 +99,7 @@ class Tally:
         self._taught = cache(
             Counter(
                 "postbayes_feedback",
-                "Feedback that was answered, by what became of it.",
+                "Feedback that was answered, by outcome.",
                 ("outcome",),
                 registry=own,
             ).labels

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
+from app.classifier.specification import check_name
 from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy
+from app.features.extract import FEATURE_SET
 from app.storage import profiles
-from app.storage.database.engine import writing
+from app.storage.database.engine import reading, writing
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewState:
-    """What one view has learned.
+    """The counts of one view.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class ViewState:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Where a decision begins.
+    """The threshold of a decision.
 
     Parameters
     ----------
@@ -63,24 +65,24 @@ class Threshold:
 
     @property
     def probability(self) -> float:
-        """The same as a probability of spam."""
+        """The threshold as a probability of spam."""
         return probability_of(self.log_odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionState:
-    """What the views are worth here.
+    """The weights of the views in a profile.
 
     Parameters
     ----------
     weights : mapping of str to float
-        Of each term of the verdict.
+        The weight of each term of the verdict.
     bias : mapping of str to float
-        What is added for each label.  Unit: nats.
+        Added for each label.  Unit: nats.
     fitted_revision : int
         The ledger row up to which they were fitted.
     fitted_messages : int
-        To how many messages; 0 while the shipped weights stand.
+        Messages of the fit; 0 while the shipped weights are used.
     """
 
     weights: Mapping[str, float]
@@ -91,7 +93,7 @@ class FusionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileState:
-    """What a profile is made of and what it has learned, at one revision."""
+    """The specification and the counts of a profile, at one revision."""
 
     name: str
     labels: tuple[str, ...]
@@ -109,6 +111,56 @@ class ProfileState:
     policy: Mapping[str, float | Never]
     fusion: FusionState
     decay: Decay | None
+
+
+def list_profiles(engine: Engine, only: str | None = None) -> list[ProfileRow]:
+    """Return the stored profiles, sorted by name.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    only : str or None
+        The name of the one that is wanted; None wants all.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    """
+    with reading(engine) as connection:
+        if only is not None:
+            return [profiles.find(connection, only)]
+        return profiles.list_all(connection)
+
+
+def create_profile(
+    engine: Engine,
+    name: str,
+    *,
+    labels: tuple[str, ...],
+    spam_labels: tuple[str, ...],
+    time: datetime,
+) -> None:
+    """Create a profile unless it exists with the same labels.
+
+    Raises
+    ------
+    InvalidSetting
+        If the name or the labels cannot be used.
+    ProfileExists
+        If the profile exists with other labels.
+    """
+    check_name(name)
+    with writing(engine) as connection:
+        profiles.create(
+            connection,
+            name=name,
+            labels=labels,
+            spam_labels=spam_labels,
+            feature_set=FEATURE_SET,
+            created_at=time,
+        )
 
 
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
@@ -146,16 +198,15 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
 
 
 def learned(snapshot: Snapshot) -> dict[str, int]:
-    """Return how many messages a profile has learned, by label."""
+    """Return the learned messages by label."""
     return snapshot.specification.by_label(snapshot.messages)
 
 
 def label_of(row: ProfileRow, word: str) -> str:
     """Return the label of a profile that a word stands for.
 
-    Protocols that know but *spam* and *ham* mean the first label of that side
-    where a profile has other labels.  Any other word is a label, or will be
-    told to be none.
+    Protocols that only know *spam* and *ham* mean the first label of that side where a
+    profile has other labels.  Any other word is taken for a label.
     """
     if word in row.labels or word not in {"spam", "ham"}:
         return word
@@ -188,14 +239,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a profile decided by, and what it decides by now.
+    """The policy of a profile before and after a change.
 
     Parameters
     ----------
     before, after : Policy
-        What it says itself.
+        The policy itself.
     specification_before, specification_after : Specification
-        What follows from it under the service's settings.
+        The specification that follows under the service's settings.
     """
 
     before: Policy
@@ -204,24 +255,24 @@ class Changed:
     specification_after: Specification
 
 
-def decided_by(row: ProfileRow, service: Specification) -> Specification:
-    """Return what a stored profile is made of.
+def specification_of(row: ProfileRow, service: Specification) -> Specification:
+    """Return the specification of a stored profile.
 
     Parameters
     ----------
     row : ProfileRow
         The profile, with its labels and its policy.
     service : Specification
-        What the service's settings make of any profile.
+        The specification of any profile under the service's settings.
 
     Notes
     -----
-    Where the policy cannot be read, mail is marked and goes on: nothing is held
-    or refused by guess, and one profile that was spoilt does not stop the others.
+    Where the policy cannot be read, mail is marked and passes: nothing is held or
+    refused by guess, and one damaged profile does not stop the others.
     """
     labelled = replace(service, labels=row.labels, spam_labels=row.spam_labels)
     try:
-        policy = profiles.policy_of(row)
+        policy = policy_of(row)
     except Inconsistent as error:
         log.error("%s", error)  # noqa: TRY400  a defect of the data, not of ours
         spam_from = service.verdict.spam_threshold
@@ -229,40 +280,55 @@ def decided_by(row: ProfileRow, service: Specification) -> Specification:
     try:
         policy.require_kept(labelled)
     except InvalidPolicy as error:
-        log.warning("the profile %r decides by less than it says: %s", row.name, error)
+        log.warning("the profile %r ignores a part of its policy: %s", row.name, error)
     return policy.applied_to(labelled)
+
+
+def current(engine: Engine, name: str, service: Specification) -> Changed:
+    """Return the policy of a profile, as a change that changes nothing.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    Inconsistent
+        If the stored policy cannot be read.
+    """
+    policy = policy_of(*list_profiles(engine, name))
+    made_of = policy.applied_to(service)
+    return Changed(policy, policy, made_of, made_of)
 
 
 def change(
     engine: Engine, name: str, service: Specification, changes: Mapping[str, Any]
 ) -> Changed:
-    """Change what a profile decides by, in one transaction.
+    """Change the policy of a profile, in one transaction.
 
     Parameters
     ----------
     engine : Engine
         The database.
     name : str
-        Of the profile.
+        Name of the profile.
     service : Specification
-        What the service's settings make of any profile.
+        The specification of any profile under the service's settings.
     changes : mapping of str to value
-        Fields of `Policy`; what is not named stays, and None leaves it to the
+        Fields of `Policy`; other fields stay, and None leaves a field to the
         service's settings.
 
     Raises
     ------
     UnknownProfile
-        If there is none of that name.
+        If there is no profile of that name.
     InvalidPolicy
-        If a value is none, or contradicts another one.
+        If a value is out of range, or contradicts another one.
     DatabaseUnavailable
         If it could not be stored; then nothing is changed.
     """
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
         try:
-            before = profiles.policy_of(row)
+            before = policy_of(row)
         except Inconsistent as error:
             log.warning("%s", error)
             before = Policy()
@@ -270,6 +336,6 @@ def change(
         after.require_kept(service)
         profiles.set_policy(connection, row, after.document())
     if before != after:
-        said = after.document() or "that of the service's settings"
-        log.info("the policy of %r is now %s", name, said)
+        shown = after.document() or "that of the service's settings"
+        log.info("the policy of %r is now %s", name, shown)
     return Changed(before, after, before.applied_to(service), after.applied_to(service))

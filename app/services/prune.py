@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.specification import TEXT_VIEWS
-from app.errors import DatabaseUnavailable, decided
+from app.errors import DatabaseUnavailable, explaining
 from app.ledger.entry import epoch_of
 from app.services.fold import Folding
 from app.storage.database.engine import reading, writing
@@ -31,7 +31,7 @@ _TRIES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was pruned, or would be.
+    """The outcome of a pruning, or its forecast.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criterion:
-    """Which features can be done without.
+    """The features to prune.
 
     Parameters
     ----------
     max_messages : int
-        Those that so many messages had at most.
+        Features of at most so many messages.
     months : int
-        And of these, those that no message of the last so many months had.
+        Only those that no message of the last so many months had.
     weak : mapping of str to ndarray of int64
-        As well those of `app.classifier.explain`, if as old.
+        Further features, if as old (`app.classifier.explain.insignificant`).
     """
 
     max_messages: int
@@ -68,7 +68,7 @@ class Criterion:
 
 
 class Prune:
-    """Take features out that say next to nothing, all of them of long ago.
+    """Takes out old features that say next to nothing.
 
     Parameters
     ----------
@@ -85,22 +85,21 @@ class Prune:
     def forecast(
         self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
     ) -> Pruned:
-        """Return what would be pruned; at most, the fold goes on.
+        """Return what would be pruned; nothing changes but for the fold.
 
         Parameters
         ----------
         profile : ProfileRow
-            Whose counts.
+            The profile.
         criterion : Criterion
-            What is not needed.
+            The features to prune.
         progress : callable
             Is given the ledger rows that each step folded.
 
         Raises
         ------
         DatabaseUnavailable
-            If the database cannot be read, or an undo or an import is being carried
-            out.
+            If the database cannot be read, or an undo or an import is under way.
         """
         found = self._find(profile, criterion, progress)
         return Pruned(features=found.features, rows=found.rows, revision=found.revision)
@@ -108,7 +107,7 @@ class Prune:
     def __call__(
         self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
     ) -> Pruned:
-        """Prune, in one transaction, and fold it if there was something to prune.
+        """Prune in one transaction, and fold the pruning.
 
         Parameters
         ----------
@@ -120,7 +119,7 @@ class Prune:
         Irreversible
             If something was imported, undone or pruned meanwhile.
         DatabaseUnavailable
-            As `forecast`; then nothing is pruned. Or if it is pruned and could not be
+            As `forecast`; then nothing is pruned.  Or if the pruning could not be
             folded, which the error says.
         """
         found = self._find(profile, criterion, progress)
@@ -128,9 +127,9 @@ class Prune:
             rows = prune.carry_out(connection, profile, found, time=self._clock())
         if not rows:
             return Pruned(features={}, rows=0, revision=found.revision)
-        with decided(
-            "the features are pruned, and the counts are not brought up to date yet, "
-            "which a service does or `postbayes fold`"
+        with explaining(
+            "the features are pruned, but the counts are not up to date yet; a running "
+            "service or `postbayes fold` updates them"
         ):
             self._fold(profile, progress)
         return Pruned(
@@ -140,7 +139,7 @@ class Prune:
     def _find(
         self, profile: ProfileRow, criterion: Criterion, progress: Progress
     ) -> Pruning:
-        """Return what can be done without."""
+        """Return the features to prune."""
         before = months_before(epoch_of(self._clock()), criterion.months)
         for _ in range(_TRIES):
             with reading(self._engine) as connection:
@@ -155,11 +154,10 @@ class Prune:
             if found is not None:
                 return found
             self._fold(profile, progress)
-        msg = "an undo or an import is being carried out; prune when it has ended"
+        msg = "an undo or an import is under way; prune again once it has ended"
         raise DatabaseUnavailable(msg)
 
     def _fold(self, profile: ProfileRow, progress: Progress) -> None:
-        """Fold what was taught until now."""
         for rows in Folding(self._engine).all(profile):
             progress(rows)
 

@@ -14,13 +14,13 @@ BACKLOG: Final = 10_000
 Job = TypeVar("Job")
 
 
-class Inbox(Generic[Job]):
-    """A bounded queue of jobs for one thread, which it closes when it ends."""
+class JobQueue(Generic[Job]):
+    """A bounded queue of jobs for one thread, which closes it when it ends."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
-        # So that nothing is put behind the last look of a thread that ends.
+        # Without it, a job could be put after the last look of a thread that ends.
         self._putting = threading.Lock()
 
     def put(self, job: Job) -> None:
@@ -43,28 +43,28 @@ class Inbox(Generic[Job]):
             self._jobs.put(job)
 
     def take(self, most: int, *, within: float | None = None) -> list[Job]:
-        """Wait for a job, and return all that there are, `most` at most.
+        """Wait for a job; return all that wait, up to `most`.
 
         Parameters
         ----------
         most : int
-            How many at most.
+            Most jobs to return.
         within : float or None
-            For how long to wait; None for ever.  Unit: seconds.
+            Time to wait for a job; None waits for ever.  Unit: seconds.
 
         Returns
         -------
         list of jobs
-            Empty once nothing is left and nothing comes any more.
+            Empty once the queue is closed and nothing is left.
 
         Raises
         ------
         queue.Empty
-            If none came in time.
+            If no job came in time.
         """
         jobs: list[Job] = []
         job = self._jobs.get(timeout=within)
-        # The end is marked by None: the last that is ever put, and it stays there.
+        # None marks the end: it is put last, and stays there.
         while job is not None:
             jobs.append(job)
             if len(jobs) == most or self._jobs.empty():
@@ -74,7 +74,7 @@ class Inbox(Generic[Job]):
         return jobs
 
     def close(self) -> None:
-        """Take no more; what is waiting is still given out."""
+        """Take no more jobs; those that wait are still returned."""
         with self._putting:
             if not self._closed.is_set():
                 self._closed.set()

@@ -1,108 +1,93 @@
-"""Retry: growing pauses, and an error logged once."""
+"""Retry: failures that are logged once and tried again after growing pauses."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
-"""What an operator mends is noticed after so long at most.  Unit: seconds."""
+"""The repair of an operator is noticed after so long at most.  Unit: seconds."""
+# An error that has not come back for so long is logged again.  An outage that lasts is
+# logged by the maintenance, whenever it begins.  Unit: seconds.
+QUIET: Final = 60.0
 
 
-class Backoff:
-    """Remembers what failed, and for how long it is left alone.
+class _Failure(NamedTuple):
+    error: str
+    pause: float
+    due: float
+
+
+class Failures:
+    """Remembers the things that fail: their errors, and when to try them again.
 
     Parameters
     ----------
     clock : callable
-        Returns a time that only grows. Unit: seconds.
+        Returns a time that only grows.  Unit: seconds.
 
     Examples
     --------
     >>> now = [0.0]
-    >>> backoff = Backoff(lambda: now[0])
-    >>> backoff.failed("disk")
-    >>> backoff.waits("disk"), backoff.waits("net")
+    >>> failures = Failures(lambda: now[0])
+    >>> [failures.report("disk", error) for error in ("full", "full", "gone")]
+    [True, False, True]
+    >>> failures.pausing("disk"), failures.pausing("net")
     (True, False)
-    >>> now[0] = 1.0
-    >>> backoff.waits("disk")
+    >>> now[0] = 7.0
+    >>> failures.pausing("disk")
     False
+    >>> failures.resolve("disk"), failures.resolve("disk")
+    (True, False)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waits: dict[Hashable, tuple[float, float]] = {}
+        self._last: dict[Hashable, _Failure] = {}
 
-    def failed(self, what: Hashable) -> None:
-        """Note that something failed, perhaps once more."""
-        _, before = self._waits.get(what, (0.0, 0.0))
-        wait = min(LONGEST, 2 * before or FIRST)
-        self._waits[what] = self._clock() + wait, wait
+    def report(self, key: Hashable, error: object) -> bool:
+        """Note an error; return whether it is another than the last one of the key."""
+        last, text = self._last.get(key), str(error)
+        pause = min(LONGEST, 2 * last.pause or FIRST) if last else FIRST
+        self._last[key] = _Failure(text, pause, self._clock() + pause)
+        return last is None or last.error != text
 
-    def waits(self, what: Hashable) -> bool:
-        """Return whether it is too early to try something again."""
-        return what in self._waits and self._clock() < self._waits[what][0]
+    def pausing(self, key: Hashable) -> bool:
+        """Return whether it is too early to try a thing again."""
+        return key in self._last and self._clock() < self._last[key].due
 
-    def over(self, what: Hashable) -> None:
-        """Note that something goes well."""
-        self._waits.pop(what, None)
+    def unpause(self, key: Hashable) -> None:
+        """End the pause of a thing; the same error is still not logged again."""
+        if key in self._last:
+            self._last[key] = _Failure(self._last[key].error, 0.0, 0.0)
 
-
-# What has not gone wrong for so long is news again.  An outage that lasts is told of by
-# the house-keeping, whenever it begins.  Unit: seconds.
-SPELL: Final = 60.0
-
-
-class News:
-    """Remembers what went wrong last, for each thing that may go wrong.
-
-    Examples
-    --------
-    >>> news = News()
-    >>> [news.tell("disk", error) for error in ("full", "full", "gone")]
-    [True, False, True]
-    >>> news.over("disk"), news.over("disk")
-    (True, False)
-    """
-
-    def __init__(self) -> None:
-        self._last: dict[Hashable, str] = {}
-
-    def tell(self, what: Hashable, error: object) -> bool:
-        """Return whether an error is another than the last one of that thing."""
-        said = str(error)
-        known = self._last.get(what) == said
-        self._last[what] = said
-        return not known
-
-    def over(self, what: Hashable) -> bool:
-        """Note that it goes well again, and return whether it did not before."""
-        return self._last.pop(what, None) is not None
+    def resolve(self, key: Hashable) -> bool:
+        """Note that a thing works; return whether it failed before."""
+        return self._last.pop(key, None) is not None
 
 
-class Spells:
-    """Remembers when each thing went wrong last; a spell of it is news once.
+class LogLimit:
+    """Lets the first error of a kind be logged, and others after `QUIET` seconds.
 
-    For what goes wrong here and goes well there at the same time, of which nobody
-    could say when it is over.
+    For work that fails here and succeeds there at the same time, so that no success
+    ends the failure.
 
     Examples
     --------
-    >>> spells = Spells()
-    >>> [spells.begins(what) for what in ("disk", "disk", "net", "disk")]
+    >>> limit = LogLimit()
+    >>> [limit.allows(kind) for kind in ("disk", "disk", "net", "disk")]
     [True, False, True, False]
     """
 
     def __init__(self) -> None:
         self._last: dict[Hashable, float] = {}
 
-    def begins(self, what: Hashable) -> bool:
-        """Note that something goes wrong, and return whether it did not lately."""
-        now = time.monotonic()
-        last = self._last.get(what)
-        self._last[what] = now
-        return last is None or now - last >= SPELL
+    def allows(self, kind: Hashable) -> bool:
+        """Note an error of a kind; return whether it may be logged."""
+        now, last = time.monotonic(), self._last.get(kind)
+        self._last[kind] = now
+        return last is None or now - last >= QUIET

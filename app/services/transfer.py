@@ -1,14 +1,17 @@
-"""Transfer of a profile: to a file, and from one."""
+"""Transfer of a profile: an export, an import, and the dump of another filter."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownProfile
 from app.exchange import learn
+from app.exchange.dumps import bogofilter, rspamd, spamassassin, spambayes
 from app.exchange.export import export, size
-from app.exchange.survey import Source
+from app.exchange.survey import Source, survey
 from app.services import undo
 from app.services.fold import Folding
 from app.storage import profiles
@@ -16,7 +19,7 @@ from app.storage.database.engine import reading
 from app.storage.fold import state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from typing import BinaryIO
 
@@ -30,9 +33,107 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int], object]
 
+Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
+"""The filters whose dumps are known."""
+# Bytes of a dump that are hashed at once.
+_CHUNK: Final = 1024 * 1024
 # A fold that is written in part is written to its end first; until the export begins,
 # a service may have begun the next.
 _TRIES: Final = 20
+
+
+def read_export(file: BinaryIO, *, progress: Progress) -> Survey:
+    """Check an export to its last byte, and go back to its beginning.
+
+    Parameters
+    ----------
+    file : binary file
+        The export; it can seek.
+    progress : callable
+        Is given the bytes that are read.
+
+    Raises
+    ------
+    MalformedExport
+        If the file is not an export, is damaged or cut short.
+    """
+    file.seek(0)
+    found = survey(file, progress=progress)
+    file.seek(0)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The counts of another filter.
+
+    Parameters
+    ----------
+    tally : DumpTally
+        What was read.
+    digest : str
+        SHA-256 of the dump, in hexadecimal.
+    """
+
+    tally: DumpTally
+    digest: str
+
+
+def read_dump(
+    file: BinaryIO, program: Program, words: Iterable[str] | None = None
+) -> Dump:
+    """Read the dump of another filter.
+
+    Parameters
+    ----------
+    file : binary file
+        The dump; it can seek.
+    program : str
+        The filter that wrote it.
+    words : iterable of str or None
+        Text with the words to look for in a dump that has only hashes.
+
+    Raises
+    ------
+    MalformedDump
+        If it is not a dump of that filter, or of one whose dumps have no words.
+    """
+    digest = sha256()
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    file.seek(0)
+    match program:
+        case "bogofilter":
+            tally = bogofilter.read(file)
+        case "spambayes":
+            tally = spambayes.read(file)
+        case "rspamd":
+            tally = rspamd.refuse(file)
+        case "spamassassin":
+            tally = spamassassin.read(file, words)
+    return Dump(tally, digest.hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """The outcome of an import, and what was imported.
+
+    Parameters
+    ----------
+    learned : Imported
+        The outcome.
+    messages : mapping of str to int
+        Messages that the file was learned from, per label.
+    summed : bool
+        Whether the file has counts, and not every message.
+    tally : DumpTally or None
+        What was read from a dump; None for an export.
+    """
+
+    learned: Imported
+    messages: Mapping[str, int]
+    summed: bool
+    tally: DumpTally | None = None
 
 
 class Transfer:
@@ -51,20 +152,31 @@ class Transfer:
     def __init__(
         self, engine: Engine, clock: Callable[[], datetime], *, store_words: bool
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._clock = clock
         self._store_words = store_words
         self._folding = Folding(engine)
 
     def profile(self, name: str) -> ProfileRow | None:
         """Return the profile of a name, or None if there is none."""
-        with suppress(UnknownProfile), reading(self._engine) as connection:
+        with suppress(UnknownProfile), reading(self.engine) as connection:
             return profiles.find(connection, name)
         return None
 
+    def require_profile(self, name: str) -> ProfileRow:
+        """Return the profile of a name.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is none.
+        """
+        with reading(self.engine) as connection:
+            return profiles.find(connection, name)
+
     def size(self, profile: ProfileRow, contents: Contents) -> int:
         """Return how many steps of progress an export has."""
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             return size(connection, profile, contents)
 
     def export(
@@ -83,10 +195,10 @@ class Transfer:
         UnknownProfile
             If there is none of that name.
         DatabaseUnavailable
-            If an undo is carried out, or feedback comes faster than it is folded.
+            If an undo is under way, or feedback comes faster than it is folded.
         """
         for _ in range(_TRIES):
-            with reading(self._engine) as connection:
+            with reading(self.engine) as connection:
                 profile = profiles.find(connection, name)
                 if contents == "ledger" or not state.in_part(connection, profile.id):
                     return export(
@@ -98,41 +210,39 @@ class Transfer:
                         progress=progress,
                     )
             self._folding.finish(profile)
-        msg = "feedback comes faster than it is folded; export in a quieter hour"
+        msg = "feedback comes faster than it is folded; export at a quieter time"
         raise DatabaseUnavailable(msg)
 
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Add an export to a profile, which is made if there is none.
+        """Add an export to a profile, which is created if there is none.
 
         Raises
         ------
         OtherProfile
-            If it does not fit, or is of this profile itself.
+            If it does not fit, or is an export of this profile itself.
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        return learn.add(self._engine, name, self._source(file, survey, progress))
+        return learn.add(self.engine, name, self._source(file, survey, progress))
 
     def replace(
         self, profile: ProfileRow, file: BinaryIO, survey: Survey, *, progress: Progress
     ) -> Imported:
-        """Make a profile what an export holds; what it had learned is gone.
+        """Replace a profile by an export; what the profile had learned is lost.
 
         Raises
         ------
         OtherProfile
-            If the export is of another feature set, or if what was taught meanwhile
+            If the export has another feature set, or feedback that came meanwhile
             cannot be taught to the new profile.
         ProfileReplaced
-            If another import was here first.
+            If another import was faster.
         DatabaseUnavailable
             If it could not be stored; then all is as it was.
         """
-        return learn.replace(
-            self._engine, profile, self._source(file, survey, progress)
-        )
+        return learn.replace(self.engine, profile, self._source(file, survey, progress))
 
     def add_dump(
         self,
@@ -151,43 +261,43 @@ class Transfer:
         name : str
             Of the profile.
         tally : DumpTally
-            What was read from the dump.
+            The counts of the dump.
         digest : str
             Of the dump, in hexadecimal.
         ham, spam : str
             The labels that the two kinds of mail get; "" for the first of the
             profile that is not, or is, a spam label.
         progress : callable
-            Told how many of the dump's features are written.
+            Is given how many of the features are written.
 
         Raises
         ------
         UnknownProfile, UnknownLabel
-            If what is named does not exist, or is a label of the other side.
+            If a name does not exist, or is a label of the other side.
         MalformedDump
             If there is nothing to learn in the dump, or more than can be counted.
         OtherProfile
-            If there is beside what the profile has learned.
+            If there is more than fits beside what the profile has learned.
         DatabaseUnavailable, ProfileReplaced
             If it could not be stored; then nothing is learned.
         """
-        with reading(self._engine) as connection:
+        with reading(self.engine) as connection:
             profile = profiles.find(connection, name)
         wanted = next(x for x in profile.labels if x not in profile.spam_labels)
         chosen = {"ham": ham or wanted, "spam": spam or profile.spam_labels[0]}
         for label in chosen.values():
             profile.require_label(label)
-        # Else one side of the dump would be taken for the other, or for nothing.
+        # Otherwise one side of the dump would be learned as the other.
         if chosen["ham"] in profile.spam_labels:
             msg = (
-                f"{ham!r} is a label of spam in the profile {name!r}, so ham is not it"
+                f"{ham!r} is a spam label of the profile {name!r}; name a label of ham"
             )
             raise UnknownLabel(msg)
         if chosen["spam"] not in profile.spam_labels:
-            msg = f"{spam!r} is no label of spam in the profile {name!r}"
+            msg = f"{spam!r} is not a spam label of the profile {name!r}"
             raise UnknownLabel(msg)
         return learn.add_counts(
-            self._engine,
+            self.engine,
             profile,
             tally.taken(profile.labels, **chosen),
             program=tally.program,
@@ -207,10 +317,7 @@ class Transfer:
         )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:
-        """Finish what is begun on a profile, and fold its ledger.
-
-        Gives the rows of each step.
-        """
-        for rows in undo.steps(self._engine, profile):
+        """Finish the undos of a profile and fold its ledger; yield rows of steps."""
+        for rows in undo.steps(self.engine, profile):
             yield len(rows)
         yield from self._folding.all(profile)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, InvalidSelection, decided
+from app.errors import DatabaseUnavailable, InvalidSelection, explaining
 from app.figures.metrics import Errors
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
 
-# Messages whose scores the live figures are made of in a forecast.
+# Messages of the live figures of a forecast: all.
 WINDOW: Final = 2**31 - 1
 # Times that another undo may have to be finished first.
 _TRIES: Final = 100
@@ -52,14 +52,14 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What became of an undo.
+    """The outcome of an undo.
 
     Parameters
     ----------
     profile : str
         Whose ledger.
     plan : Plan
-        What it takes back.
+        The rows and undos that it takes back.
     name : str or None
         The source of the rows that it wrote, by which it can be undone; None
         where nothing was noted.
@@ -105,7 +105,7 @@ class Undo:
         Raises
         ------
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
-            If it does not say what, or that does not exist.
+            If the selection is empty, or names what does not exist.
         Expired, Irreversible
             If it cannot be undone.
         DatabaseUnavailable
@@ -138,19 +138,19 @@ class Undo:
         )
 
     def begin(self, profile: str, asked: Selection, *, source: str) -> Undone:
-        """Note an undo; `finish` carries it out, and the upkeep if nobody does.
+        """Record an undo; `finish` carries it out, or else the maintenance.
 
-        From here on it is decided, whatever happens to this process.
+        Once recorded it is carried out, whatever happens to this process.
 
         Raises
         ------
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
-            If it does not say what, or that does not exist.
+            If the selection is empty, or names what does not exist.
         Expired, Irreversible
-            If it cannot be undone; nothing is.
+            If it cannot be undone; nothing is changed.
         DatabaseUnavailable
-            If it could not be noted; then nothing is undone, but for an earlier undo
-            that has to be finished first, and the error says so.
+            If it could not be recorded; then nothing is undone, except for an earlier
+            undo that has to be finished first, which the error says.
         """
         require_something(asked)
         live = self._live.get(profile)
@@ -159,7 +159,7 @@ class Undo:
             plan = self._plan(live, asked, source)
             if plan is None:
                 finished |= self._finish_earlier(live)
-            elif self._noted(live, plan):
+            elif self._record(live, plan):
                 return Undone(
                     profile=live.row.name,
                     plan=plan,
@@ -168,12 +168,12 @@ class Undo:
                     revision=live.revision,
                     finished=tuple(sorted(finished)),
                 )
-        msg = "other undos are being carried out; try again in a moment"
+        msg = "other undos are under way; try again in a moment"
         raise DatabaseUnavailable(msg)
 
     def _plan(self, live: LiveProfile, asked: Selection, source: str) -> Plan | None:
-        """Return what an undo is to do; None while an earlier one is half done."""
-        # Of many rows it takes a while, in which nobody shall have to wait.
+        """Return the plan of an undo; None while an earlier one is unfinished."""
+        # A read transaction: for many rows it takes a while, and nobody waits.
         with reading(self._engine) as connection:
             if work.pending(connection, live.row.id):
                 return None
@@ -181,18 +181,18 @@ class Undo:
                 connection, live.row, asked, source=source, time=self._clock()
             )
 
-    def _noted(self, live: LiveProfile, plan: Plan) -> bool:
-        """Note a plan, and return whether it still held."""
+    def _record(self, live: LiveProfile, plan: Plan) -> bool:
+        """Record a plan; return whether it still applied."""
         with writing(self._engine) as connection:
             return work.begin(connection, live.row, plan)
 
     def _finish_earlier(self, live: LiveProfile) -> set[str]:
-        """Carry out what was noted before, by whomever, and return its sources."""
+        """Carry out an earlier undo, whoever recorded it, and return its sources."""
         finished = set()
-        # It may be the same one, which somebody asks for again.
-        with decided(
-            "an undo that was asked for before is decided, and will be done to its end "
-            "once the database is back; this one waits for it and is not noted"
+        # It may be the same undo, requested again.
+        with explaining(
+            "an earlier undo is recorded and has to be finished first, which a running "
+            "service does once the database is back; this undo is not recorded"
         ):
             for rows in steps(self._engine, live.row):
                 live.apply(rows)
@@ -200,9 +200,9 @@ class Undo:
         return finished
 
     def finish(self, undone: Undone) -> Iterator[int]:
-        """Carry out what was begun, yielding the newest revision after each step.
+        """Carry out a recorded undo, yielding the newest revision after each step.
 
-        The last one holds the undo, in memory as well, whoever carried it out.
+        The last revision holds the undo, in memory as well.
 
         Parameters
         ----------
@@ -212,35 +212,37 @@ class Undo:
         Raises
         ------
         ProfileReplaced
-            If an import has put another profile in the place of this one; nothing
-            of what was begun is left.
+            If an import has put another profile in the place of this one; nothing of
+            the undo is left.
         DatabaseUnavailable
-            If the database went away: what is left is done by the upkeep, and the
-            error says so.
+            If the database went away: the maintenance does the rest, which the error
+            says.
         """
-        said = f"{undone.name} is decided, and not done to its end yet: a service does "
-        said += "the rest once the database is back, or else the same undo again"
-        with nullcontext() if undone.name is None else decided(said):
+        stored = (
+            f"{undone.name} is recorded but not finished; a running service finishes "
+            "it once the database is back, and so does the same undo again"
+        )
+        with nullcontext() if undone.name is None else explaining(stored):
             live = self._live.get(undone.profile)
             for rows in steps(self._engine, live.row):
-                # Into memory where nothing is missing before them; else the upkeep,
-                # which follows the ledger, adds them within a second.
+                # Into memory where no row is missing before them; else the
+                # maintenance, which follows the ledger, adds them within a second.
                 live.apply(rows)
                 yield rows[-1].revision
-            # The upkeep, or another process, may have done a step or all of them.
+            # The maintenance, or another process, may have done a step or all.
             self._live.refresh()
         yield self._live.get(undone.profile).revision
 
 
 def carry_out(engine: Engine, live: LiveProfile) -> bool:
-    """Do one step of what was undone, and return whether more is left."""
+    """Do one step of a recorded undo; return whether more is left."""
     rows, left = _step(engine, live.row)
     live.apply(rows)
     return left
 
 
 def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
-    """Do what was undone to its end, and give the rows that each step appended.
+    """Carry out recorded undos, yielding the rows that each step appended.
 
     Raises
     ------
@@ -257,9 +259,9 @@ def steps(engine: Engine, profile: ProfileRow) -> Iterator[list[LedgerRow]]:
 
 
 def _step(engine: Engine, profile: ProfileRow) -> tuple[list[LedgerRow], bool]:
-    """Do one step, and return its rows and whether more is left.
+    """Do one step; return its rows and whether more is left.
 
-    Where others have put right what was to be, nothing is appended.
+    Nothing is appended where a later teaching has the same effect.
     """
     with writing(engine) as connection:
         rows = work.step(connection, profile, limit=work.STEP)
@@ -278,7 +280,7 @@ def require_something(asked: Selection) -> None:
     if not asked.ids and asked.source is None and not (asked.since or asked.until):
         msg = (
             "say what to undo: ids of messages, a source, or a time with from and "
-            "until; several of them together must all be true"
+            "until; with several of them, a row must match all"
         )
         raise InvalidSelection(msg)
     for time in filter(None, (asked.since, asked.until)):

@@ -35,14 +35,14 @@ SHARE: Final = Lidstone(0.5 * PARTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordMonth:
-    """What a word was worth at the end of a month.
+    """The weight of a word at the end of a month.
 
     Parameters
     ----------
     epoch : int
         Month, YYYYMM.
     weight : float
-        What a message of that month counts as now: 1 without a half-life.
+        Weight of a message of that month now: 1 without a half-life.
     log_odds : float
         The log of how many times as frequent the word was in spam as in the other
         mail, by the messages up to then, as they counted then.  Unit: nats.
@@ -55,7 +55,7 @@ class WordMonth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordInView:
-    """What one view has learned of a word.
+    """The counts of a word in one view.
 
     Parameters
     ----------
@@ -66,12 +66,11 @@ class WordInView:
     messages, occurrences : mapping of str to int
         Per label, as it is in memory now, whole messages where they decay.
     log_odds : float
-        What seeing the word once adds to the log-odds of the view's classifier.
-        Unit: nats.
+        Added to the log-odds of the view's classifier by one occurrence.  Unit: nats.
     epochs : tuple of EpochCount
         Month by month, up to `WordState.folded_revision` at least.
     months : tuple of WordMonth
-        The same months, and what the word was worth after each.
+        The same months, and the weight of the word after each.
     """
 
     learned: Mapping[str, int]
@@ -84,24 +83,24 @@ class WordInView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordState:
-    """What a profile knows of a word.
+    """The counts of a word in a profile.
 
     Parameters
     ----------
     word : str
-        As it was asked for.
+        The word of the request.
     profile : str
-        Which profile answers.
+        Name of the profile.
     revision : int
         The ledger row that the counts in memory had learned last.
     folded_revision : int
-        The one that the months had, up to which they are whole.
+        The ledger row up to which the months are complete.
     messages : mapping of str to int
         Messages learned per label, by the view that decides.
     half_life : float or None
         After so many months a message counts half; None: never.
     views : mapping of str to WordInView
-        The views that have seen the word; none for one that was never learned.
+        The views that have seen the word; empty if it was never learned.
     """
 
     word: str
@@ -114,14 +113,14 @@ class WordState:
 
 
 class Words:
-    """Tell what is known of a word.
+    """Looks up words.
 
     Parameters
     ----------
     live : LiveProfiles
         The profiles in memory.
     engine : Engine
-        Where the counts of each month are.
+        The database, which has the counts of each month.
     """
 
     def __init__(self, live: LiveProfiles, engine: Engine) -> None:
@@ -129,7 +128,7 @@ class Words:
         self._engine = engine
 
     def __call__(self, profile: str, word: str) -> WordState:
-        """Return what a profile knows of a word.
+        """Return the counts of a word.
 
         Raises
         ------
@@ -157,7 +156,7 @@ class Words:
                 counts = classes.history(
                     connection, live.row.id, view=view, feature=feature
                 )
-                # What has decayed to nothing has its months still.
+                # Counts that have decayed to nothing still have their months.
                 if not documents.any() and not any(each.messages for each in counts):
                     continue
                 occurrences = table.look_up(ids, "occurrences")[0]
@@ -183,14 +182,14 @@ class Words:
 def over_time(
     counts: Sequence[EpochCount], specification: Specification
 ) -> Iterator[WordMonth]:
-    """Yield what a word was worth at the end of each of its months.
+    """Yield the weight of a word at the end of each of its months.
 
     Parameters
     ----------
     counts : sequence of EpochCount
         Its counts, oldest month first.
     specification : Specification
-        Which labels are spam, and what old messages count as.
+        The spam labels, and the weights of old messages.
     """
     decay = specification.decay
     for epoch in sorted({each.epoch for each in counts}):
@@ -213,7 +212,7 @@ def over_time(
 
 
 def weight(snapshot: Snapshot, view: str, feature: int) -> float:
-    """Return by how much a feature moves the log-odds of its view.  Unit: nats.
+    """Return how far a feature moves the log-odds of its view.  Unit: nats.
 
     From the class prior, with the view's own classifier; for two classes that
     is the difference of the two log-likelihoods, whatever the prior.

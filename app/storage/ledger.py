@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
+from app.ledger.entry import Identity, LedgerRow, epoch_of
+from app.ledger.sources import OWN
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
 from app.storage.database.statements import Prepared, chunks, materialized

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import and_, bindparam, case, delete, literal, or_, select, tuple_
 
-from app.ledger.entry import OWN
+from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
 from app.storage.database.statements import chunks, insert_into

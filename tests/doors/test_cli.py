@@ -441,7 +441,7 @@ def contents(tmp_path):
         (["undo", "--source", "nobody"], "never taught by 'nobody'"),
         (["undo", "--source", "undo:7"], "never taught by 'undo:7'"),
         (["undo", "--from", "2026-05-02", "--until", "2026-05-01"], "ends before it"),
-        (["undo", "--from", "yesterday"], "'yesterday' is no time"),
+        (["undo", "--from", "yesterday"], "'yesterday' is not a time"),
         (["undo", "00ff"], "no message has the id '00ff'"),
         (["import", "cut.pbx"], "cut short"),
         (["import", "cut.pbx", "--replace", "--yes"], "cut short"),
@@ -564,7 +564,7 @@ def test_a_backup_of_what_does_not_add_up_says_so(run, index, tmp_path):
     with sqlite3.connect(tmp_path / "postbayes.db") as database:
         database.execute("UPDATE class_count SET messages = messages + 1")
     code, out, _ = run("backup", "copy.db", "--audit")
-    assert (code, "of default counts and ledger disagree" in out) == (1, True)
+    assert (code, "counts and ledger disagree in default" in out) == (1, True)
     code, out, _ = run("backup", "copy.db", "--json")
     assert (code, json.loads(out)["unsound"]) == (0, [])
     assert (tmp_path / "copy.db").exists()

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from app import errors
-from app.doors.cli.classify import ask
+from app.doors.cli.client import ask
 
 
 @contextmanager

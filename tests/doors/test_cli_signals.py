@@ -32,7 +32,7 @@ def halfway(*_, **__):
     time.sleep(5)
 """
 BACKUP = """
-from app.doors.cli import backup as command
+from app.services import upkeep as command
 command.copy = halfway
 """
 EXPORT = """
@@ -99,7 +99,7 @@ def test_a_signal_that_is_ignored_stays_so(python, tmp_path):
     """As under `nohup`: the terminal that is closed does not end a backup."""
     ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     sent = dedent("""
-        from app.doors.cli import backup as command
+        from app.services import upkeep as command
         real = command.copy
         def copy(*given, **more):
             os.kill(os.getpid(), signal.SIGHUP)

@@ -64,7 +64,10 @@ def test_what_is_no_address_is_not_tried_again(run, url):
     """A mail server would keep a message in its queue for ever with 75."""
     code, _, err = run("classify", "--url", url, stdin=ham(1))
 
-    assert (65, True) == (code, "is no address of a service; write one like" in err)
+    assert (65, True) == (
+        code,
+        "is not the address of a service; write one like" in err,
+    )
 
 
 @pytest.mark.parametrize("option", ["--label", "--junk"])
@@ -93,7 +96,7 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
 
     kept, away = err.splitlines()
     assert 75 == code
-    assert kept.startswith("postbayes: 8 messages were learned, and stay so")
+    assert kept.startswith("postbayes: 8 messages were learned and stay so")
     assert away.startswith("postbayes: The database is away")
 
 
@@ -207,13 +210,13 @@ def test_a_command_takes_warnings_for_complaints(run, monkeypatch):
 def test_an_interrupted_backup_leaves_no_file(run, index, tmp_path, monkeypatch):
     """Neither the copy nor the log that SQLite keeps beside it while it is audited."""
     run("learn", "--index", index)
-    module = importlib.import_module("app.doors.cli.backup")
+    module = importlib.import_module("app.services.upkeep")
 
     def interrupted(connection, row):
         connection.exec_driver_sql("SELECT count(*) FROM ledger").scalar()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.storage_audit, "audit", interrupted)
+    monkeypatch.setattr(module.replay, "audit", interrupted)
     code, _, err = run("backup", "copy.db", "--audit")
 
     assert (130, True) == (code, "nothing was backed up" in err)
@@ -261,7 +264,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     again = run("undo", "--source", "ann")
 
     assert 75 == code
-    assert "undo:1 is decided, and not done to its end yet" in err
+    assert "undo:1 is recorded but not finished" in err
     assert (0, True) == (again[0], "taken back already" in again[1])
     assert "revision 2 " in run("profiles")[1]
 
@@ -270,16 +273,16 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     ("arguments", "says"),
     [
         (["import", "--from", "bogo", "x"], "'bogo' is not one of 'bogofilter',"),
-        (["evaluate", "--folds", "x"], "'x' is no whole number."),
-        (["evaluate", "--folds", "1.5"], "'1.5' is no whole number."),
+        (["evaluate", "--folds", "x"], "'x' is not a whole number."),
+        (["evaluate", "--folds", "1.5"], "'1.5' is not a whole number."),
         (["evaluate", "--folds", "1"], "1 is too small: 2 or more."),
         (["figures", "--window", "100001"], "100001 is too large: 100000 or less."),
         (
             ["evaluate", "--shuffle", "9" * 5000],
-            "a number of so many digits is too large.",
+            "the number has too many digits.",
         ),
-        (["prune", "--max-log-odds", "x"], "'x' is no number."),
-        (["prune", "--max-log-odds", "nan"], "'nan' is no number."),
+        (["prune", "--max-log-odds", "x"], "'x' is not a number."),
+        (["prune", "--max-log-odds", "nan"], "'nan' is not a number."),
     ],
 )
 def test_a_value_that_cannot_be_is_told_in_our_words(run, arguments, says):
@@ -302,7 +305,7 @@ def test_an_undo_that_is_interrupted_early_does_not_promise_anything(run, monkey
     monkeypatch.setattr(Undo, "begin", interrupted)
     code, _, err = run("undo", "--source", "ann")
 
-    assert (130, True) == (code, "perhaps it is decided" in err)
+    assert (130, True) == (code, "may have been recorded" in err)
 
 
 def test_an_import_that_is_not_folded_says_that_it_is_there(run, index, monkeypatch):
@@ -315,7 +318,7 @@ def test_an_import_that_is_not_folded_says_that_it_is_there(run, index, monkeypa
 
     kept, away = err.splitlines()
     assert 75 == code
-    assert kept.startswith("postbayes: site.pbx is imported, and stays so")
+    assert kept.startswith("postbayes: site.pbx is imported and stays so")
     assert away.startswith("postbayes: The database is away")
     assert "'copy'" in run("import", "site.pbx", "--profile", "copy")[1]
 

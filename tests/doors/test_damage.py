@@ -86,14 +86,14 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     """The threads go on, and what was scored last is not kept."""
     damaged.post("/classify", content=spam(7), headers=RAW)
     application = damaged.app.state.application
-    wait_for("upkeep waits for the database", caplog)
+    wait_for("maintenance waits for the database", caplog)
     for _ in range(20):
         damaged.get("/readyz")
     alive = application.keeper.alive, application.writer.alive
     application.stop()
 
     assert (True, True) == alive
-    assert 1 == caplog.text.count("upkeep waits for the database")
+    assert 1 == caplog.text.count("maintenance waits for the database")
     assert 1 == caplog.text.count("the last scored messages are not kept")
     assert "Traceback" not in caplog.text
 
@@ -118,7 +118,7 @@ def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
         sound.get("/readyz"),
     ]
     up = [line for line in sound.get("/metrics").text.splitlines() if "_up " in line]
-    wait_for("upkeep waits for the database", caplog)
+    wait_for("maintenance waits for the database", caplog)
     sound.app.state.application.stop()
 
     assert (200, "spam") == (scored.status_code, scored.json()["label"])

@@ -18,7 +18,7 @@ from app.doors.documents.verdict import VerdictOut, ViewOut
 from app.doors.http import errors
 from app.doors.http.body import Body  # noqa: TC001  read at run time
 from app.doors.http.direct import Direct, document, install
-from app.doors.http.query import MAX_RECIPIENTS, ClassifyQuery, FeedbackQuery
+from app.doors.http.query import MAX_QUERIED, ClassifyQuery, FeedbackQuery
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
 from app.settings import Settings
@@ -140,7 +140,7 @@ def test_what_was_asked_cannot_be_changed(query):
         ("POST", "/classify?explain=%zz&&=", 422, {"content": b"x", "headers": RAW}),
         (
             "POST",
-            "/feedback?" + "recipient=a&" * (MAX_RECIPIENTS + 1) + "source=%00",
+            "/feedback?" + "recipient=a&" * (MAX_QUERIED + 1) + "source=%00",
             422,
             {"content": b"x", "headers": RAW},
         ),

@@ -17,6 +17,7 @@ from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.app import create_app
 from app.doors.http.direct import document
 from app.services.application import Application
+from app.services.delivery import Delivered
 from app.services.feedback import Taught
 from app.settings import Settings
 from tests.support.databases import sqlite_url
@@ -83,7 +84,7 @@ taught = st.builds(
         label_before=st.none() | texts,
     ),
     revision=counts,
-    before=st.none() | verdicts,
+    verdict_before=st.none() | verdicts,
     labels=st.just(LABELS),
 )
 
@@ -91,8 +92,8 @@ taught = st.builds(
 @given(answer=answers, recipients=st.dictionaries(texts, answers, max_size=2))
 def test_the_answer_about_a_message_is_that_of_the_model(answer, recipients):
     """Order of fields, null, numbers and characters beyond ASCII."""
-    sent = document(answer_fields(answer, recipients))
-    model = ClassifyOut.of_classified(answer, recipients)
+    sent = document(answer_fields(Delivered.of(answer, recipients)))
+    model = ClassifyOut.of(Delivered.of(answer, recipients))
 
     assert model.model_dump_json().encode() == sent.body
 

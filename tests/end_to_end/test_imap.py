@@ -156,7 +156,7 @@ def test_looking_once_learns_what_happened_since(service, mailbox, look):
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
-        ({"POSTBAYES_IMAP_USER": ""}, 78, "does not let ''"),
+        ({"POSTBAYES_IMAP_USER": ""}, 78, "refuses the login of ''"),
         ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
         ({"POSTBAYES_IMAP_PASSWORD_FILE": "/nowhere"}, 78, "cannot be read"),
         ({"POSTBAYES_IMAP_PORT": "1"}, 75, "does not answer"),

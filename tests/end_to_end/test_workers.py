@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from app.classifier.score import score
-from app.services.application import Specify, open_database
+from app.services.application import open_database, specify
 from app.services.classify import observe
 from app.services.memory.live import LiveProfiles
 from app.settings import Settings
@@ -124,7 +124,7 @@ def test_workers_under_random_feedback_end_at_the_replay(service, workers):
         _env_file=None, database_url=service.environment["POSTBAYES_DATABASE_URL"]
     )
     engine = open_database(settings)
-    live = LiveProfiles(engine, Specify(settings))
+    live = LiveProfiles(engine, specify(settings))
     live.refresh()
     snapshot = live.get("default").snapshot
     engine.dispose()

@@ -78,9 +78,9 @@ def test_labels_are_those_that_are_chosen(engine):
     with pytest.raises(UnknownLabel, match="no label 'junk'"):
         add(engine, profile, digest="c" * 64, spam="junk")
     for labels in ({"ham": "spam"}, {"ham": "phishing", "spam": "spam"}):
-        with pytest.raises(UnknownLabel, match="is a label of spam"):
+        with pytest.raises(UnknownLabel, match="is a spam label"):
             add(engine, profile, digest="c" * 64, **labels)
-    with pytest.raises(UnknownLabel, match="'ham' is no label of spam"):
+    with pytest.raises(UnknownLabel, match="'ham' is not a spam label"):
         add(engine, profile, digest="c" * 64, ham="newsletter", spam="ham")
 
 

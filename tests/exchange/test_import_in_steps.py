@@ -15,9 +15,9 @@ from app.exchange import export as exporting
 from app.exchange import hidden_profile
 from app.exchange.survey import survey
 from app.ledger import teaching
-from app.ledger.entry import OWN
+from app.ledger.sources import OWN
 from app.services.memory.live import LiveProfiles
-from app.services.threads.scheduler import Upkeep
+from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, hidden, profiles, scored, tables
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
@@ -167,7 +167,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
     if by == "import":
         imported(engine, data, "late")
     else:
-        upkeep = Upkeep(
+        upkeep = Maintenance(
             engine,
             LiveProfiles(engine, lambda _: Specification()),
             None,

@@ -36,8 +36,8 @@ from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
-from app.services.memory.recent import Recent
-from app.services.threads.scheduler import Upkeep
+from app.services.memory.recent import RecentMessages
+from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, profiles, scored, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
@@ -540,7 +540,7 @@ def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
 
     taught_meanwhile(None, profile)
     monkeypatch.setattr(Folding, "finish", taught_meanwhile)
-    with pytest.raises(DatabaseUnavailable, match="in a quieter hour"):
+    with pytest.raises(DatabaseUnavailable, match="at a quieter time"):
         transfer(engine).export(
             profile.name, file, contents="counts", words=True, progress=lambda _: None
         )
@@ -846,8 +846,8 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
     data = exported(engine, profile)
     live = LiveProfiles(engine, lambda _: Specification())
     live.refresh()
-    recent = Recent(rows=9, store_words=True)
-    upkeep = Upkeep(
+    recent = RecentMessages(rows=9, store_words=True)
+    upkeep = Maintenance(
         engine,
         live,
         recent,

@@ -9,7 +9,7 @@ from app.errors import CorruptVector
 from app.ledger.teaching import ScoredRow
 from app.services import fold
 from app.services.application import now
-from app.services.retry import LONGEST, Backoff
+from app.services.retry import LONGEST, Failures
 from app.services.threads import scheduler
 from app.services.threads import scheduler as maintenance
 from app.services.threads import scheduler as pace
@@ -44,12 +44,12 @@ def broken(engine, name):
 
 def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
     """It is told once, and whoever asks for it hears why."""
-    app.keeper.stop()
+    app.scheduler.stop()
     row = broken(app.engine, "zoe")
     app.feedback.teach("default", ham(1), label="ham", source="test")
     for _ in range(9):
         app.live.refresh()
-    while app.upkeep():
+    while app.maintenance():
         pass
     with reading(app.engine) as connection:
         folded = folded_revision(connection, app.live.get("default").row.id)
@@ -64,7 +64,7 @@ def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
             .where(tables.ledger.c.profile_id == row.id)
             .values(vector=taught(1, "spam", {"money": 1}).evidence.vector)
         )
-    app.live._backoff.over(row.id)  # noqa: SLF001  in a minute at most
+    app.live._failures.unpause(row.id)  # noqa: SLF001  in a minute at most
     app.live.refresh()
 
     assert 1 == app.live.get("zoe").revision
@@ -72,7 +72,7 @@ def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
 
 def test_asking_for_it_again_and_again_holds_no_memory(app):
     """Whoever may classify may ask, and what is wrong is one error."""
-    app.keeper.stop()
+    app.scheduler.stop()
     broken(app.engine, "zoe")
     app.live.refresh()
     frames = []
@@ -102,7 +102,7 @@ def test_a_start_serves_the_other_profiles(database_url, caplog):
 
 def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
     """By what it had learned, which is better than by nothing."""
-    app.keeper.stop()
+    app.scheduler.stop()
     app.feedback.teach("default", ham(1), label="ham", source="test")
     row = app.live.get("default").row
     with writing(app.engine) as connection:
@@ -121,7 +121,7 @@ def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
 
 def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
     """It costs as much each time, and is as wrong; the others are folded meanwhile."""
-    app.keeper.stop()
+    app.scheduler.stop()
     app.feedback.teach("default", spam(1), label="spam", source="test")
     tried = []
     prepare = fold.fold.prepare
@@ -135,7 +135,7 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
     with writing(app.engine) as connection:
         connection.execute(update(tables.ledger).values(vector=b"junk"))
     for _ in range(9):
-        app.upkeep()
+        app.maintenance()
 
     assert ["default"] == tried
 
@@ -143,32 +143,32 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
 def test_what_fails_again_and_again_is_tried_each_minute():
     """So that what was mended is noticed."""
     now = [0.0]
-    backoff = Backoff(lambda: now[0])
+    failures = Failures(lambda: now[0])
     waits = []
     for _ in range(9):
-        backoff.failed("fold")
+        failures.report("fold", "away")
         begun = now[0]
-        while backoff.waits("fold"):
+        while failures.pausing("fold"):
             now[0] += 0.5
         waits.append(now[0] - begun)
-    backoff.over("fold")
+    failures.resolve("fold")
 
     assert [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST] == waits
-    assert not backoff.waits("fold")
+    assert not failures.pausing("fold")
 
 
 def test_what_was_scored_is_forgotten_in_steps(database_url, monkeypatch):
     """Fifty thousand rows at once would keep everybody waiting."""
     monkeypatch.setattr(maintenance, "FORGOTTEN_ROWS", 2)
     with running(database_url=database_url, scored_rows=3) as app:
-        app.keeper.stop()
+        app.scheduler.stop()
         row = app.live.get("default").row
         with writing(app.engine) as connection:
             put = [ScoredRow.of(observed(n, {"a": 1}), time=now()) for n in range(8)]
             scheduler.scored.put_many(connection, row.id, put)
-        app.upkeep._expire_at = 0.0  # noqa: SLF001  not in a minute: now
+        app.maintenance._expire_at = 0.0  # noqa: SLF001  not in a minute: now
         steps = 1
-        while app.upkeep():
+        while app.maintenance():
             steps += 1
         with reading(app.engine) as connection:
             left = connection.execute(tables.scored.select()).all()

@@ -156,7 +156,7 @@ def carry_out(operation, engine, profile, worker, now):
         case ("follow",):
             worker.follow(engine)
         case ("turn",):
-            worker.turn(engine)
+            worker.advance_month(engine)
         case ("undo",):
             with writing(engine) as connection:
                 begin_undo(
@@ -205,7 +205,7 @@ def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history, la
             carry_out(operation, engine, profile, worker, month(now))
     carry_out(("teach", 8, "spam"), engine, profile, worker, month(now))
     workers.refresh()
-    workers.turn()
+    workers.advance_month()
     # Of the same month, and so followed under the new weights, not loaded.
     for operation in later:
         carry_out(operation, engine, profile, worker, month(now))
@@ -215,7 +215,7 @@ def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history, la
     with reading(engine) as connection:
         audited = audit.audit(connection, profile)
 
-    assert not worker.turned
+    assert not worker.month_began
     assert said(expected) == said(worker.snapshot) == said(started.snapshot)
     assert counts(expected) == counts(worker.snapshot) == counts(started.snapshot)
     assert 0 == audited.difference
@@ -230,7 +230,7 @@ def test_every_worker_counts_ages_from_the_newest_row(database_url):
         learn(app, month(6), range(4, 6))
         other.live.refresh()
         for each in (app, other):
-            each.live.turn()
+            each.live.advance_month()
         here, there = (each.live.get("default").snapshot for each in (app, other))
         with running(**asked) as started:
             anew = started.live.get("default").snapshot
@@ -262,8 +262,8 @@ def test_without_a_half_life_no_month_ever_turns(database_url):
         learn(app, month(30), range(4, 6))
         live = app.live.get("default")
 
-    assert app.turner is None
-    assert not live.turned
+    assert app.decay_scheduler is None
+    assert not live.month_began
     assert live.snapshot.specification.decay is None
     assert [6, 6] == live.snapshot.messages.tolist()
 
@@ -275,7 +275,7 @@ def test_an_older_row_does_not_turn_the_month_back(engine):
     for number in (30, 3):
         teach(engine, profile, taught(number, "ham", {"a": 1}, time=month(number)))
         workers.refresh()
-        workers.turn()
+        workers.advance_month()
     _, started = live_profile(engine, profile)
 
     assert 202607 == worker.snapshot.specification.decay.epoch
@@ -287,7 +287,7 @@ def test_a_profile_tells_what_its_mail_weighs(database_url):
     with running(database_url=database_url, half_life_months=6.0) as app:
         learn(app, month(0), range(4))
         learn(app, month(6), range(4, 6))
-        app.live.turn()
+        app.live.advance_month()
         state = app.profile("default")
 
     assert {"ham": 4, "spam": 4} == state.messages
@@ -313,8 +313,8 @@ def test_an_evaluation_decays_as_the_service_does(database_url):
                 app.engine, live, lambda time=time: time, source="t", store_words=False
             )
             learner.batch([(label, raw)])
-            if live.turned:
-                live.turn(app.engine)
+            if live.month_began:
+                live.advance_month(app.engine)
             subject.enter(ledger.epoch_of(time))
             expected.append(subject.score(seen.views).log_odds)
             subject.learn(seen.views, label)

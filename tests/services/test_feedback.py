@@ -85,14 +85,14 @@ def test_what_is_taught_changes_the_next_score(app):
     taught = teach(app, SPAM[0], "spam")
 
     assert ("learned", 2) == (taught.outcome.kind, taught.revision)
-    assert taught.before.log_odds == before
+    assert taught.verdict_before.log_odds == before
     assert log_odds(app, SPAM[0]) > before
 
 
 @on_sqlite
 def test_a_profile_that_was_replaced_is_taught_as_soon_as_it_is_loaded(app):
     """Whoever teaches waits for it, whether the house-keeping has seen it or not."""
-    app.keeper.stop()
+    app.scheduler.stop()
     teach(app, HAM[0], "ham")
     app.classify("default", SPAM[1], strongest=0)
     digest = app.feedback.identify("default", SPAM[1])
@@ -116,16 +116,16 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
 ):
     """Nothing waits for the database then, and nobody reads so in the log."""
     caplog.set_level("INFO", logger="app.services")
-    app.keeper.stop()
+    app.scheduler.stop()
     teach(app, SPAM[0], "spam")
     old = app.live.get("default").row
-    app.upkeep()
+    app.maintenance()
     # It looks for an undo that is half done, and has seen no import in between.
-    app.upkeep._undoing = {old.id}  # noqa: SLF001
-    app.upkeep._follow_at = time.monotonic() + 3600  # noqa: SLF001
+    app.maintenance._undoing = {old.id}  # noqa: SLF001
+    app.maintenance._follow_at = time.monotonic() + 3600  # noqa: SLF001
     put_in_its_place(app.engine, old)
-    more = app.upkeep()
-    app.upkeep()
+    more = app.maintenance()
+    app.maintenance()
 
     assert more
     assert old.id != app.live.get("default").row.id
@@ -135,7 +135,7 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
 @on_sqlite
 def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
     """What is not known there either is not there, and not to be sent again."""
-    app.keeper.stop()
+    app.scheduler.stop()
     put_in_its_place(app.engine, app.live.get("default").row)
     with pytest.raises(UnknownMessage, match="nothing is kept"):
         app.feedback.teach_by_id("default", b"0" * 16, label="spam", source="test")
@@ -148,14 +148,14 @@ def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
 @on_sqlite
 def test_the_answer_of_a_profile_that_was_replaced_is_in_the_new_one_s_labels(app):
     """Their order is that of the numbers of the verdict."""
-    app.keeper.stop()
+    app.scheduler.stop()
     put_in_its_place(
         app.engine, app.live.get("default").row, labels=("spam", "ham", "news")
     )
     taught = teach(app, SPAM[0], "spam")
 
     assert ("spam", "ham", "news") == taught.labels
-    assert 3 == taught.before.log_posterior.size
+    assert 3 == taught.verdict_before.log_posterior.size
 
 
 @on_sqlite
@@ -212,7 +212,7 @@ def test_a_message_is_taught_by_the_id_of_its_score(app):
     )
 
     assert "learned" == taught.outcome.kind
-    assert taught.before.log_odds == classified.verdict.log_odds
+    assert taught.verdict_before.log_odds == classified.verdict.log_odds
     assert {"words": state(app)} == app_taught_directly(app, SPAM[1])
 
 
@@ -509,7 +509,7 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         for n in range(3):
             teach(app, ham(n), "ham")
         app.writer.stop()
-        app.keeper.stop()
+        app.scheduler.stop()
         live = app.live.get("default")
         live.take_over(LiveProfile(live.row, replace(live.snapshot, revision=9)))
         other = Writer(app.engine)
@@ -529,7 +529,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
         running(database_url=database_url) as app,
         running(database_url=database_url, profile="zzz") as other,
     ):
-        app.keeper.stop()
+        app.scheduler.stop()
         other.keeper.stop()
         broken, sound = app.live.get("default").row, other.live.get("zzz").row
         for row in (broken, sound):
@@ -549,7 +549,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
                 {"junk": b"xx", "id": broken.id},
             )
         app.live.refresh()
-        while app.upkeep():
+        while app.maintenance():
             pass
         with reading(app.engine) as connection:
             folded = [folded_revision(connection, row.id) for row in (broken, sound)]

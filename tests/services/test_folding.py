@@ -10,12 +10,12 @@ from itertools import zip_longest
 import pytest
 
 from app.services import fold as folding
-from app.services.application import Specify, now
+from app.services.application import now, specify
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
 from app.services.threads import scheduler
 from app.services.threads import scheduler as pace
-from app.services.threads.scheduler import Upkeep
+from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import tables
 from app.storage.database import engine as turn
@@ -299,8 +299,8 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
 
 def upkeep_of(engine):
     """Return the house-keeping of a service, and its profiles."""
-    live = LiveProfiles(engine, Specify(Settings(_env_file=None)))
-    upkeep = Upkeep(
+    live = LiveProfiles(engine, specify(Settings(_env_file=None)))
+    upkeep = Maintenance(
         engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
     )
     return live, upkeep

@@ -21,7 +21,7 @@ from tests.support.messages import ham, spam
 @pytest.fixture
 def live(app):
     """The profile of a process that was taught three messages, and looks no more."""
-    app.keeper.stop()
+    app.scheduler.stop()
     for n in range(3):
         app.feedback.teach("default", ham(n), label="ham", source="test")
     return app.live.get("default")
@@ -95,7 +95,7 @@ def test_rows_that_others_wrote_are_not_loaded_anew(app, live, caplog):
 
     assert 7 == live.revision
     assert is_as_stored(app, live)
-    assert "anew" not in caplog.text
+    assert "reloading" not in caplog.text
 
 
 def test_memory_that_contradicts_a_sound_ledger_is_loaded_anew(app, live, caplog):

@@ -41,7 +41,7 @@ def test_the_upkeep_drops_what_is_too_old(database_url):
         kept = 2
         while kept == 2:
             # Not in a minute: now, even where a step ends meanwhile and says so.
-            app.upkeep._expire_at = 0.0  # noqa: SLF001
+            app.maintenance._expire_at = 0.0  # noqa: SLF001
             time.sleep(0.01)
             with reading(app.engine) as connection:
                 kept = connection.execute(
@@ -68,7 +68,7 @@ def test_the_upkeep_drops_what_is_too_old(database_url):
 def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
     """0 days are for ever, and the profile says so."""
     with running(database_url=database_url, vector_days=0) as app:
-        app.upkeep._expire()  # noqa: SLF001
+        app.maintenance._expire()  # noqa: SLF001
 
-        assert set() == app.upkeep._dropping  # noqa: SLF001
+        assert set() == app.maintenance._dropping  # noqa: SLF001
         assert app.profile("default").undo_days is None

@@ -130,9 +130,11 @@ def test_what_is_decided_is_said_of_whatever_fails_after_it(database_url, monkey
         begun = app.undo.begin("default", asked, source="test")
         with monkeypatch.context() as patched:
             patched.setattr(undo_work, "step", full)
-            with pytest.raises(DatabaseUnavailable, match=r"^undo:1 is decided"):
+            with pytest.raises(DatabaseUnavailable, match=r"^undo:1 is recorded"):
                 list(app.undo.finish(begun))
-            with pytest.raises(DatabaseUnavailable, match=r"decided.*is not noted"):
+            with pytest.raises(
+                DatabaseUnavailable, match=r"earlier undo.*is not recorded"
+            ):
                 app.undo.begin("default", asked, source="test")
         again = undo(app, source="ben")
 

@@ -128,7 +128,7 @@ def test_what_a_word_was_worth_follows_its_months(database_url):
             learner.batch([("spam", raw) for raw in as_spam])
             learner.batch([("ham", raw) for raw in as_ham])
         [*learner.fold()]
-        app.live.turn()
+        app.live.advance_month()
         state = app.words("default", "free")
     months = state.views["words"].months
 
@@ -159,7 +159,7 @@ def test_a_word_that_counts_as_nothing_keeps_its_months(database_url):
             )
             learner.batch([("spam", kind(n)) for n in range(3)])
         [*learner.fold()]
-        app.live.turn()
+        app.live.advance_month()
         word = app.words("default", "free").views["words"]
         unseen = app.words("default", "zyzzyva").views
 

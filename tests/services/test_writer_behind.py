@@ -50,7 +50,7 @@ def told(caplog):
 @pytest.mark.parametrize(
     ("error", "level", "sentence"),
     [
-        (AWAY, "WARNING", "followed as soon as it can be read"),
+        (AWAY, "WARNING", "counts as soon as it can be read"),
         (ZeroDivisionError("by zero"), "ERROR", "is behind its ledger"),
     ],
 )

@@ -10,11 +10,11 @@ from pathlib import Path
 from app.exchange.dumps import bogofilter
 from app.exchange.format.blocks import BlockReader, BlockWriter
 from app.exchange.survey import survey
+from app.ledger.undo import Selection
 from app.services.transfer import Transfer
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing
 from app.storage.fold.state import load
-from app.storage.undo.records import Selection
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,

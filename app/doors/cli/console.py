@@ -1,13 +1,16 @@
-"""Console: output, progress, errors and files of a command."""
+"""Console: shared options, output, progress and files of the commands."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 from rich.console import Console
@@ -23,13 +26,40 @@ from app.doors.cli.errors import complain
 from app.errors import UnreadableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-OUT = Console(highlight=False, soft_wrap=True)
-ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+# Names of files and profiles are printed as they are.
+OUT = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+ERR = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
-"""What ends a process at once where it does not ask to be told."""
+"""The signals that end a process at once unless it handles them."""
+STANDARD: Final = "-"
+"""The name of standard input or output in place of a file's."""
+EXAMPLE: Final = "http://127.0.0.1:8025"
+
+Profile = Annotated[
+    str | None, typer.Option(help="Name of the profile. [POSTBAYES_PROFILE]")
+]
+OneProfile = Annotated[
+    str | None,
+    typer.Option("--profile", help="Name of one profile; all if not given."),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask a running service instead of reading the database, such as "
+        f"{EXAMPLE}."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonDocument = Annotated[
+    bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
+]
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Print one JSON object."""
+    OUT.print(json.dumps(document))
 
 
 @contextmanager
@@ -39,41 +69,41 @@ def interruptible(
     """Let Ctrl-C and other signals end a command with a sentence, and clean up.
 
     After Ctrl-C the exit code is that of the signal.  By the others the process dies,
-    as it would without this: whoever sent one looks for that.
+    as it would without this: its parent looks for that.
 
     Parameters
     ----------
     sentence : str
-        What becomes of what was begun.
+        The state in which the work is left.
     ending : sequence of Signals, optional
         The other signals; those that are ignored or handled already stay so.
     """
-    heard: list[int] = []
+    received: list[int] = []
     usual = [each for each in ending if signal.getsignal(each) == signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread has signals.
         usual = []
 
-    def hear(number: int, _: object) -> None:
-        # `timeout` sends it twice: what is cleaned up is not to be torn again.
+    def handle(number: int, _: object) -> None:
+        # `timeout` sends it twice: the second must not interrupt the clean-up.
         for each in usual:
             signal.signal(each, signal.SIG_IGN)
-        heard.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     try:
         for number in usual:
-            signal.signal(number, hear)
+            signal.signal(number, handle)
         yield
     except KeyboardInterrupt:
         complain(sentence)
-        if not heard:
+        if not received:
             raise typer.Exit(130) from None
     finally:
         for number in usual:
             signal.signal(number, signal.SIG_DFL)
-        if heard:
-            os.kill(os.getpid(), heard[0])
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
 def progress() -> Progress:
@@ -90,8 +120,38 @@ def progress() -> Progress:
     )
 
 
+def stage(bar: Progress, name: str, total: int | None = None) -> Callable[[int], None]:
+    """Show a stage of the work in place of the one before.
+
+    Returns
+    -------
+    callable
+        Takes the steps that were done since it was called last.
+    """
+    for task in bar.task_ids:
+        bar.update(task, visible=False)
+    task = bar.add_task(name, total=total or None, rate="")
+    return lambda steps: bar.advance(task, steps)
+
+
+def run_stage(bar: Progress, name: str, steps: Iterable[int]) -> None:
+    """Show a stage while its steps are done."""
+    show = stage(bar, name)
+    for done in steps:
+        show(done)
+
+
+def located_stage(
+    bar: Progress, name: str, total: int | None = None
+) -> Callable[[int], None]:
+    """Show a stage like `stage`; the callable takes all steps that are done."""
+    stage(bar, name, total)
+    task = bar.task_ids[-1]
+    return lambda done: bar.update(task, completed=done)
+
+
 def undo_of(source: str, *, profile: str) -> str:
-    """Return the command that takes back what has a source, as a shell reads it.
+    """Return the command that takes back the rows of a source, as a shell reads it.
 
     Examples
     --------
@@ -99,6 +159,36 @@ def undo_of(source: str, *, profile: str) -> str:
     'postbayes undo --profile default --source undo:1'
     """
     return f"postbayes undo --profile {quote(profile)} --source {quote(source)}"
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises
+    ------
+    UnreadableSource
+        If it cannot be read.
+    """
+    with opened(file) as source:
+        return source.read()
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file to read.
+
+    Raises
+    ------
+    UnreadableSource
+        If it cannot be read.
+    """
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(file.open("rb"))
+        except OSError as error:
+            msg = f"{file} cannot be read: {error.strerror}"
+            raise UnreadableSource(msg) from error
+        yield source
 
 
 @contextmanager
@@ -112,7 +202,7 @@ def whole(path: Path) -> Iterator[Path]:
     """
     part = path.with_name(path.name + ".part")
     try:
-        # An older one may be of somebody whom the copy is not for.
+        # An older one may belong to another user, who must not read the copy.
         part.unlink(missing_ok=True)
         # What is learned is as private as the mail.
         part.touch(mode=0o600, exist_ok=False)
@@ -123,3 +213,14 @@ def whole(path: Path) -> Iterator[Path]:
         raise UnreadableSource(msg) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(file: str) -> Iterator[BinaryIO]:
+    """Open a file to write, or standard output; the file has its name once whole."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with whole(Path(file)) as part, part.open("wb") as target:
+        yield target

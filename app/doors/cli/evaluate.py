@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from app.corpora.source import FolderSource, IndexSource
-from app.doors.cli.console import OUT, interruptible, progress
+from app.doors.cli.comparison import Figures, configurations
+from app.doors.cli.console import OUT, Json, interruptible, print_json, progress, stage
 from app.doors.cli.errors import complain, raise_for
-from app.doors.cli.evaluation import Figures, configurations
 from app.errors import InvalidInput, UnreadableSource
 from app.evaluation.experiment import Experiment, Protocol
 from app.evaluation.page.page import Document, page
@@ -24,10 +23,8 @@ from app.evaluation.run import compare
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
-
-    from rich.progress import Progress
 
     from app.corpora.source import MailSource
     from app.evaluation.plan import Plan
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 
-def chosen_plan(
+def plan_of(
     *,
     folds: int | None,
     train_first: int | None,
@@ -62,16 +59,16 @@ def chosen_plan(
     ]
     batch = "--folds" if folds is not None else "--train-first"
     if folds is not None and train_first is not None:
-        msg = "give --folds or --train-first, not both: each says what is learned"
+        msg = "give --folds or --train-first, not both: each decides what is learned"
         raise InvalidInput(msg)
     if feedback and (folds is not None or train_first is not None):
         msg = (
-            f"{feedback[0]} is about users who answer as mail arrives; with {batch} "
+            f"{feedback[0]} is for feedback that comes as mail arrives; with {batch} "
             "everything is learned beforehand. Leave one of the two out"
         )
         raise InvalidInput(msg)
     if folds is not None and shuffle is not None:
-        msg = "folds are dealt by chance already: leave --shuffle out, or vary --seed"
+        msg = "folds are random already: leave --shuffle out, or vary --seed"
         raise InvalidInput(msg)
     if folds is not None:
         return Folds(folds=folds)
@@ -80,7 +77,7 @@ def chosen_plan(
     return Online(delay=delay or 0, first=first, share=1.0 if share is None else share)
 
 
-def chosen_sources(
+def sources_of(
     indexes: Sequence[Path],
     ham: Sequence[Path],
     spam: Sequence[Path],
@@ -96,8 +93,8 @@ def chosen_sources(
     """
     if bool(indexes) == bool(ham or spam):
         msg = (
-            "say which mail: --ham PATH and --spam PATH, or --index FILE, which says "
-            "what each message is"
+            "give the mail: --ham PATH and --spam PATH, or --index FILE, which has the "
+            "label of each message"
         )
         raise InvalidInput(msg)
     if indexes:
@@ -233,9 +230,7 @@ def evaluate(
             help="How many work at a time; else one for each core.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
     jsonl: Annotated[
         Path | None,
         typer.Option(
@@ -250,7 +245,7 @@ def evaluate(
     nothing.
     """
     settings = load_settings()
-    plan = chosen_plan(
+    plan = plan_of(
         folds=folds,
         train_first=train_first,
         delay=delay,
@@ -259,7 +254,7 @@ def evaluate(
         shuffle=shuffle,
     )
     experiment = Experiment(
-        sources=chosen_sources(index or [], ham or [], spam or [], limit, settings),
+        sources=sources_of(index or [], ham or [], spam or [], limit, settings),
         configurations=configurations(settings, trial or []),
         protocol=Protocol(
             plan=plan, shuffle=shuffle, noise=noise, seed=seed, months=months
@@ -267,25 +262,26 @@ def evaluate(
     )
     if months is not None and not experiment.decays:
         msg = (
-            "--months says how fast counts with a half-life decay, and none has one: "
-            "add --try half_life_months=6, or leave --months out"
+            "--months sets how fast counts with a half-life decay, and nothing has a "
+            "half-life: add --try half_life_months=6, or leave --months out"
         )
         raise InvalidInput(msg)
-    # A page that cannot be written is told before an hour's work, not after.
+    # A file that cannot be written is reported before an hour's work, not after.
     for path in (report, jsonl):
         if path is not None:
             _opened(path, "a").close()
-    told = "interrupted; an evaluation stores nothing" + (
-        f" but what is finished, in {resume}: the same command goes on"
-        if resume
-        else ""
-    )
+    left = "interrupted; an evaluation stores nothing"
+    if resume is not None:
+        left = (
+            f"interrupted; the finished parts are stored in {resume}: run the same "
+            "command again to go on"
+        )
     unreadable: list[tuple[str, str]] = []
-    with interruptible(told), progress() as bar:
+    with interruptible(left), progress() as bar:
         runs = experiment.carry_out(
             processes=processes or len(os.sched_getaffinity(0)),
             cache=resume,
-            show=lambda name, steps: _stage(bar, name, steps),
+            show=lambda name, steps: stage(bar, name, steps),
             on_unreadable=lambda *of: unreadable.append(of),
         )
     for place, reason in unreadable:
@@ -304,19 +300,12 @@ def evaluate(
         )
         _write(report, page(document))
     if as_json:
-        OUT.print(json.dumps(figures.as_json()), markup=False)
+        print_json(figures.as_json())
     else:
         figures.show(OUT)
         if report is not None:
-            OUT.print(f"The diagrams are in {report}", markup=False)
+            OUT.print(f"The diagrams are in {report}")
     raise_for(len(unreadable))
-
-
-def _stage(bar: Progress, name: str, steps: int) -> Callable[[int], object]:
-    for earlier in bar.task_ids:
-        bar.update(earlier, visible=False)
-    task = bar.add_task(name, total=steps or None, rate="")
-    return lambda done: bar.advance(task, done)
 
 
 def _comparisons(
@@ -331,7 +320,7 @@ def _comparisons(
 
 
 def _lines(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a line for each message; with several runs it says of which."""
+    """Yield a line for each message; with several runs, the line names its run."""
     for run in runs:
         several = {"stream": run.stream, "configuration": run.configuration}
         yield from run.json_lines(**(several if len(runs) > 1 else {}))

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.doors.cli.classify import Profile, ask
-from app.doors.cli.console import OUT, interruptible
+from app.doors.cli.client import ask
+from app.doors.cli.console import OUT, Profile, interruptible
 from app.doors.cli.errors import raise_for
-from app.doors.documents.message import MAX_SOURCE
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
 from app.doors.imap.memory import File
 from app.doors.serving.process import keep_log
 from app.errors import InvalidSetting, UnreadableMessage
+from app.ledger.sources import MAX_SOURCE
 from app.settings import load_settings
 
 if TYPE_CHECKING:

@@ -1,53 +1,65 @@
-"""`postbayes import`: an export, or the dump of another filter."""
+"""`postbayes import`: an export learned, or the dump of another filter."""
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack, contextmanager
-from hashlib import sha256
+from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.classifier.specification import check_name
-from app.doors.cli.console import OUT, interruptible, progress, undo_of
+from app.doors.cli.console import (
+    OUT,
+    STANDARD,
+    Json,
+    interruptible,
+    located_stage,
+    opened,
+    print_json,
+    progress,
+    run_stage,
+    stage,
+    undo_of,
+)
 from app.doors.cli.errors import complain
-from app.doors.cli.export import STANDARD, require_profile, show_folding
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
-from app.exchange.dumps import bogofilter, rspamd, spamassassin, spambayes
-from app.exchange.survey import survey
 from app.services.application import now, open_database
-from app.services.transfer import Transfer
+from app.services.transfer import (
+    Dump,
+    ImportedFile,
+    Program,
+    Transfer,
+    read_dump,
+    read_export,
+)
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+    from collections import Counter
+    from collections.abc import Callable, Iterator
 
     from rich.progress import Progress
 
-    from app.exchange.dumps.tally import DumpTally
-    from app.exchange.survey import Imported, Survey
-
-_CHUNK: Final = 1024 * 1024
-Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
+    from app.settings import Settings
 
 
 def import_(
     file: Annotated[
-        str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")
+        str,
+        typer.Argument(help="The file to read; - is standard input.", metavar="FILE"),
     ],
     profile: Annotated[
         str | None,
         typer.Option(
-            help="Which profile learns it. Else the one that the export names, which "
-            "is made if there is none; for a dump [POSTBAYES_PROFILE]."
+            help="The profile that learns it. If not given, the one that the export "
+            "names, which is created if there is none; for a dump [POSTBAYES_PROFILE]."
         ),
     ] = None,
     from_: Annotated[
@@ -67,192 +79,135 @@ def import_(
     ] = None,
     ham_label: Annotated[
         str,
-        typer.Option(help="What a dump's ham is here, unless the first such label."),
+        typer.Option(
+            help="Label for the ham of a dump; the first such label if not given."
+        ),
     ] = "",
     spam_label: Annotated[
         str,
-        typer.Option(help="What a dump's spam is here, unless the first such label."),
+        typer.Option(
+            help="Label for the spam of a dump; the first such label if not given."
+        ),
     ] = "",
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Forget all that the profile has learned, learn this."
+            "--replace", help="Forget all that the profile has learned first."
         ),
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask before replacing.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Learn an export of Postbayes, or the dump of another filter.
 
-    It is checked to the last byte before anything is learned, and learned
-    whole or not at all. What was imported before changes nothing.
+    The file is checked to the last byte before anything is learned, and learned
+    whole or not at all. A file that was imported before changes nothing.
     """
     if from_ is None and (words or ham_label or spam_label):
         msg = "--words, --ham-label and --spam-label are for dumps: say --from PROGRAM"
         raise InvalidInput(msg)
     if from_ is not None and replace:
         msg = (
-            "a dump is added to what is learned; to begin with it alone, make a "
-            "profile for it: postbayes profiles --create NAME"
+            "a dump is added to what the profile has learned; to begin with the dump "
+            "alone, create a profile for it: postbayes profiles --create NAME"
         )
         raise InvalidInput(msg)
     if profile is not None:
         check_name(profile)
-    settings = load_settings()
-    told = "interrupted; it was imported whole or not at all, and the same again tells"
-    with interruptible(told), progress() as bar, _source(file) as source:
+    left = "interrupted; run the same command again to see whether it was imported"
+    with interruptible(left), progress() as bar, _source(file) as source:
         if from_ is not None:
-            digest = _digest(source)
-            task = bar.add_task("reading", total=None, rate="")
-            tally = _read_dump(source, from_, words)
-            bar.remove_task(task)
-            engine = open_database(settings)
-            transfer = Transfer(engine, now, store_words=settings.store_words)
-            name = _existing(transfer, profile or settings.profile)
-            size = sum(tally.features.values())
-            task = bar.add_task("importing", total=size, rate="")
-            learned = transfer.add_dump(
-                name,
-                tally,
-                digest=digest,
-                ham=ham_label,
-                spam=spam_label,
-                progress=lambda at: bar.update(task, completed=at),
-            )
-            bar.remove_task(task)
-            told_of = dict(tally.messages._asdict())
-            summed = True
+            labels = {"ham": ham_label, "spam": spam_label}
+            transfer, found = _import_dump(bar, source, from_, words, profile, labels)
         else:
-            found = _survey(source, bar)
-            tally = None
-            summed = found.header.contents == "counts"
-            engine = open_database(settings)
-            transfer = Transfer(engine, now, store_words=settings.store_words)
-            name = profile or found.header.profile
-            learned = _learn(
-                transfer, name, source, found, bar, replace=replace, yes=yes
-            )
-            told_of = found.header.messages
+            confirm = partial(_confirm, bar, yes=yes) if replace else None
+            transfer, found = _import_export(bar, source, profile, confirm)
         try:
-            show_folding(transfer, learned.profile, bar)
+            run_stage(bar, "folding", transfer.fold(found.learned.profile))
         except Unavailable:
             complain(
-                f"{file} is imported, and stays so; what fails is to bring the counts "
-                "up to date, which a service does or `postbayes fold`"
+                f"{file} is imported and stays so, but the counts could not be brought "
+                "up to date; a running service or `postbayes fold` does that"
             )
             raise
-    engine.dispose()
+    transfer.engine.dispose()
     if as_json:
-        OUT.print(json.dumps(_as_json(learned, told_of, tally)), markup=False)
+        print_json(_document(found))
         return
-    if tally is not None:
-        _show(tally)
-    _say(learned, told_of, summed=summed)
+    if (tally := found.tally) is not None:
+        OUT.print(_table(tally.program, tally.carried, tally.left))
+    for sentence in _sentences(found):
+        OUT.print(sentence)
 
 
-def _existing(transfer: Transfer, name: str) -> str:
-    """Return the name of the profile that learns a dump, which names none itself."""
-    try:
-        return require_profile(transfer, name).name
-    except UnknownProfile as error:
-        msg = f"{error}. For a dump make it first: postbayes profiles --create {name}"
-        raise UnknownProfile(msg) from error
+def _transfer(settings: Settings) -> Transfer:
+    return Transfer(open_database(settings), now, store_words=settings.store_words)
 
 
-def _survey(source: BinaryIO, bar: Progress) -> Survey:
-    """Read a whole export."""
-    task = bar.add_task("checking", total=source.seek(0, 2), rate="")
-    source.seek(0)
-    found = survey(source, progress=lambda at: bar.update(task, completed=at))
-    source.seek(0)
-    bar.remove_task(task)
-    return found
-
-
-def _learn(
-    transfer: Transfer,
-    name: str,
-    source: BinaryIO,
-    found: Survey,
+def _import_dump(
     bar: Progress,
-    *,
-    replace: bool,
-    yes: bool,
-) -> Imported:
-    """Add an export to a profile, or put it in its place."""
-    row = transfer.profile(name) if replace else None
-    if row is not None and row.revision and not yes:
-        bar.stop()
-        if not sys.stdin.isatty():
-            msg = (
-                f"--replace forgets what the profile {name!r} has learned in "
-                f"{row.revision} revisions; say --yes as well, or add without --replace"
-            )
-            raise InvalidInput(msg)
-        typer.confirm(
-            f"Forget what {name!r} has learned in {row.revision} revisions?",
-            abort=True,
-            err=True,
-        )
-        bar.start()
+    source: BinaryIO,
+    program: Program,
+    words: Path | None,
+    profile: str | None,
+    labels: dict[str, str],
+) -> tuple[Transfer, ImportedFile]:
+    """Learn the dump of another filter."""
+    settings = load_settings()
+    stage(bar, "reading")
+    dump = _read_dump(source, program, words)
+    transfer, tally = _transfer(settings), dump.tally
+    name = profile or settings.profile
+    try:
+        transfer.require_profile(name)
+    except UnknownProfile as error:
+        msg = f"{error}. Create it first: postbayes profiles --create {name}"
+        raise UnknownProfile(msg) from error
+    size = sum(tally.features.values())
+    learned = transfer.add_dump(
+        name,
+        tally,
+        digest=dump.digest,
+        **labels,
+        progress=located_stage(bar, "importing", size),
+    )
+    messages = tally.messages._asdict()
+    return transfer, ImportedFile(learned, messages, summed=True, tally=tally)
+
+
+def _import_export(
+    bar: Progress,
+    source: BinaryIO,
+    profile: str | None,
+    confirm: Callable[[str, int], None] | None,
+) -> tuple[Transfer, ImportedFile]:
+    """Add an export to a profile, or put it in its place once that is confirmed."""
+    settings = load_settings()
     size = source.seek(0, 2)
-    task = bar.add_task("importing", total=size, rate="")
-    source.seek(0)
-
-    def show(at: int) -> None:
-        if at < size:
-            bar.update(task, completed=at)
-        else:
-            bar.reset(task, description="counting", total=None)
-
+    found = read_export(source, progress=located_stage(bar, "checking", size))
+    transfer, name = _transfer(settings), profile or found.header.profile
+    row = None if confirm is None else transfer.profile(name)
+    if confirm is not None and row is not None and row.revision:
+        confirm(name, row.revision)
+    show = _import_stage(bar, size)
     if row is not None:
         learned = transfer.replace(row, source, found, progress=show)
     else:
         learned = transfer.add(name, source, found, progress=show)
-    bar.remove_task(task)
-    return learned
+    summed = found.header.contents == "counts"
+    return transfer, ImportedFile(learned, found.header.messages, summed)
 
 
-def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> DumpTally:
-    """Return what a dump says."""
-    if program == "bogofilter":
-        return bogofilter.read(source)
-    if program == "spambayes":
-        return spambayes.read(source)
-    if program == "rspamd":
-        return rspamd.refuse(source)
-    if words is None:
-        return spamassassin.read(source, None)
-    try:
-        with words.open(encoding="utf-8", errors="replace") as texts:
-            return spamassassin.read(source, texts)
-    except OSError as error:
-        msg = f"{words} cannot be read: {error.strerror}"
-        raise UnreadableSource(msg) from error
-
-
-def _digest(source: BinaryIO) -> str:
-    """Return what tells a dump from others, and go back to its beginning."""
-    whole = sha256()
-    while chunk := source.read(_CHUNK):
-        whole.update(chunk)
-    source.seek(0)
-    return whole.hexdigest()
-
-
-def _as_json(
-    learned: Imported, messages: dict[str, int], tally: DumpTally | None
-) -> dict[str, object]:
-    """Return what became of an import, as scripts read it."""
+def _document(found: ImportedFile) -> dict[str, object]:
+    """Return the outcome as scripts read it."""
+    learned, tally = found.learned, found.tally
     result: dict[str, object] = {
         "outcome": learned.outcome,
         "profile": learned.profile.name,
         "source": learned.source,
-        "messages": messages,
+        "messages": dict(found.messages),
         "rows": learned.rows,
         "known": learned.known,
     }
@@ -261,61 +216,93 @@ def _as_json(
     return result
 
 
-def _show(tally: DumpTally) -> None:
-    """Print what of a dump carried over, and what could not."""
+def _sentences(found: ImportedFile) -> Iterator[str]:
+    """Yield the outcome as lines that a person reads."""
+    learned, name = found.learned, found.learned.profile.name
+    if learned.outcome == "unchanged":
+        yield f"Nothing to do: the profile {name!r} has learned all of this before."
+        return
+    counted = ", ".join(f"{n:,} {label}" for label, n in found.messages.items())
+    forgot = "forgot what it knew, and " if learned.outcome == "replaced" else ""
+    known = ""
+    if learned.known:
+        known = f" {learned.known:,} rows were left out: their messages are known."
+    yield (
+        f"The profile {name!r} {forgot}learned {counted}: {learned.rows:,} ledger "
+        f"rows.{known}"
+    )
+    # The rows of a ledger are taken back by who taught them, as before.
+    if found.summed and learned.outcome == "added":
+        yield f"To take that back: {undo_of(learned.source, profile=name)}"
+
+
+def _confirm(bar: Progress, name: str, revision: int, *, yes: bool) -> None:
+    """Ask whether a profile may be replaced; end the command if it may not."""
+    if yes:
+        return
+    bar.stop()
+    if not sys.stdin.isatty():
+        msg = (
+            f"--replace forgets what the profile {name!r} has learned in {revision} "
+            "revisions; give --yes as well, or import without --replace"
+        )
+        raise InvalidInput(msg)
+    typer.confirm(
+        f"Forget what {name!r} has learned in {revision} revisions?",
+        abort=True,
+        err=True,
+    )
+    bar.start()
+
+
+def _import_stage(bar: Progress, size: int) -> Callable[[int], None]:
+    """Show how far an export of so many bytes is imported, then that it is counted."""
+    show = located_stage(bar, "importing", size)
+    counting = False
+
+    def advance(at: int) -> None:
+        nonlocal counting
+        if at < size:
+            show(at)
+        elif not counting:
+            counting = True
+            stage(bar, "counting")
+
+    return advance
+
+
+def _read_dump(source: BinaryIO, program: Program, words: Path | None) -> Dump:
+    if words is None:
+        return read_dump(source, program)
+    try:
+        with words.open(encoding="utf-8", errors="replace") as texts:
+            return read_dump(source, program, texts)
+    except OSError as error:
+        msg = f"{words} cannot be read: {error.strerror}"
+        raise UnreadableSource(msg) from error
+
+
+def _table(program: str, carried: Counter[str], left: Counter[str]) -> Table:
+    """Return which tokens of a dump carried over, and which did not."""
     grid = Table(box=SIMPLE_HEAD, pad_edge=False)
-    grid.add_column(f"tokens of {tally.program}", overflow="fold")
+    grid.add_column(f"tokens of {program}", overflow="fold")
     grid.add_column("carried over", justify="right")
     grid.add_column("left", justify="right")
-    for what, number in tally.carried.most_common():
-        grid.add_row(what, f"{number:,}", "")
-    for why, number in tally.left.most_common():
-        grid.add_row(why, "", f"{number:,}")
-    grid.add_row("all", f"{tally.carried.total():,}", f"{tally.left.total():,}")
-    OUT.print(grid)
-
-
-def _say(learned: Imported, messages: dict[str, int], *, summed: bool) -> None:
-    """Print what became of an import; of counts, how to take all of them back.
-
-    What came as a ledger is taken back by who said it, as before.
-    """
-    name = learned.profile.name
-    if learned.outcome == "unchanged":
-        OUT.print(
-            f"Nothing to do: the profile {name!r} has learned all of this before.",
-            markup=False,
-        )
-        return
-    counted = ", ".join(f"{n:,} {label}" for label, n in messages.items())
-    before = "forgot what it knew, and " if learned.outcome == "replaced" else ""
-    known = (
-        f" {learned.known:,} rows were left out, since their messages are known."
-        if learned.known
-        else ""
-    )
-    OUT.print(
-        f"The profile {name!r} {before}learned {counted}: {learned.rows:,} ledger "
-        f"rows.{known}",
-        markup=False,
-    )
-    if summed and learned.outcome == "added":
-        back = undo_of(learned.source, profile=name)
-        OUT.print(f"To take that back: {back}", markup=False)
+    for kind, number in carried.most_common():
+        grid.add_row(kind, f"{number:,}", "")
+    for reason, number in left.most_common():
+        grid.add_row(reason, "", f"{number:,}")
+    grid.add_row("all", f"{carried.total():,}", f"{left.total():,}")
+    return grid
 
 
 @contextmanager
 def _source(file: str) -> Iterator[BinaryIO]:
-    """Give the file to read, twice if need be: what cannot go back is copied."""
+    """Give the file to read; one that cannot seek is copied, as it is read twice."""
     with ExitStack() as stack:
-        if file == STANDARD:
-            source: BinaryIO = sys.stdin.buffer
-        else:
-            try:
-                source = stack.enter_context(Path(file).open("rb"))
-            except OSError as error:
-                msg = f"{file} cannot be read: {error.strerror}"
-                raise UnreadableSource(msg) from error
+        source: BinaryIO = sys.stdin.buffer
+        if file != STANDARD:
+            source = stack.enter_context(opened(Path(file)))
         if not source.seekable():
             copy = stack.enter_context(TemporaryFile())
             copyfileobj(source, copy)

@@ -1,4 +1,4 @@
-"""`postbayes learn`: a pile of labelled mail."""
+"""`postbayes learn`: labelled mail learned in batches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ import typer
 
 from app.corpora.index import count_index, read_index
 from app.corpora.source import read_path
-from app.doors.cli.console import OUT, interruptible, progress
+from app.doors.cli.console import (
+    OUT,
+    Json,
+    Profile,
+    interruptible,
+    progress,
+    run_stage,
+)
 from app.doors.cli.errors import complain, raise_for
-from app.doors.documents.message import check_source
 from app.errors import InvalidInput, MissingLabel, PostbayesError
-from app.services.application import Specify, now, open_database
+from app.ledger.sources import check_source
+from app.services.application import load_profiles, now, opened_database
 from app.services.learn import BATCH, Learn
-from app.services.memory.live import LiveProfiles
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -53,18 +59,14 @@ def learn(
         Path | None,
         typer.Option(help="Learn what a TREC-style index names: LABEL PATH per line."),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Profile to teach. [POSTBAYES_PROFILE]")
-    ] = None,
+    profile: Profile = None,
     batch: Annotated[
         int, typer.Option(min=1, max=10_000, help="Messages per transaction.")
     ] = BATCH,
     source: Annotated[
-        str, typer.Option(help="Who says so; kept in the ledger.")
+        str, typer.Option(help="Who teaches it; kept in the ledger.")
     ] = "learn",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Learn labelled mail, one transaction per batch.
 
@@ -79,37 +81,37 @@ def learn(
         raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
-    engine = open_database(settings)
-    live = LiveProfiles(engine, Specify(settings))
-    live.refresh()
-    taught = live.get(profile or settings.profile)
-    learner = Learn(
-        engine, taught, now, source=source, store_words=settings.store_words
-    )
-    total = count_index(index) if index is not None else None
-    entries = read_index(index) if index is not None else _walk(paths, label, junk)
-
     counted: Counter[str] = Counter()
-    begun = time.perf_counter()
-    told = "interrupted; what was committed is kept, and the same command goes on"
-    with interruptible(told), _saying_what_is_kept(counted), progress() as bar:
-        task = bar.add_task("learning", total=total, rate="")
-        while some := list(islice(entries, batch)):
-            counted.update(
-                learner.batch(
-                    [_labelled(entry) for entry in some],
-                    on_unreadable=partial(_name, [entry.where for entry in some]),
+    with opened_database(settings) as engine:
+        taught = load_profiles(engine, settings).get(profile or settings.profile)
+        learner = Learn(
+            engine, taught, now, source=source, store_words=settings.store_words
+        )
+        total = None if index is None else count_index(index)
+        entries = _walk(paths, label, junk) if index is None else read_index(index)
+        begun = time.perf_counter()
+        with (
+            interruptible(
+                "interrupted; the committed batches stay learned: run the same command "
+                "again to learn the rest"
+            ),
+            _reporting_learned(counted),
+            progress() as bar,
+        ):
+            task = bar.add_task("learning", total=total, rate="")
+            while some := list(islice(entries, batch)):
+                counted.update(
+                    learner.batch(
+                        [_labelled(entry) for entry in some],
+                        on_unreadable=partial(_name, [entry.where for entry in some]),
+                    )
                 )
-            )
-            done = counted.total()
+                done = counted.total()
+                seconds = time.perf_counter() - begun
+                bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
             seconds = time.perf_counter() - begun
-            bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
-        seconds = time.perf_counter() - begun
-        task = bar.add_task("folding", total=None, rate="")
-        for rows in learner.fold():
-            bar.advance(task, rows)
-    folding_seconds = time.perf_counter() - begun - seconds
-    engine.dispose()
+            run_stage(bar, "folding", learner.fold())
+        folding_seconds = time.perf_counter() - begun - seconds
 
     rate = counted.total() / seconds
     result = {
@@ -144,15 +146,15 @@ def _name(where: Sequence[str], at: int, error: UnreadableMessage) -> None:
 
 
 @contextmanager
-def _saying_what_is_kept(counted: Counter[str]) -> Iterator[None]:
-    """Say before a complaint what it is not about: the batches before."""
+def _reporting_learned(counted: Counter[str]) -> Iterator[None]:
+    """Report the batches that stay learned before an error that is about the next."""
     try:
         yield
     except PostbayesError:
-        if kept := counted.total():
+        if learned := counted.total():
             complain(
-                f"{kept} messages were learned, and stay so; the same command goes on "
-                "after them"
+                f"{learned} messages were learned and stay so; run the same command "
+                "again to learn the rest"
             )
         raise
 

@@ -11,8 +11,9 @@ import logging
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,20 +24,19 @@ from app.doors.cli.errors import Complaints, EndedByCtrlC, complain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Given as text, and names of files: those are bytes, and whatever they are the file
-# is found by them.
+# Names of files are bytes, which need not be text.
 _FILES: Final = {"file", "database_url"}
 
 
 class Command(TyperCommand):
-    """A command that says what is wrong with a value in words of its own.
+    """A command whose errors about values are written for users.
 
-    typer hands on those of pydantic, which are for programmers, and takes any bytes
-    as text.
+    typer passes on those of pydantic, which are for programmers, and takes any bytes as
+    text.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; complain of the first that cannot be used."""
+        """Read the arguments; report the first that cannot be used."""
         try:
             rest: list[str] = super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -54,7 +54,7 @@ class Command(TyperCommand):
 
 
 def _no_text(value: object) -> str | None:
-    """Return what is wrong with what is no text, None where nothing is.
+    """Return why a value is not text; None if it is.
 
     Python gives a byte of an argument that it cannot decode as half a surrogate pair,
     which no database takes.
@@ -64,22 +64,22 @@ def _no_text(value: object) -> str | None:
             try:
                 each.encode()
             except UnicodeEncodeError:
-                return f"{os.fsencode(each)!r} is no text in UTF-8."
+                return f"{os.fsencode(each)!r} is not text in UTF-8."
     return None
 
 
 def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
-    """Return what is wrong with a value, from what pydantic found."""
+    """Return the error of pydantic about a value as a sentence."""
     value, more = found["input"], found.get("ctx", {})
     match found["type"]:
         case "int_parsing" | "int_from_float":
-            said = f"{value!r} is no whole number."
+            said = f"{value!r} is not a whole number."
         case "int_parsing_size":
-            said = "a number of so many digits is too large."
+            said = "the number has too many digits."
         case "float_parsing":
-            said = f"{value!r} is no number."
+            said = f"{value!r} is not a number."
         case "greater_than_equal" | "less_than_equal" if isnan(float(value)):
-            said = f"{value!r} is no number."
+            said = f"{value!r} is not a number."
         case "greater_than_equal":
             said = f"{value} is too small: {more['ge']} or more."
         case "less_than_equal":
@@ -92,124 +92,62 @@ def _wrong(found: Mapping[str, Any], otherwise: str) -> str:
     return said
 
 
-class Place(NamedTuple):
-    """Where the function of a command is, and the line that lists have of it."""
-
-    module: str
-    function: str
-    summary: str
-
-
-COMMANDS: Final[dict[str, Place]] = {
-    "serve": Place(
-        "serve",
-        "serve",
-        "Serve HTTP. An empty or older database is migrated first.",
-    ),
-    "learn": Place("learn", "learn", "Learn labelled mail, one transaction per batch."),
-    "classify": Place(
-        "classify",
-        "classify",
-        "Score messages without learning from them, and say why.",
-    ),
-    "feedback": Place(
-        "classify", "feedback", "Teach one message, durably; or take one back."
-    ),
-    "undo": Place(
-        "undo", "undo", "Take back what was taught, as if it had never been."
-    ),
-    "fold": Place(
-        "fold",
-        "fold",
-        "Add to the counts what was taught since they were last brought up to date.",
-    ),
-    "prune": Place(
-        "prune",
-        "prune",
-        "Take features out that say next to nothing, all of it long ago.",
-    ),
-    "figures": Place(
-        "figures",
-        "figures",
-        "Tell how well the filter does on the mail that people labelled.",
-    ),
-    "word": Place(
-        "figures",
-        "word",
-        "Tell how often a word was learned, month by month, and what it says.",
-    ),
-    "evaluate": Place(
-        "evaluate",
-        "evaluate",
-        "Score labelled mail by a filter that learns it, and print the figures.",
-    ),
-    "lab": Place(
-        "lab",
-        "lab",
-        "Fit naive Bayes to a table, print what it learned, and predict rows.",
-    ),
-    "audit": Place(
-        "profiles",
-        "audit",
-        "Prove that the count tables and the ledger agree, to the last message.",
-    ),
-    "profiles": Place(
-        "profiles",
-        "profiles",
-        "List the profiles, or make one. A running service notices within a second.",
-    ),
-    "policy": Place(
-        "policy", "policy", "Show what a profile decides by, or change it."
-    ),
-    "imap": Place(
-        "imap",
-        "imap",
-        "Follow Junk and the inbox of a mailbox, and teach what is moved between them.",
-    ),
-    "backup": Place(
-        "backup",
-        "backup",
-        "Copy an SQLite database to a file, while the service goes on.",
-    ),
-    "export": Place(
-        "export",
-        "export",
-        "Write what a profile has learned to a file, for `postbayes import`.",
-    ),
-    "import": Place(
-        "import_",
-        "import_",
-        "Learn an export of Postbayes, or the dump of another filter.",
-    ),
+COMMANDS: Final = {
+    "serve": "Serve HTTP. An empty or older database is migrated first.",
+    "learn": "Learn labelled mail, one transaction per batch.",
+    "classify": "Score messages without learning from them, and say why.",
+    "feedback": "Teach one message, durably; or take one back.",
+    "undo": "Take back what was taught, as if it had never been.",
+    "fold": "Add to the counts what was taught since they were last brought up to "
+    "date.",
+    "prune": "Take out old features that say next to nothing.",
+    "figures": "Show how well the filter does on the mail that people labelled.",
+    "word": "Show how often a word was learned, month by month, and what it is worth.",
+    "evaluate": "Score labelled mail by a filter that learns it, and print the "
+    "figures.",
+    "lab": "Fit naive Bayes to a table, print what it learned, and predict rows.",
+    "audit": "Prove that the count tables and the ledger agree, to the last message.",
+    "profiles": "List the profiles, or create one. A running service notices within a "
+    "second.",
+    "policy": "Show what a profile decides by, or change it.",
+    "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
+    "them.",
+    "backup": "Copy an SQLite database to a file, while the service goes on.",
+    "export": "Write what a profile has learned to a file, for `postbayes import`.",
+    "import": "Learn an export of Postbayes, or the dump of another filter.",
 }
-"""The commands, in the order in which lists have them."""
+"""The line that lists have of each command, in their order.
+
+A command is the function of its name in the module of its name; those of `import` end
+in an underscore, since it is a word of Python.
+"""
 
 
 class Commands(TyperGroup):
-    """A group that knows a line of each command, and imports what is called."""
+    """A group that lists all commands, and imports the one that is called."""
 
     def __init__(self, **given: Any) -> None:
         lines = {
-            name: TyperCommand(name, callback=None, help=place.summary)
-            for name, place in COMMANDS.items()
+            name: TyperCommand(name, callback=None, help=summary)
+            for name, summary in COMMANDS.items()
         }
         super().__init__(**given | {"commands": lines})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name of what is called, the whole of it, and its arguments."""
+        """Return the name of the command, the command, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(args[0]), rest
 
 
 def load(name: str) -> Any:
     """Return a command as typer makes it from its function."""
-    place = COMMANDS[name]
-    # What modules make stays.  Python's collector would walk it again and again, which
-    # is a sixth of the CPU that it takes to import what serves.
+    place = f"{name}_" if iskeyword(name) else name
+    # Objects of modules stay.  Python's collector would walk them again and again,
+    # which is a sixth of the CPU time that importing the service takes.
     gc.disable()
     try:
         with EndedByCtrlC():
-            module = import_module(f"app.doors.cli.{place.module}")
+            module = import_module(f"app.doors.cli.{place}")
     finally:
         gc.enable()
     one = typer.Typer(
@@ -217,7 +155,7 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name, cls=Command)(getattr(module, place.function))
+    one.command(name, cls=Command)(getattr(module, place))
     return typer.main.get_command(one)
 
 
@@ -267,7 +205,7 @@ def options(
 
 def exit_code(error: errors.PostbayesError) -> int:
     """Return the exit code of an error."""
-    return next(EXIT[cls] for cls in type(error).__mro__ if cls in EXIT)
+    return errors.answer_to(error, EXIT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -277,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli(arguments)
     except KeyboardInterrupt:
-        # Around the command. One that is at work says what is kept.
+        # Outside of a command, which reports itself what it leaves.
         sys.exit(130)
     except errors.PostbayesError as error:
         complain(str(error))

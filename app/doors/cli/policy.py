@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,14 +11,11 @@ from rich.text import Text
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
-from app.doors.cli.classify import Profile  # noqa: TC001  read at run time
-from app.doors.cli.console import OUT
+from app.doors.cli.console import OUT, Json, Profile, print_json
 from app.errors import InvalidPolicy
 from app.services import profiles as policies
-from app.services.application import open_database, specification
+from app.services.application import opened_database, specification
 from app.settings import load_settings
-from app.storage import profiles
-from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
     from app.classifier.specification import Specification
@@ -65,9 +61,7 @@ def policy(
         bool,
         typer.Option("--reset", help="First leave everything to the settings again."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a profile decides by, or change it.
 
@@ -88,22 +82,16 @@ def policy(
         )
         if text is not None
     }
-    engine = open_database(settings)
-    if changes:
-        changed = policies.change(engine, name, service, changes)
-        own, before, after = (
-            changed.after,
-            changed.specification_before,
-            changed.specification_after,
-        )
-    else:
-        with reading(engine) as connection:
-            own = profiles.policy_of(profiles.find(connection, name))
-        before = after = own.applied_to(service)
-    engine.dispose()
-    was, now = _decided(before), _decided(after)
+    with opened_database(settings) as engine:
+        if changes:
+            changed = policies.change(engine, name, service, changes)
+        else:
+            changed = policies.current(engine, name, service)
+    own = changed.after
+    was = _thresholds(changed.specification_before)
+    now = _thresholds(changed.specification_after)
     if as_json:
-        OUT.print(json.dumps(_document(name, own, now)), markup=False)
+        print_json(_document(name, own, now))
         return
     for row, value in now.items():
         line = Text(f"{row:17}{_shown(row, value)}")
@@ -119,8 +107,8 @@ def policy(
 _NAMES: Final = tuple(field.name for field in fields(Policy))
 
 
-def _decided(made_of: Specification) -> dict[str, float | None]:
-    """Return by what a profile decides, in the order of the log-odds."""
+def _thresholds(made_of: Specification) -> dict[str, float | None]:
+    """Return the cost and the thresholds, in the order of the log-odds."""
     return {
         "ham_cost": math.exp(made_of.verdict.spam_threshold),
         "ham_threshold": made_of.verdict.ham_threshold,

@@ -14,7 +14,6 @@ import shutil
 import socket
 import tempfile
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -24,6 +23,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from app import main
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
@@ -87,7 +87,7 @@ def _remove_those_of_the_dead() -> None:
 
 # Also uvicorn's own code, where the port is taken a moment after we looked.
 IN_USE: Final = STARTUP_FAILURE
-_APPLICATION: Final = "app.main:create"
+_APPLICATION: Final = f"{main.create.__module__}:{main.create.__qualname__}"
 
 
 def serve(
@@ -118,9 +118,7 @@ def serve(
         # What no worker could start with is told here, once: uvicorn would start
         # workers that end at once again and again.
         require_startable(settings)
-        # By its name, as uvicorn is told of the application: both are put together
-        # above the commands.
-        import_module("app.main").require(settings)
+        main.require(settings)
         open_database(settings).dispose()
     with counting(settings.workers):
         _run(settings)

@@ -1,4 +1,4 @@
-"""`postbayes undo`: take back what was taught, by whom or when it was."""
+"""`postbayes undo`: teachings taken back by message, source or time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.doors.cli.console import OUT, interruptible, progress, undo_of
+from app.doors.cli.console import (
+    OUT,
+    JsonDocument,
+    Profile,
+    interruptible,
+    located_stage,
+    progress,
+    undo_of,
+)
 from app.doors.documents.feedback import UndoOut
-from app.doors.documents.message import parse_id
 from app.errors import InvalidSelection
+from app.features.observation import parse_id
 from app.ledger.undo import Selection
-from app.services.application import Specify, now, open_database
-from app.services.memory.live import LiveProfiles
+from app.services.application import load_profiles, now, opened_database
 from app.services.undo import Undo
 from app.settings import load_settings
 
 if TYPE_CHECKING:
     from app.doors.documents.figures import ErrorsOut
+    from app.services.undo import Undone
 
 
 def undo(
@@ -45,72 +53,76 @@ def undo(
         str | None, typer.Option(metavar="TIME", help="Taught before then.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would change.")
+        bool, typer.Option("--dry-run", help="Only print what would change.")
     ] = False,
-    profile: Annotated[
-        str | None, typer.Option(help="Whose ledger. [POSTBAYES_PROFILE]")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
-    ] = False,
+    profile: Profile = None,
+    as_json: JsonDocument = False,
 ) -> None:
     """Take back what was taught, as if it had never been.
 
-    All that is given must be true of it: of these messages, by this source, of
-    this time. A service on the same database follows within a second. An undo
-    that is interrupted is finished by the next one, or by the service.
+    With several options, only what matches all of them is taken back: these
+    messages, this source, this time. A service on the same database follows
+    within a second. An undo that is interrupted is finished by the next one, or
+    by the service.
     """
     asked = Selection(
         ids=frozenset(parse_id(each) for each in ids or ()),
         source=source,
-        since=_moment(since),
-        until=_moment(until),
+        since=_time(since),
+        until=_time(until),
     )
     settings = load_settings()
     name = profile or settings.profile
-    engine = open_database(settings)
-    live = LiveProfiles(engine, Specify(settings))
-    live.refresh()
-    reverse = Undo(engine, live, now)
-    noting = "interrupted; perhaps it is decided: the same command goes on, or says so"
-    doing = "interrupted; it is decided, and the same command or the service goes on"
-    if dry_run:
-        undone = reverse.forecast(name, asked)
-    else:
-        with interruptible(noting):
-            undone = reverse.begin(name, asked, source="undo")
-        with interruptible(doing), progress() as bar:
-            total = len(undone.plan.work)
-            task = bar.add_task("undoing", total=total, rate="")
-            start = revision = undone.revision
-            for revision in reverse.finish(undone):
-                bar.update(task, completed=revision - start)
-            undone = replace(undone, revision=revision)
-    engine.dispose()
+    with opened_database(settings) as engine:
+        reverse = Undo(engine, load_profiles(engine, settings), now)
+        if dry_run:
+            undone = reverse.forecast(name, asked)
+        else:
+            undone = _carry_out(reverse, name, asked)
     document = UndoOut.of(undone)
     if as_json:
-        OUT.print(document.model_dump_json(), markup=False)
+        OUT.print(document.model_dump_json())
         return
     for sentence in _sentences(document):
-        OUT.print(sentence, markup=False)
+        OUT.print(sentence)
 
 
-def _moment(text: str | None) -> datetime | None:
-    """Return a time; without a zone it is local."""
+def _carry_out(reverse: Undo, name: str, asked: Selection) -> Undone:
+    """Record an undo and carry it out, with a progress bar."""
+    with interruptible(
+        "interrupted; the undo may have been recorded: run the same command again to "
+        "finish it or to see that nothing is left"
+    ):
+        undone = reverse.begin(name, asked, source="undo")
+    with (
+        interruptible(
+            "interrupted; the undo is recorded, and the service or the same command "
+            "finishes it"
+        ),
+        progress() as bar,
+    ):
+        show = located_stage(bar, "undoing", len(undone.plan.work))
+        revision = undone.revision
+        for revision in reverse.finish(undone):
+            show(revision - undone.revision)
+    return replace(undone, revision=revision)
+
+
+def _time(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
         # Without a zone it is taken for local time.
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
-        msg = f"{text!r} is no time; write 2026-03-01, or 2026-03-01T14:30+01:00"
+        msg = f"{text!r} is not a time; write 2026-03-01, or 2026-03-01T14:30+01:00"
         raise InvalidSelection(msg) from error
 
 
 def _sentences(document: UndoOut) -> list[str]:
-    """Return what was taken back, in words."""
+    """Return the undo as lines that a person reads."""
     lines = [
-        f"{document.profile}: {name} had been begun before, and was carried out now; "
+        f"{document.profile}: {name} was left unfinished, and is carried out now; "
         f"to take it back: {undo_of(name, profile=document.profile)}"
         for name in document.finished
     ]
@@ -118,7 +130,7 @@ def _sentences(document: UndoOut) -> list[str]:
         more = "more " if lines else ""
         return [
             *lines,
-            f"nothing {more}of it is in force: it was never taught, or is taken back "
+            f"nothing {more}to take back: it was never taught, or is taken back "
             "already",
         ]
     would = "would take" if document.dry_run else "took"
@@ -149,7 +161,6 @@ def _sentences(document: UndoOut) -> list[str]:
 
 
 def _errors(figures: ErrorsOut) -> str:
-    """Return error figures in words."""
     return (
         f"{figures.ham_lost} of {figures.ham} ham lost, "
         f"{figures.spam_missed} of {figures.spam} spam missed"

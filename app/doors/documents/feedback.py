@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.doors.documents.figures import ErrorsOut
-from app.doors.documents.message import MAX_SOURCE, PRINTABLE, TextIn
+from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
-from app.ledger.undo import PREFIX
+from app.ledger.sources import MAX_SOURCE, PRINTABLE, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from app.services.feedback import Taught
@@ -27,7 +27,7 @@ class FeedbackIn(TextIn):
         None,
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who says so; kept in the ledger.",
+        description="Who teaches it; kept in the ledger.",
     )
 
 
@@ -58,7 +58,7 @@ class FeedbackOut(BaseModel):
 
 def feedback_fields(taught: Taught) -> dict[str, object]:
     """Return the fields of a `FeedbackOut`, in its order."""
-    outcome, before = taught.outcome, taught.before
+    outcome, before = taught.outcome, taught.verdict_before
     return {
         "id": outcome.digest.hex(),
         "outcome": outcome.kind,
@@ -77,7 +77,7 @@ Id = Annotated[str, Field(max_length=64)]
 
 
 class UndoIn(BaseModel):
-    """What to take back: all that is given must be true of it."""
+    """The teachings to take back: they match everything that is given."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -99,7 +99,7 @@ class UndoIn(BaseModel):
     until: AwareDatetime | None = Field(
         None, description="Taught before then. With a time zone."
     )
-    dry_run: bool = Field(False, description="Only say what would change.")
+    dry_run: bool = Field(False, description="Only return what would change.")
 
 
 class MovedOut(BaseModel):
@@ -121,8 +121,8 @@ class UndoOut(BaseModel):
     rows: int = Field(description="Ledger rows that are taken back.")
     undos: list[str] = Field(description="Earlier undos that are taken back.")
     finished: list[str] = Field(
-        description="Undos that had been begun before and were cut off: they are "
-        "carried out first, perhaps as the same one."
+        description="Earlier undos that were left unfinished: they are carried out "
+        "first, and may be the same one."
     )
     messages: list[MovedOut] = Field(
         description="Messages whose label changes. A message that somebody else has "
@@ -153,7 +153,7 @@ class UndoOut(BaseModel):
             undo=undone.name,
             dry_run=forecast is not None,
             rows=len(plan.revisions),
-            undos=[f"{PREFIX}{number}" for number in sorted(plan.undo.takes)],
+            undos=[f"{UNDO_PREFIX}{number}" for number in sorted(plan.undo.takes)],
             finished=list(undone.finished),
             messages=[
                 MovedOut(label_before=before, label=after, messages=messages)

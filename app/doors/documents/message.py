@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.errors import InvalidInput, UnknownMessage
-from app.features.observation import DIGEST_BYTES
-from app.ledger.entry import OWN, PRUNED
-from app.ledger.undo import PREFIX as UNDONE
 from app.mail.compose import compose
 
 
@@ -61,60 +54,6 @@ class TextIn(BaseModel):
             "html",
         }
         return self.message is not None and bool(fields)
-
-
-PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
-"""Text of one line; PostgreSQL takes no NUL."""
-MAX_SOURCE = 64
-_SOURCE = re.compile(PRINTABLE)
-# What is undone or audited by its source must not be mixed with what a person
-# said under the same name.
-_RESERVED: Final = (OWN, PRUNED)
-_RESERVED_PREFIXES: Final = (UNDONE, "import:")
-
-
-def parse_id(text: str) -> bytes:
-    """Return the digest that an id stands for.
-
-    Raises
-    ------
-    UnknownMessage
-        If it is not 32 hexadecimal digits, so that no message can have it.
-    """
-    try:
-        digest = bytes.fromhex(text)
-    except ValueError:
-        digest = b""
-    if len(digest) != DIGEST_BYTES:
-        msg = (
-            f"no message has the id {text[:64]!r}; an id is the 32 hexadecimal "
-            "digits that /classify returned"
-        )
-        raise UnknownMessage(msg)
-    return digest
-
-
-def check_source(source: str) -> None:
-    """Raise if the ledger cannot keep who says so.
-
-    Raises
-    ------
-    InvalidInput
-        If it is empty, too long, or not printable text of one line.
-    """
-    printable = _SOURCE.match(source) and source.isprintable()
-    if not printable or len(source) > MAX_SOURCE:
-        msg = (
-            f"a source is 1 to {MAX_SOURCE} printable characters, such as a user's "
-            f"name; got {source[:MAX_SOURCE]!r}"
-        )
-        raise InvalidInput(msg)
-    if source in _RESERVED or source.startswith(_RESERVED_PREFIXES):
-        msg = (
-            f"the source {source!r} stands for what the filter does itself; give "
-            "another name, such as a user's"
-        )
-        raise InvalidInput(msg)
 
 
 class ProblemOut(BaseModel):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from app.classifier.record import finite
-from app.classifier.verdict import Action, agreed
+from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
 from app.doors.documents.message import ProblemOut, TextIn  # noqa: TC001  read at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
     from app.classifier.verdict import Verdict
     from app.services.classify import Classified
+    from app.services.delivery import Delivered
 
 Nats = Annotated[float | None, Field(description="Natural-log units; null for -∞.")]
 
@@ -79,9 +77,6 @@ def _by_label(
         label: finite(value)
         for label, value in zip(labels, values.tolist(), strict=True)
     }
-
-
-_NOBODY: Final[Mapping[str, Classified]] = MappingProxyType({})
 
 
 class EntryOut(BaseModel):
@@ -147,29 +142,25 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     )
 
     @classmethod
-    def of_classified(
-        cls, classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
-    ) -> Self:
+    def of(cls, delivered: Delivered) -> Self:
         """Return the document of an answer, and of those to its recipients."""
-        return cls.model_validate(answer_fields(classified, recipients))
+        return cls.model_validate(answer_fields(delivered))
 
 
-def answer_fields(
-    classified: Classified, recipients: Mapping[str, Classified] = _NOBODY
-) -> dict[str, object]:
+def answer_fields(delivered: Delivered) -> dict[str, object]:
     """Return the fields of a `ClassifyOut`, in its order."""
+    classified = delivered.classified
     return {
         "id": classified.observation.id,
         **verdict_fields(classified.verdict, classified.labels),
-        "action": agreed(
-            classified.action, (answer.action for answer in recipients.values())
-        ),
+        "action": delivered.action,
         "explanation": classified.explanation,
         "profile": classified.profile,
         "revision": classified.revision,
         "defects": classified.observation.defects,
         "recipients": {
-            address: _recipient_fields(answer) for address, answer in recipients.items()
+            address: _recipient_fields(answer)
+            for address, answer in delivered.recipients.items()
         },
     }
 
@@ -185,6 +176,11 @@ def _recipient_fields(classified: Classified) -> dict[str, object]:
     }
 
 
+MAX_EXPLAINED: Final = 1000
+"""Features of each side that an answer explains with, at most."""
+# With 20 features an answer took 4.3 kB on the SpamAssassin corpus: 4 MB for all
+# messages of a batch.
+MAX_BATCH_EXPLAINED: Final = 20
 # 8 MiB of JSON, which is the limit of a body, have 8 kB for each. Precedent: the
 # batchModify of Gmail's API takes 1,000 messages.
 MAX_MESSAGES: Final = 1000

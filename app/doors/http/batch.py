@@ -1,7 +1,7 @@
 """Route of a batch of messages.
 
-Contract of this file: between any two messages, of all batches together, whoever
-else waits for the service has a turn.
+Contract of this file: between any two messages, of all batches together, every other
+request to the service has a turn.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,6 +16,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Request, Response
 
 from app.doors.documents.verdict import (
+    MAX_BATCH_EXPLAINED,
     MAX_MESSAGES,
     BatchIn,
     BatchOut,
@@ -39,13 +39,12 @@ from app.doors.serving.process import computing, unless_gone
 from app.errors import BatchTooLarge, PostbayesError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from app.services.application import Application
+    from app.services.delivery import Addressed
 
 log = logging.getLogger(__name__)
-# With 20 features an answer took 4.3 kB on the SpamAssassin corpus: 4 MB for all.
-MAX_EXPLAINED: Final = 20
 # Each holds up to 8 MiB of JSON that is read; further ones wait.
 BATCHES: Final = CapacityLimiter(4)
 TURN: Final = CapacityLimiter(1)
@@ -77,7 +76,11 @@ async def classify_batch(
     recipient: Recipient = [],  # noqa: B006  the framework copies it
     explain: Annotated[
         int,
-        Query(ge=0, le=MAX_EXPLAINED, description="How many features to explain with."),
+        Query(
+            ge=0,
+            le=MAX_BATCH_EXPLAINED,
+            description="How many features to explain with.",
+        ),
     ] = 0,
 ) -> Response:
     """Score many messages, without learning from them.
@@ -97,49 +100,40 @@ async def classify_batch(
                 f"{MAX_MESSAGES:,}; send them in several"
             )
             raise BatchTooLarge(msg)
-        theirs = {each: app.recipients.profile(each) for each in recipient}
-        name = profile or app.recipients.shared(recipient)
-        for each in {name, *theirs.values()}:
+        asked = app.delivery.address(recipient, profile=profile)
+        for each in asked.profiles:
             app.live.get(each)
-        asked = _Asked(app, name, theirs, explain)
-        results = await unless_gone(_results(asked, messages), hung_up(request))
+        answer = partial(_answer, app, asked, explain)
+        results = await unless_gone(_results(answer, messages), hung_up(request))
     # Joined as they are: to make one document of a thousand would hold up the loop.
     return Response(b'{"results":[' + b",".join(results) + b"]}", media_type=JSON_TYPE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is asked of every message of a batch."""
-
-    app: Application
-    name: str
-    theirs: dict[str, str]
-    explain: int
-
-    async def answer(self, message: object) -> ClassifyOut:
-        """Return the answer about one message."""
-        size = sys.getsizeof(message)
-        if isinstance(message, dict):
-            size += sum(map(sys.getsizeof, message.values()))
-        read = await computing(lambda: read_message(message).raw(), size)
-        raw = required(read)
-        profiles = {self.name, *self.theirs.values()}
-        score = partial(self.app.classify.each, profiles, raw, strongest=self.explain)
-        found = await computing(score, effort(raw, profiles))
-        return ClassifyOut.of_classified(
-            found[self.name], {each: found[its] for each, its in self.theirs.items()}
-        )
+async def _answer(
+    app: Application, asked: Addressed, explain: int, message: object
+) -> ClassifyOut:
+    """Return the answer about one message of a batch."""
+    size = sys.getsizeof(message)
+    if isinstance(message, dict):
+        size += sum(map(sys.getsizeof, message.values()))
+    raw = required(await computing(lambda: read_message(message).raw(), size))
+    score = partial(app.delivery.answer, asked, raw, strongest=explain)
+    return ClassifyOut.of(await computing(score, effort(raw, asked.profiles)))
 
 
-async def _results(asked: _Asked, messages: Sequence[object]) -> list[bytes]:
-    return [await _result(asked, message) for message in messages]
+async def _results(
+    answer: Callable[[object], Awaitable[ClassifyOut]], messages: Sequence[object]
+) -> list[bytes]:
+    return [await _result(answer, message) for message in messages]
 
 
-async def _result(asked: _Asked, message: object) -> bytes:
-    """Return the result of one message, and let others have a turn."""
+async def _result(
+    answer: Callable[[object], Awaitable[ClassifyOut]], message: object
+) -> bytes:
+    """Return the result of one message, and let other requests have a turn."""
     async with TURN:
         try:
-            result = ResultOut(answer=await asked.answer(message), problem=None)
+            result = ResultOut(answer=await answer(message), problem=None)
         except PostbayesError as error:
             result = ResultOut(answer=None, problem=described(error))
         # The outermost point of a message: the others have another chance.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from app.doors.documents.feedback import FeedbackIn
 from app.doors.documents.message import TextIn
-from app.doors.http.errors import told
+from app.doors.http.errors import list_faults
 from app.doors.serving.asgi import take
 from app.errors import EmptyMessage, MalformedRequest, UnsupportedContentType
 from app.mail.limits import MAX_BYTES
@@ -210,7 +210,8 @@ def _refusal(
     error: ValidationError, what: str, model: type[BaseModel]
 ) -> MalformedRequest:
     found = error.errors(include_url=False, include_input=False)
-    return MalformedRequest(f"{what} cannot be used: {told(found, model, of='field')}")
+    faults = list_faults(found, model, of="field")
+    return MalformedRequest(f"{what} cannot be used: {faults}")
 
 
 def require_json(request: Request) -> None:

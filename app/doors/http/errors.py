@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app import errors
-from app.doors.documents.message import PRINTABLE, ProblemOut
+from app.doors.documents.message import ProblemOut
 from app.doors.http.query import parameters
+from app.ledger.sources import PRINTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ class Fault(NamedTuple):
         return cls(place, kind, _said(error), way[: marks[0]] if marks else None)
 
 
-def told(
+def list_faults(
     errors: Sequence[Mapping[str, Any]],
     names: type[BaseModel] | Sequence[str],
     *,
@@ -85,7 +86,7 @@ def told(
 
     Examples
     --------
-    >>> told(
+    >>> list_faults(
     ...     [{"loc": ("labell",), "type": "extra_forbidden", "msg": "No"}],
     ...     ["label", "source"],
     ...     of="parameter",
@@ -209,7 +210,7 @@ DEFECT: Final = ProblemOut(
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:
     """Return the status that an error answers with."""
-    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+    return errors.answer_to(error, STATUS)
 
 
 def problem_type(error: type[errors.PostbayesError]) -> str:
@@ -273,7 +274,7 @@ def install(app: FastAPI) -> None:
             where, *place = each["loc"]
             found.setdefault(where, []).append({**each, "loc": tuple(place)})
         detail = "; ".join(
-            f"the {where} cannot be used: {told(some, names, of='parameter')}"
+            f"the {where} cannot be used: {list_faults(some, names, of='parameter')}"
             for where, some in found.items()
         )
         return problem(

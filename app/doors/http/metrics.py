@@ -14,8 +14,6 @@ from app.doors.http.guard import Guarded
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
-from app.storage.database.engine import reading
-from app.storage.fold.state import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,8 +90,7 @@ class Gauges(Collector):
         yield learned
         up = 1
         try:
-            with reading(self._app.engine) as connection:
-                folded = folded_revision(connection, site.row.id)
+            folded = self._app.folded_revision(site)
             figures = self._app.figures(site.row.name, window=WINDOW)
         except (DatabaseUnavailable, DatabaseDamaged):
             up = 0

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Path, Query, Request
 
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
-from app.doors.documents.message import parse_id
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
 from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, schema_of
 from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
+from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.profiles import learned
 

@@ -10,8 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.params import Path
 from pydantic import BaseModel, ConfigDict
 
-from app.doors.documents.message import MAX_SOURCE, PRINTABLE
+from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.guard import Guarded
+from app.ledger.sources import MAX_SOURCE, PRINTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from fastapi import Request, Response
     from fastapi.routing import APIRoute
 
-MAX_EXPLAINED: Final = 1000
 # RFC 5321 section 4.5.3.1.8 has a server take 100; Postfix sends 50 at once
 # (default_destination_recipient_limit).
-MAX_RECIPIENTS: Final = 100
+MAX_QUERIED: Final = 100
 ProfileName = Annotated[
     str | None,
     Query(
@@ -33,7 +33,7 @@ ProfileName = Annotated[
 Recipient = Annotated[
     list[str],
     Query(
-        max_length=MAX_RECIPIENTS,
+        max_length=MAX_QUERIED,
         description="Who receives the message, an address or a user's name; may be "
         "repeated.",
     ),
@@ -54,7 +54,7 @@ Source = Annotated[
     Query(
         max_length=MAX_SOURCE,
         pattern=PRINTABLE,
-        description="Who says so; kept in the ledger.",
+        description="Who teaches it; kept in the ledger.",
     ),
 ]
 

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
-from app.doors.documents.message import ProblemOut, TextIn, check_source, parse_id
+from app.doors.documents.message import ProblemOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
@@ -35,6 +35,8 @@ from app.errors import (
     MissingLabel,
     UnsupportedContentType,
 )
+from app.features.observation import parse_id
+from app.ledger.sources import check_source
 from app.services.application import Application
 from app.services.memory.recall import marked_ids
 
@@ -103,13 +105,11 @@ async def classify(
     if is_json(request):
         read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
         raw = required(read)
-    name = query.profile or app.recipients.shared(query.recipient)
-    theirs = {each: app.recipients.profile(each) for each in query.recipient}
-    profiles = {name, *theirs.values()}
-    score = partial(app.classify.each, profiles, raw, strongest=query.explain)
-    answers = await computing(score, effort(raw, profiles), partial(hung_up, request))
+    asked = app.delivery.address(query.recipient, profile=query.profile)
+    score = partial(app.delivery.answer, asked, raw, strongest=query.explain)
+    size = effort(raw, asked.profiles)
     return document(
-        answer_fields(answers[name], {each: answers[theirs[each]] for each in theirs})
+        answer_fields(await computing(score, size, partial(hung_up, request)))
     )
 
 
@@ -193,7 +193,7 @@ async def healthz(response: Response) -> dict[str, str]:
 @operation.get("/readyz", tags=["operation"], responses=problems(503))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profiles are loaded and the database answers."""
-    if not (app.writer.alive and app.recall.alive and app.keeper.alive):
+    if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
         msg = "a thread that learns, looks up or keeps house has ended; restart"
         raise DatabaseUnavailable(msg)
     # A server that hangs answers nobody; whoever asks is told within this time.

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from app.services.application import Application
-    from app.services.feedback import Pending, Taught
-    from app.services.memory.recall import Known
+    from app.services.feedback import PendingFeedback, Taught
+    from app.services.memory.recall import StoredMessage
 
 Answer = TypeVar("Answer")
 
 
 async def recalled(
     app: Application, profile: str, digest: bytes, *, within: float = 0.0
-) -> Known:
+) -> StoredMessage:
     """Return what is known of a message, or will be within some seconds.
 
     Raises
@@ -38,7 +38,7 @@ async def recalled(
         await asyncio.sleep(LOOK_AGAIN)
 
 
-async def answered(pending: Pending) -> Taught:
+async def answered(pending: PendingFeedback) -> Taught:
     """Return what became of a feedback once it is on disk.
 
     Raises

@@ -149,7 +149,7 @@ def logged_in(
             try:
                 client.login(user, password)
             except LoginError as error:
-                msg = f"{host} does not let {user!r} in: {error}"
+                msg = f"{host} refuses the login of {user!r}: {error}"
                 raise InvalidSetting(msg) from error
             yield Account(client)
     except (IMAPClientError, OSError) as error:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from app.doors.imap.memory import Memory, Place, Word
 
 log = logging.getLogger(__name__)
-# What moves between other folders and Junk is not told of, only found. RFC 2177
-# wants IDLE anew within 29 minutes, and routers forget connections before.
+# A server notifies of the open folder only: other moves have to be looked for. RFC
+# 2177 wants IDLE again within 29 minutes, and routers forget connections before.
 # Unit: seconds.
 LOOK_AGAIN: Final = 300.0
-# A server need not tell of what happened between the look and IDLE: Dovecot 2.3
-# never told of a message that came right before it, and missed 4 of 300 that came
+# A server need not notify of changes between the look and IDLE: Dovecot 2.3 never
+# notified of a message that came right before it, and missed 4 of 300 that came
 # within 6 ms of it; all showed at the next look. People move several messages in
 # a row, so after a change the next look comes soon. Unit: seconds.
 LOOK_SOON: Final = 5.0
@@ -120,8 +120,8 @@ class Follower:
                         if not account.idles:
                             time.sleep(POLL)
             except (Unavailable, Inconsistent, InvalidInput) as error:
-                # A password that was right is right tomorrow, and a damaged database
-                # is put back; a password that never was right is reported at once.
+                # A password that was right may be right again, and a damaged database
+                # is restored; a password that never was right ends the command.
                 if not opened and isinstance(error, InvalidInput):
                     raise
                 log.warning("%s; trying again in %.0f s", error, pause)
@@ -146,7 +146,7 @@ class Follower:
     def _begin(
         self, account: Account, memory: Memory, place: Place, folder: Folder
     ) -> None:
-        """Take a folder as it is: nobody has said anything yet."""
+        """Take a folder as it is: nothing in it is feedback yet."""
         if place == "junk":
             for _, headers in account.newest(folder, CAPACITY):
                 memory.note(headers)

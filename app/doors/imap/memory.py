@@ -132,7 +132,7 @@ class Memory:
         try:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
-            msg = f"{file} does not hold what was seen of a mailbox; remove it"
+            msg = f"{file} is not a state file of `postbayes imap`; remove it"
             raise InvalidSetting(msg) from error
         memory._read = stored.read
         memory._known = OrderedDict(stored.known[-capacity:])

@@ -197,7 +197,7 @@ class Decoder:
             while len(held) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(held, start)
                 if not 1 <= length <= MAX_PACKET_BYTES:
-                    msg = f"a packet of {length} bytes; 1 to {MAX_PACKET_BYTES} are"
+                    msg = f"a packet of {length} bytes, not 1 to {MAX_PACKET_BYTES}"
                     raise ProtocolError(msg)
                 end = start + _LENGTH.size + length
                 if len(held) < end:
@@ -214,14 +214,14 @@ class Decoder:
 def _event(command: bytes, data: bytes) -> Event:
     read = _READ.get(command)
     if read is None:
-        msg = f"no command of the milter protocol is {command!r}"
+        msg = f"{command!r} is not a command of the milter protocol"
         raise ProtocolError(msg)
     return read(data)
 
 
 def _negotiate(data: bytes) -> Event:
     if len(data) < _OPTIONS.size:
-        msg = f"options of {len(data)} bytes; they have {_OPTIONS.size}"
+        msg = f"options of {len(data)} bytes; they need {_OPTIONS.size}"
         raise ProtocolError(msg)
     # Later versions may say more behind them.
     return Negotiate(*_OPTIONS.unpack_from(data))

@@ -18,6 +18,7 @@ from app.doors.milter.codec import Actions, Event, ProtocolError, Steps
 from app.doors.milter.question import Envelope, Question
 from app.doors.milter.results import NAME, claims
 from app.mail.limits import MAX_BYTES
+from app.services.delivery import MAX_RECIPIENTS
 
 # Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
 # Sendmail 8.14.
@@ -42,8 +43,6 @@ WANTED_STEPS: Final = (
     | Steps.SILENT_BODY
     | Steps.LEADING_SPACE
 )
-# Postfix's smtpd_recipient_limit; who comes later does not choose the profile.
-MAX_RECIPIENTS: Final = 1_000
 # Headers that only we may write and that are removed. A mail server that takes
 # 100 kB of headers (Postfix's header_size_limit) takes fewer.
 MAX_FORGED: Final = 10_000
@@ -156,7 +155,7 @@ class Session:
         return self._unless(Steps.SILENT_MAIL)
 
     def recipient(self, event: codec.Recipient) -> bytes:
-        """Note one who receives it."""
+        """Note a recipient; those beyond the limit do not choose the profile."""
         if len(self._recipients) < MAX_RECIPIENTS:
             self._recipients.append(event.address)
         return self._unless(Steps.SILENT_RECIPIENT)

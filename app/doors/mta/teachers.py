@@ -9,27 +9,27 @@ import hmac
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from app.doors.documents.message import MAX_SOURCE
 from app.errors import InvalidSetting
+from app.ledger.sources import MAX_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class Teachers:
-    """Tells whether a client may teach, and see what was learned.
+    """Decides which clients may teach, and see statistics.
 
     Parameters
     ----------
     networks : iterable of str
-        Addresses and networks that may without more.
+        Addresses and networks of clients that need no password.
     password : str or None
-        What others have to say; None lets nobody else.
+        The password of other clients; None admits none.
 
     Raises
     ------
     InvalidSetting
-        If a network is none.
+        If a network cannot be read.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class Teachers:
         self._password = password or None
 
     def may(self, host: str | None) -> bool:
-        """Tell whether a client at an address may; None is a local socket.
+        """Return whether a client at an address may teach; None is a local socket.
 
-        Whoever may write to a Unix socket may do all that the door can.
+        A client that may write to a Unix socket may do everything that the door can.
         """
         if host is None:
             return True
@@ -60,7 +60,7 @@ class Teachers:
         return any(address in network for network in self._networks)
 
     def knows(self, password: str | None) -> bool:
-        """Tell whether a password is the right one, in constant time."""
+        """Return whether a password is right, in constant time."""
         if self._password is None or password is None:
             return False
         return hmac.compare_digest(self._password.encode(), password.encode())
@@ -71,14 +71,14 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         return ip_network(text, strict=False)
     except ValueError as error:
         msg = (
-            f"POSTBAYES_TEACH_FROM: {text!r} is no address or network; write it as "
-            "192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+            f"POSTBAYES_TEACH_FROM: {text!r} is not an address or a network; write it "
+            "as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
         )
         raise InvalidSetting(msg) from error
 
 
 def source(door: str, user: str) -> str:
-    r"""Return what the ledger keeps of who taught through a door.
+    r"""Return the source in the ledger of a user who teaches through a door.
 
     Examples
     --------

@@ -3,11 +3,9 @@
 The protocol is HTTP: what is asked stands in the path and in headers, and the
 body is the message (docs/protocols/rspamd.md).
 
-Contract of this file: any request becomes an `Ask` or a `Refusal`, and an answer
-is JSON that rspamc, Haraka and others read as rspamd's.
-
-Contract of this file: whatever somebody sends, no more is made of it than is
-looked at, and with no more memory than `WINDOW_LOG` allows.
+Contract of this file: any request becomes an `Ask` or a `Refusal`, and an answer is
+JSON that rspamc, Haraka and others read as rspamd's.  Of a compressed message no more
+is decompressed than is parsed, with no more memory than `WINDOW_LOG` allows.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, compress
 
 from app.mail.limits import MAX_BYTES
+from app.services.delivery import MAX_RECIPIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 Kind = Literal["scan", "learn", "ping", "stat", "metrics", "healthy", "ready"]
 """What can be asked for."""
 ZSTD: Final = "zstd"
-# Postfix takes 1,000 recipients of a message at once (smtpd_recipient_limit).
-MAX_RECIPIENTS: Final = 1_000
 _MESSAGE_ID: Final = re.compile(
     rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,500})", re.IGNORECASE | re.MULTILINE
 )
@@ -46,11 +43,11 @@ class Ask:
     label : str
         For *learn*: what the message is.
     recipients : tuple of str
-        Whose mail it is.
+        The recipients of the message.
     user : str
         Who teaches, for the ledger.
     password : str or None
-        What the client says to be let in.
+        The password that the client gives.
     forwarded : bool
         Whether a proxy stands between the client and us.
     packed : bool
@@ -75,12 +72,12 @@ class Ask:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether it is for those alone who may teach."""
+        """Whether only clients that may teach may ask it."""
         return self.kind in {"learn", "stat", "metrics"}
 
 
 class Refusal(Exception):
-    """A request that cannot be answered otherwise than by a status.
+    """A request that is answered by a status and a sentence alone.
 
     Parameters
     ----------
@@ -156,7 +153,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
     if path == "/learnclass":
         label = last("class").lower()
         if not label:
-            sentence = "say what the message is in the header Class"
+            sentence = "give the label of the message in the header Class"
             raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     deliver, user = last("deliver-to"), last("user")
     # The final recipient says whose mail it is, where he is known; the user that
@@ -184,22 +181,22 @@ def _asked(method: str, path: str) -> tuple[Kind, str]:
         raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
     wanted, kind, label = _PATHS[path]
     if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
-        sentence = f"{path} is asked for with {wanted}"
+        sentence = f"{path} takes {wanted} requests"
         raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, sentence)
     return kind, label
 
 
 def _check(values: Mapping[str, Sequence[str]]) -> None:
-    """Refuse what headers ask for and nobody does here."""
+    """Raise Refusal if headers ask for something unsupported."""
     if any(each.lower() not in {"", "identity", ZSTD} for each in _packings(values)):
-        sentence = "zstd is the only compression that is taken"
+        sentence = "zstd is the only compression that is supported"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
     if any(values.get("dictionary", ())):
-        sentence = "a dictionary of the client is not known here; compress without one"
+        sentence = "dictionaries are not supported; compress without one"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, sentence)
-    # A file of this machine that the client names is not ours to read for it.
+    # A client must not have files of this machine read.
     if "file" in values or "shm" in values:
-        sentence = "a message is sent in the body; File and Shm are not taken"
+        sentence = "send the message in the body; File and Shm are not supported"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
     if len(values.get("rcpt", ())) > MAX_RECIPIENTS:
         sentence = f"more than {MAX_RECIPIENTS} recipients"
@@ -217,7 +214,7 @@ def _packings(values: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _wants_zstd(listed: str) -> bool:
-    """Tell whether a list of flags or encodings has zstd in it."""
+    """Return whether a list of flags or encodings has zstd in it."""
     for item in listed.lower().split(","):
         name, _, weight = item.partition(";")
         if name.strip() == ZSTD:
@@ -293,7 +290,7 @@ def unpacked(packed: bytes, *, cut: bool) -> bytes:
     try:
         message = inflater.decompress(packed, max_length=MAX_BYTES + 1)
     except ZstdError as error:
-        sentence = f"the message is not what it should be: {error}"
+        sentence = f"the message cannot be decompressed: {error}"
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence) from error
     if inflater.unused_data:
         sentence = "something follows the compressed message; send one zstd frame"

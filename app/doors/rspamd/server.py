@@ -92,7 +92,7 @@ class Rspamd:
         except Refusal as refusal:
             reply = codec.failure(refusal.status, str(refusal))
         except errors.PostbayesError as error:
-            status = next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+            status = errors.answer_to(error, STATUS)
             log.warning("rspamd: %s: %s", request.url.path, error)
             reply = codec.failure(status, str(error))
         response = Response(

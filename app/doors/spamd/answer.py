@@ -186,12 +186,12 @@ def _text(request: Request, answer: Scanned) -> str:
     return answer.report()
 
 
-def told(*, learned: bool, forgotten: bool) -> bytes:
+def tell_result(*, learned: bool, forgotten: bool) -> bytes:
     r"""Return the answer to TELL: what was done, and nothing where all was so.
 
     Examples
     --------
-    >>> told(learned=True, forgotten=False)
+    >>> tell_result(learned=True, forgotten=False)
     b'SPAMD/1.1 0 EX_OK\r\nDidSet: local\r\n\r\n'
     """
     did = []

@@ -98,7 +98,7 @@ class Spamd:
                 return codec.failure(EX_UNAVAILABLE, sentence)
             return await learning(partial(self._tell, request))
         except errors.PostbayesError as error:
-            code = next(CODES[cls] for cls in type(error).__mro__ if cls in CODES)
+            code = errors.answer_to(error, CODES)
             log.warning("spamd: %s of %r: %s", request.kind, request.user, error)
             return codec.failure(code, str(error))
 
@@ -125,11 +125,11 @@ class Spamd:
             try:
                 app.feedback.forget(profile, digest, source=said)
             except errors.UnknownMessage:
-                return answer.told(learned=False, forgotten=False)
-            return answer.told(learned=False, forgotten=True)
+                return answer.tell_result(learned=False, forgotten=False)
+            return answer.tell_result(learned=False, forgotten=True)
         # SpamAssassin, too, does nothing where it is not told as what.
         if not (request.sets and request.label):
-            return answer.told(learned=False, forgotten=False)
+            return answer.tell_result(learned=False, forgotten=False)
         taught = app.feedback.teach(
             profile,
             request.message,
@@ -137,7 +137,7 @@ class Spamd:
             source=said,
         )
         changed = taught.outcome.kind != "unchanged"
-        return answer.told(learned=changed, forgotten=False)
+        return answer.tell_result(learned=changed, forgotten=False)
 
 
 def _users(request: Request) -> list[str]:

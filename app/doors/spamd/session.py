@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from app.doors.spamd import codec
 from app.doors.spamd.codec import Command, Data, Decoder, Field, ProtocolError
@@ -39,16 +39,7 @@ Kind = Literal[
     "CHECK RSPAMC",
 ]
 """The commands that come with a message."""
-_KINDS: Final[Mapping[str, Kind]] = {
-    "CHECK": "CHECK",
-    "SYMBOLS": "SYMBOLS",
-    "REPORT": "REPORT",
-    "REPORT_IFSPAM": "REPORT_IFSPAM",
-    "PROCESS": "PROCESS",
-    "HEADERS": "HEADERS",
-    "TELL": "TELL",
-    codec.RSPAMD_CHECK: "CHECK RSPAMC",
-}
+_KINDS: Final[Mapping[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +229,7 @@ class Session:
         if text is None:
             return False
         if text.lower() != "zlib":
-            msg = f"(the compression is not known: {codec.shown(text)}; zlib is)"
+            msg = f"(unknown compression: {codec.shown(text)}; only zlib is supported)"
             raise ProtocolError(msg)
         return True
 

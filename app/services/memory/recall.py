@@ -1,10 +1,10 @@
 """Recall: a scored or taught message found by its id.
 
-Concurrent look-ups share a query, as concurrent feedback shares a commit: one
-thread takes all that is waiting.  While the database is away, they wait for it
-together, and hold no other thread.
+Concurrent look-ups share a query, as concurrent feedback shares a commit: one thread
+takes all that wait.  While the database is away, they wait together, and hold no other
+thread.
 
-Contract of this file: anybody can write such a header, so an id is a hint and
+Contract of this file: any sender can write a header with an id, so an id is a hint and
 never a proof.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 from app.bayes.sparse import SparseCounts
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.teaching import ScoredRow
-from app.services.memory.succession import Job, Succession
-from app.services.queue import Inbox
+from app.services.memory.replacements import Job, Replacements
+from app.services.queue import JobQueue
 from app.storage import ledger, profiles, scored
 from app.storage.database.engine import reading, with_short_timeout
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from app.features.observation import Payload
     from app.ledger.entry import LedgerRow
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recent import Recent
+    from app.services.memory.recent import RecentMessages
     from app.storage.profiles import ProfileRow
 
     class Seen(Protocol):
-        """What was seen of a message: an observation, or what is stored of one."""
+        """The features of a message: an observation, or a stored one."""
 
         @property
         def digest(self) -> bytes:
@@ -69,13 +69,13 @@ GROUP: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What there is of a message.
+class StoredMessage:
+    """A message that was scored or taught, as far as it is stored.
 
     Parameters
     ----------
     evidence : ScoredRow or None
-        What was seen of it; None where that is not kept, or not any more.
+        Its features; None where they are not stored, or no longer.
     learned : bool
         Whether it has a label.
     """
@@ -84,7 +84,7 @@ class Known:
     learned: bool = False
 
     def __bool__(self) -> bool:
-        """Tell whether anything is known of it."""
+        """Whether anything is stored of it."""
         return self.learned or self.evidence is not None
 
 
@@ -99,23 +99,23 @@ class Recall:
     Parameters
     ----------
     engine : Engine
-        Where messages are looked up that were scored a while ago.
+        The database, for messages that were scored a while ago.
     live : LiveProfiles
         The profiles in memory.
-    recent : Recent or None
+    recent : RecentMessages or None
         The messages that were scored last.
     store_words : bool
         Whether the text of features is kept.
     write_behind : float
-        How long another worker may take to store what it has scored; an id that
-        is not known yet is waited for as long. Unit: seconds.
+        Time in which another worker stores a scored message; an unknown id is waited
+        for as long.  Unit: seconds.
     """
 
     def __init__(
         self,
         engine: Engine,
         live: LiveProfiles,
-        recent: Recent | None,
+        recent: RecentMessages | None,
         *,
         store_words: bool,
         write_behind: float = 0.0,
@@ -125,8 +125,8 @@ class Recall:
         self._recent = recent
         self._store_words = store_words
         self.write_behind = write_behind
-        self._inbox: Inbox[_Job] = Inbox()
-        self._succession = Succession(live.successor, self._inbox)
+        self._queue: JobQueue[_Job] = JobQueue()
+        self._replacements = Replacements(live.successor, self._queue)
         self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
 
     def start(self) -> None:
@@ -139,35 +139,35 @@ class Recall:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Answer what was asked, and end the thread."""
-        self._inbox.close()
+        """Answer all look-ups that wait, and end the thread."""
+        self._queue.close()
         self._thread.join()
 
-    def look_up(self, profile: str, digest: bytes) -> Future[Known]:
-        """Ask what is known of a message now.
+    def look_up(self, profile: str, digest: bytes) -> Future[StoredMessage]:
+        """Begin to look up a message.
 
         Raises
         ------
         UnknownProfile
             If there is no such profile.
         DatabaseUnavailable
-            If too much is waiting already, or the service is stopping.
+            If too many requests wait, or the service is stopping.
         """
         job = _Job(profile=self._live.get(profile), digest=digest)
-        # Running, so that nobody can cancel it: an answer to a cancelled future
-        # would raise in the thread.
+        # Running, so that it cannot be cancelled: an answer to a cancelled future would
+        # raise in the thread.
         job.answer.set_running_or_notify_cancel()
         seen = None
         if self._recent is not None:
             seen = self._recent.get(job.profile.row.id, digest)
         if seen is None:
-            self._inbox.put(job)
+            self._queue.put(job)
         else:
-            job.answer.set_result(Known(evidence=seen))
+            job.answer.set_result(StoredMessage(evidence=seen))
         return job.answer
 
-    def wait(self, profile: str, digest: bytes) -> Known:
-        """Return what is known of a message, or will be within `write_behind`.
+    def wait(self, profile: str, digest: bytes) -> StoredMessage:
+        """Return a message that is stored, or will be within `write_behind`.
 
         Raises
         ------
@@ -176,30 +176,29 @@ class Recall:
         """
         until = time.monotonic() + self.write_behind
         while True:
-            known = answered(self.look_up(profile, digest))
+            known = wait_for(self.look_up(profile, digest))
             if known or time.monotonic() >= until:
                 return known
             time.sleep(LOOK_AGAIN)
 
     def _run(self) -> None:
         try:
-            while jobs := self._inbox.take(GROUP):
+            while jobs := self._queue.take(GROUP):
                 by_profile: dict[int, list[_Job]] = {}
                 for job in jobs:
                     by_profile.setdefault(job.profile.row.id, []).append(job)
                 for group in by_profile.values():
                     self._answer(group[0].profile, group)
         finally:
-            self._inbox.close()
+            self._queue.close()
 
     def _answer(self, profile: LiveProfile, jobs: Sequence[_Job]) -> None:
         try:
             found = self._find(profile.row, [job.digest for job in jobs])
         except ProfileReplaced as error:
-            self._succession.hand_on(profile, jobs, error)
+            self._replacements.requeue(profile, jobs, error)
             return
-        # The outermost loop of the thread: whatever went wrong is the answer of
-        # those who wait for it.
+        # The outermost loop of the thread: any error is the answer to those who wait.
         except Exception as error:  # noqa: BLE001
             for job in jobs:
                 job.answer.set_exception(error)
@@ -209,7 +208,7 @@ class Recall:
 
     def _find(
         self, profile: ProfileRow, digests: Sequence[bytes]
-    ) -> dict[bytes, Known]:
+    ) -> dict[bytes, StoredMessage]:
         with reading(with_short_timeout(self._engine)) as connection:
             latest = ledger.latest_of(connection, profile.id, set(digests))
             kept: dict[bytes, LedgerRow | ScoredRow] = {
@@ -219,7 +218,7 @@ class Recall:
             if set(digests) - set(kept):
                 profiles.require_there(connection, profile)
         return {
-            digest: Known(
+            digest: StoredMessage(
                 evidence=self._evidence(digest, kept.get(digest)),
                 learned=digest in latest and latest[digest].label is not None,
             )
@@ -241,7 +240,7 @@ class Recall:
         )
 
 
-def answered(answer: Future[Answer]) -> Answer:
+def wait_for(answer: Future[Answer]) -> Answer:
     """Wait for an answer of a thread, and return it.
 
     Raises
@@ -264,7 +263,7 @@ def too_late() -> DatabaseUnavailable:
 
 
 HEADER: Final = "X-Postbayes-Id"
-# Of the headers; Postfix takes 100 kB of them (header_size_limit).
+# Bytes of headers that are searched; Postfix takes 100 kB (header_size_limit).
 _HEADER_BYTES: Final = 128 * 1024
 _MOST_IDS: Final = 2
 # Half of the features in common. Of 20,000 pairs of different messages of the
@@ -300,12 +299,12 @@ def marked_ids(raw: bytes) -> list[bytes]:
 
 
 def is_same_message(scored: Seen, arrived: Seen) -> bool:
-    """Tell whether what was scored can be what arrived, with some changes.
+    """Return whether a scored message can be the one that arrived, with some changes.
 
-    A server on the way may have tagged the subject or added a footer, so that
-    the digest is another one.  Somebody else may have written the id of another
-    message, to have that one learned in the place of his own: two messages that
-    share most of their features are as good as one, and others do not pass.
+    A server on the way may have tagged the subject or added a footer, which changes the
+    digest.  A spammer may have written the id of another message, to have that one
+    learned in place of his own: only messages that share most of their features count
+    as the same.
     """
     if scored.digest == arrived.digest:
         return True

@@ -1,8 +1,8 @@
 """Recently scored messages in memory.
 
-Scoring writes nothing.  It leaves the observation here, and the house-keeping puts
-what has gathered into the `scored` table about twice a second.  The newest that
-are written stay, so that whoever teaches by id soon after waits for no query.
+Scoring writes nothing.  It leaves the observation here, and the maintenance writes the
+observations to the `scored` table about twice a second.  The newest written ones stay
+in memory, so that a feedback by id soon after waits for no query.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Newest(Generic[Key, Value]):
-    """Entries, of which the oldest go when there are too many.
+class BoundedCache(Generic[Key, Value]):
+    """A cache that drops its oldest entries when they are too many or too heavy.
 
     One thread at a time may change it; any may `get` meanwhile.
 
     Parameters
     ----------
     most : int
-        Entries at most.
+        Most entries.
     weigh : callable
         Returns the weight of a value, the same at each call.
     heaviest : int
-        Weight of all entries together, at most.
+        Most weight of all entries together.
 
     Examples
     --------
-    >>> newest = Newest(most=9, weigh=len, heaviest=5)
+    >>> newest = BoundedCache(most=9, weigh=len, heaviest=5)
     >>> for key, value in ("a", "xxx"), ("b", "yy"), ("c", "z"):
     ...     newest.put(key, value)
     >>> newest.items()
@@ -78,7 +78,7 @@ class Newest(Generic[Key, Value]):
             self._weight -= self._weigh(oldest)
 
     def drop(self, key: Key) -> None:
-        """Let go of an entry, if it is there."""
+        """Drop an entry, if it is there."""
         value = self._entries.pop(key, None)
         if value is not None:
             self._weight -= self._weigh(value)
@@ -105,39 +105,37 @@ class _Scored(NamedTuple):
     time: datetime
 
 
-class Recent:
-    """The messages that were scored last, on their way to the database and beyond.
+class RecentMessages:
+    """The messages that were scored last, before and after they are written.
 
     Parameters
     ----------
     rows : int
-        How many messages are kept that are written, at most.
+        Most written messages in memory.
     store_words : bool
-        Whether the text of features is kept with them.
+        Whether the text of features is stored with them.
     """
 
     def __init__(self, *, rows: int, store_words: bool) -> None:
         self._store_words = store_words
-        self._waiting: Newest[tuple[int, bytes], _Scored] = Newest(
+        self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
         )
-        self._written: Newest[tuple[int, bytes], ScoredRow] = Newest(
+        self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
         self._lock = threading.Lock()
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
-        """Remember one message that a profile has scored."""
-        observation = (
-            observation.browsable() if self._store_words else observation.nameless()
-        )
+        """Add one message that a profile has scored."""
+        observation = observation.stored(words=self._store_words)
         with self._lock:
             self._waiting.put(
                 (profile_id, observation.digest), _Scored(observation, time)
             )
 
     def get(self, profile_id: int, digest: bytes) -> ScoredRow | None:
-        """Return what was seen of a message that is still here."""
+        """Return a message that is still in memory, or None."""
         key = profile_id, digest
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -145,14 +143,14 @@ class Recent:
         return self._written.get(key)
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
-        """Let go of what the database does not keep either.
+        """Drop written messages that the database drops too.
 
         Parameters
         ----------
         before : datetime
-            What is written and was scored earlier goes.
+            Messages that were scored earlier are dropped.
         profiles : container of int
-            So does what is written of any other profile.
+            So are messages of other profiles.
         """
         with self._lock:
             for key, row in self._written.items():
@@ -160,12 +158,12 @@ class Recent:
                     self._written.drop(key)
 
     def flush(self, engine: Engine) -> int:
-        """Write what waits for it to the database, and return how many messages.
+        """Write the messages that wait to the database; return how many.
 
         Raises
         ------
         DatabaseUnavailable
-            If it cannot be written; it stays here.
+            If they cannot be written; they stay here.
         """
         with self._lock:
             waiting = dict(self._waiting.items())
@@ -189,17 +187,17 @@ class Recent:
         """Write some messages of one profile."""
         rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
-            # What a profile has scored that was replaced since goes with it.
+            # The messages of a profile that was replaced since go with it.
             there = profile_id in {row.id for row in profiles.list_all(connection)}
             if there:
                 put_many(connection, profile_id, rows)
         with self._lock:
             for row in rows:
                 key = profile_id, row.digest
-                # First, so that it is in one of the two at any time.
+                # First, so that it is in one of the two caches at any time.
                 if there:
                     self._written.put(key, row)
-                # It may have been scored again meanwhile.
+                # The message may have been scored again meanwhile.
                 if self._waiting.get(key) is part[row.digest]:
                     self._waiting.drop(key)
 

@@ -1,9 +1,9 @@
 """Notifications between workers, by LISTEN and NOTIFY of PostgreSQL.
 
-PostgreSQL tells them: LISTEN and NOTIFY, on a connection of its own.  Whoever has
-committed feedback rings, and the others follow the ledger at once.  Nothing depends
-on it.  What nobody heard, because a connection was lost or a pooler between does
-not pass it on, the house-keeping finds within half a second.
+A worker that has committed feedback notifies the others on a connection of its own,
+and they follow the ledger at once.  Nothing depends on it: where a connection was lost,
+or a pooler in between does not pass notifications on, the maintenance finds the rows
+within half a second.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from app.storage.database.dialect import Listener
 
 log = logging.getLogger(__name__)
-# Seconds between two looks, however often it rings: feedback that never pauses
+# Seconds between two looks, however many notifications come: feedback that never pauses
 # would have every other process look after each commit.
 PAUSE: Final = 0.05
 # Seconds after which a lost connection is tried again.
 RETRY: Final = 5.0
 
 
-class Bell:
-    """The thread that rings after commits, and follows when others ring.
+class Notifier:
+    """The thread that notifies of commits, and follows when others notify.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class Bell:
         self._engine = engine
         self._follow = follow
         self._follow_at = 0.0
-        self._heard = False
+        self._notified = False
         self._stopping = threading.Event()
-        self._hand, self._rope = os.pipe()
-        os.set_blocking(self._hand, False)
-        os.set_blocking(self._rope, False)
-        self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -65,16 +65,16 @@ class Bell:
         if self._stopping.is_set():
             return
         self._stopping.set()
-        self.ring()
+        self.notify()
         self._thread.join()
-        os.close(self._hand)
-        os.close(self._rope)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
-    def ring(self) -> None:
-        """Have the others told that something was committed; waits for nothing."""
-        # A full pipe has rung already.
+    def notify(self) -> None:
+        """Have the others notified of a commit; does not wait."""
+        # A full pipe wakes the thread anyway.
         with suppress(BlockingIOError):
-            os.write(self._rope, b"\0")
+            os.write(self._wake_write, b"\0")
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -82,44 +82,46 @@ class Bell:
                 with listening(self._engine) as listener:
                     self._attend(listener)
             except DatabaseUnavailable as error:
-                # The house-keeping says so, at the level of a warning.
-                log.debug("not told of what others learn: %s", error)
+                # The maintenance logs it as a warning.
+                log.debug("no notifications of other workers: %s", error)
             except Exception:  # the thread's outermost loop: it must go on
-                log.exception("not told of what others learn; it is looked for")
+                log.exception(
+                    "no notifications of other workers; the maintenance goes on"
+                )
             self._stopping.wait(RETRY)
 
     def _attend(self, listener: Listener) -> None:
-        """Listen and ring until the end, or until the connection is lost."""
-        # Nobody listened before.
-        self._heard = True
+        """Listen and notify until the end, or until the connection is lost."""
+        # Until now nobody listened.
+        self._notified = True
         with DefaultSelector() as selector:
             selector.register(listener, EVENT_READ)
-            selector.register(self._hand, EVENT_READ)
+            selector.register(self._wake_read, EVENT_READ)
             while True:
-                pulled = self._pulled()
-                # Looked at after the rope: whoever stops it says so first and pulls
-                # then, so that it is not waited for with a rope that was pulled.
+                woken = self._woken()
+                # Read after the pipe: `stop` sets the event first and writes then, so
+                # that this thread does not sleep on a pipe that it has emptied.
                 if self._stopping.is_set():
                     return
-                if pulled:
+                if woken:
                     listener.notify()
-                self._heard |= listener.heard()
+                self._notified |= listener.heard()
                 selector.select(self._follow_if_due())
 
-    def _pulled(self) -> bool:
-        """Tell whether this process rang since the last look."""
+    def _woken(self) -> bool:
+        """Return whether this process has something to notify of."""
         with suppress(BlockingIOError):
-            return bool(os.read(self._hand, 4096))
+            return bool(os.read(self._wake_read, 4096))
         return False
 
     def _follow_if_due(self) -> float | None:
-        """Follow if others rang; return the seconds to wait, None until they ring."""
-        if not self._heard:
+        """Follow if others notified; return the seconds to wait, None for ever."""
+        if not self._notified:
             return None
         wait = self._follow_at - time.monotonic()
         if wait > 0:
             return wait
-        self._heard = False
+        self._notified = False
         self._follow()
         self._follow_at = time.monotonic() + PAUSE
         return 0.0

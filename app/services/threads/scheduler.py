@@ -1,12 +1,10 @@
-"""Scheduler: folding, following and expiry in the pauses of the writer.
+"""Scheduler: folding, following and expiry in the pauses of feedback (decision 0019).
 
-Why so is decision 0019.  Contract of this file: it looks at no database, and knows of
-feedback only what revisions tell, whichever process was taught.
-
-A step of house-keeping reads and sums without a lock, and holds the write lock
+A step of maintenance reads and sums without a lock, and holds the write lock
 of SQLite for some ten milliseconds at the end.  Feedback that never pauses would
-meet that again and again, so then the next step waits: for as long as the one before
-said, and for an interval at most.
+meet that lock again and again, so the next step then waits: for as long as the step
+before it returned, and for an interval at most.  Whether feedback pauses follows from
+revisions alone, whichever process was taught.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced, Unavailable
 from app.services.fold import Folding
-from app.services.retry import Backoff, News
+from app.services.retry import Failures
 from app.services.undo import carry_out
 from app.storage import hidden, scored
 from app.storage.database import engine
@@ -35,7 +33,6 @@ from app.storage.database.engine import (
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 from app.storage.upkeep import retention
-from app.storage.upkeep import retention as sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.services.memory.live import LiveProfile, LiveProfiles
-    from app.services.memory.recent import Recent
+    from app.services.memory.recent import RecentMessages
 
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
 # once are cheaper, because they have most of their features in common
@@ -60,15 +57,15 @@ MOST: Final = 0.75
 PAUSE: Final = 0.02
 
 
-class Pace:
-    """Notes when a profile was taught last."""
+class IdleDetector:
+    """Notices when a profile is not being taught."""
 
     def __init__(self) -> None:
         self._revision = -1
         self._since = 0.0
 
     def due(self, revision: int, *, folded: int) -> bool:
-        """Tell whether to make a step now.
+        """Return whether to make a step now.
 
         Parameters
         ----------
@@ -84,7 +81,7 @@ class Pace:
 
 
 def rest(left: int, *, step: float) -> float:
-    """Return how long to wait for a pause before the next step.  Unit: seconds.
+    """Return the longest wait for a pause before the next step.  Unit: seconds.
 
     Parameters
     ----------
@@ -92,7 +89,7 @@ def rest(left: int, *, step: float) -> float:
         Rows that are not folded; without more than `BURST` there is no step but in a
         pause, however long that takes.
     step : float
-        How long one takes.  Unit: seconds.
+        Length of a step.  Unit: seconds.
     """
     if left <= BURST:
         return float("inf")
@@ -105,26 +102,26 @@ log = logging.getLogger(__name__)
 INTERVAL: Final = 0.5
 
 
-class Keeper:
-    """The thread that keeps house.
+class Scheduler:
+    """The thread that runs a task step by step.
 
     Parameters
     ----------
-    upkeep : callable
-        One short step of house-keeping; returns 0 if nothing is left to be done, else
+    task : callable
+        One short step of work; returns 0 if nothing is left to be done, else
         for how long the next step may wait for a pause.  Unit: seconds.
     idle : callable
-        Returns for how long nobody has taught anything. Unit: seconds.
+        Returns the time since the last feedback.  Unit: seconds.
     """
 
     def __init__(
-        self, upkeep: Callable[[], float], idle: Callable[[], float] = lambda: PAUSE
+        self, task: Callable[[], float], idle: Callable[[], float] = lambda: PAUSE
     ) -> None:
-        self._upkeep = upkeep
+        self._task = task
         self._idle = idle
-        self._news = News()
+        self._failures = Failures()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -152,18 +149,18 @@ class Keeper:
 
     def _step(self) -> float:
         try:
-            patience = self._upkeep()
+            patience = self._task()
         except (Unavailable, Inconsistent) as error:
-            # Two lines a second would bury what else is logged that night.
-            if self._news.tell("upkeep", error):
+            # Two lines a second would bury the rest of the log.
+            if self._failures.report("task", error):
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
-                log.log(level, "upkeep waits for the database: %s", error)
+                log.log(level, "maintenance waits for the database: %s", error)
             return 0.0
         except Exception:  # the thread's outermost loop: it must go on
-            log.exception("upkeep failed; scoring and feedback go on")
+            log.exception("maintenance failed; scoring and feedback go on")
             return 0.0
-        if self._news.over("upkeep"):
+        if self._failures.resolve("task"):
             log.info("the database is back")
         return patience
 
@@ -181,8 +178,8 @@ DROPPED_ROWS: Final = 64
 CHECKPOINT_SECONDS: Final = 4.0
 
 
-class Upkeep:
-    """One step of house-keeping at a time, the most pressing first.
+class Maintenance:
+    """One step of maintenance at a time, the most pressing first.
 
     Parameters
     ----------
@@ -190,14 +187,14 @@ class Upkeep:
         The database.
     live : LiveProfiles
         The profiles in memory.
-    recent : Recent or None
+    recent : RecentMessages or None
         The messages that were scored last.
     scored_days : float
-        How long scored messages are kept.
+        Days for which scored messages are stored.
     scored_rows : int
-        How many scored messages are kept at most.
+        Most scored messages that are stored.
     vector_days : float
-        How long the ledger keeps vectors; 0 for ever.
+        Days for which the ledger keeps vectors; 0 for ever.
     clock : callable
         Returns the time now, in UTC.
     """
@@ -206,7 +203,7 @@ class Upkeep:
         self,
         engine: Engine,
         live: LiveProfiles,
-        recent: Recent | None,
+        recent: RecentMessages | None,
         *,
         scored_days: float,
         scored_rows: int,
@@ -224,16 +221,15 @@ class Upkeep:
         self._expire_at = 0.0
         self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         self._folded: dict[int, int] = {}
-        self._paces: defaultdict[int, Pace] = defaultdict(Pace)
+        self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
         self._folding = Folding(engine)
         self._step_seconds = dialect_of(engine).step_seconds
         self._stepped = False
-        self._backoff = Backoff()
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._expiring: set[int] = set()
         self._abandoned: list[int] = []
-        self._news = News()
+        self._failures = Failures()
 
     def __call__(self) -> float:
         """Do one short step.
@@ -249,14 +245,14 @@ class Upkeep:
         DatabaseUnavailable
             If the database did not take it; nothing of the step is stored.
         """
-        # Nobody else asks a server that hangs.
+        # A server that hangs is asked by this thread alone.
         probe(self._engine)
         now = time.monotonic()
         if now >= self._follow_at:
             self._live.refresh()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
-            # An undo whose process ended before it was carried out.
+            # Undos whose process ended before it carried them out.
             with reading(with_short_timeout(self._engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
@@ -266,7 +262,7 @@ class Upkeep:
         if now >= self._checkpoint_at:
             checkpoint(self._engine)
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        # First the one whose batch is in memory.
+        # The profile whose batch is in memory comes first.
         self._stepped = False
         profiles = sorted(self._live, key=lambda x: x.row.id != self._folding.begun)
         waits = [self._maintain(live) for live in profiles]
@@ -274,12 +270,12 @@ class Upkeep:
 
     def _maintain(self, live: LiveProfile) -> float:
         """Do a little for one profile, and return as a call does."""
-        # To find anew what is wrong with a thousand rows takes half a second.
-        if self._backoff.waits(live.row.id):
+        # To find the error in a thousand rows again takes half a second.
+        if self._failures.pausing(live.row.id):
             return 0.0
         waits = []
-        # What is wrong with one profile must not stop the others: it keeps
-        # its unfolded rows, which a start of the service reads anyway.
+        # An error of one profile must not stop the others: the profile keeps its
+        # unfolded rows, which a start of the service reads anyway.
         try:
             if live.row.id in self._undoing and carry_out(self._engine, live):
                 waits.append(FOLLOW_SECONDS)
@@ -289,23 +285,22 @@ class Upkeep:
             if live.row.id in self._expiring and self._forget(live):
                 waits.append(FORGET_SECONDS)
         except ProfileReplaced:
-            # By an import; the next step loads what is in its place.
+            # By an import; the next step loads the profile in its place.
             self._follow_at = 0.0
             return FOLLOW_SECONDS
-        # Steps between two that are due go well: whoever lacks a right to the counts
-        # only would be told of each turn.
+        # The steps between two folds succeed: where only a right to the counts is
+        # missing, each fold would be logged if success forgot the error.
         except (Inconsistent, DatabaseUnprepared) as error:
-            self._backoff.failed(live.row.id)
-            if self._news.tell(live.row.id, error):
+            if self._failures.report(live.row.id, error):
                 log.error(  # noqa: TRY400
                     "the profile %r cannot be folded: %s", live.row.name, error
                 )
         else:
-            self._backoff.over(live.row.id)
+            self._failures.unpause(live.row.id)
         return min(filter(None, waits), default=0.0)
 
     def _expire(self) -> None:
-        """See to it that what is too old is dropped, a few rows at a time."""
+        """Have rows that are too old dropped, a few at a time."""
         oldest = self._clock() - self._keep
         there = {live.row.id for live in self._live}
         self._expiring = set(there)
@@ -317,7 +312,7 @@ class Upkeep:
             self._abandoned = hidden.abandoned(connection, now=self._clock())
 
     def _remove(self) -> float:
-        """Remove a little of an import that was cut, and return as a call does."""
+        """Remove a little of an unfinished import, and return as a call does."""
         if self._abandoned:
             with writing(self._engine) as connection:
                 if not hidden.remove_step(connection, self._abandoned[-1]):
@@ -330,7 +325,7 @@ class Upkeep:
         folded = self._folded.get(live.row.id, 0)
         if folded >= revision:
             return 0.0
-        due = self._paces[live.row.id].due(revision, folded=folded)
+        due = self._detectors[live.row.id].due(revision, folded=folded)
         # One batch in memory, though a thousand profiles have rows to fold: it is
         # written to its end, unless its profile is taught meanwhile.
         if due and (not self._stepped or self._folding.begun is None):
@@ -368,10 +363,10 @@ class Upkeep:
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
         with reading(self._engine) as connection:
-            merge = sealed.prepare_seal(connection, live.row)
+            merge = retention.prepare_seal(connection, live.row)
         if merge is not None:
             with writing(self._engine) as connection:
-                return sealed.write_seal(connection, live.row, merge)
+                return retention.write_seal(connection, live.row, merge)
         before = self._clock() - timedelta(days=self._vector_days)
         with reading(self._engine) as connection:
             drop = retention.prepare(

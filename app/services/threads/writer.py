@@ -1,8 +1,8 @@
 """Writer: the thread that appends to the ledger.
 
-Concurrent feedback shares the work: the thread takes all that is waiting, scores
-it, appends it in one transaction, learns it, and answers.  A single feedback
-waits for nobody.
+Concurrent feedback shares the work: the thread takes all that waits, scores it,
+appends it in one transaction, learns it, and answers.  A single feedback does not wait
+for more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
 from app.ledger.teaching import scored
 from app.services.memory import live
-from app.services.memory.succession import Job, Succession
-from app.services.queue import Inbox
-from app.services.retry import Spells
+from app.services.memory.replacements import Job, Replacements
+from app.services.queue import JobQueue
+from app.services.retry import LogLimit
 from app.storage.database.engine import connections_opened, with_short_timeout, writing
 from app.storage.ledger import append
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import Outcome, Teaching
     from app.services.memory.live import LiveProfile
-    from app.services.memory.succession import Successor
+    from app.services.memory.replacements import Successor
 
 log = logging.getLogger(__name__)
-# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, which is how long
-# whoever comes meanwhile has to wait.
+# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, for which the next
+# feedback has to wait.
 GROUP: Final = 256
 # Feedback that comes within this time after the last is a quick series, whose rows are
 # added together.  One client on a busy machine, by id and with whole messages: the
@@ -51,21 +51,21 @@ LULL: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a teaching.
+    """The outcome of a teaching.
 
     Parameters
     ----------
     outcome : Outcome
-        What the ledger says.
-    before : Verdict or None
+        Of the ledger.
+    verdict_before : Verdict or None
         The verdict on the message before it was learned; None where it was not
         scored here.
     profile : LiveProfile
-        Who was taught: another than was meant, where that was just replaced.
+        The profile that was taught: another one where it was just replaced.
     """
 
     outcome: Outcome
-    before: Verdict | None
+    verdict_before: Verdict | None
     profile: LiveProfile
 
 
@@ -81,25 +81,25 @@ class Writer:
     ----------
     engine : Engine
         Where the ledger is.
-    ring : callable
-        Tells other processes that something was committed; waits for nothing.
+    notify : callable
+        Notifies other processes of a commit; does not wait.
     successor : callable
-        Returns what has the place of a profile that was replaced, loaded.
+        Loads the profile that is in the place of another, and returns it.
     """
 
     def __init__(
         self,
         engine: Engine,
-        ring: Callable[[], object] = lambda: None,
+        notify: Callable[[], object] = lambda: None,
         successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
-        self._ring = ring
+        self._notify = notify
         self._committed_at = -math.inf
         self._taught: set[LiveProfile] = set()
-        self._spells = Spells()
-        self._inbox: Inbox[_Job] = Inbox()
-        self._succession = Succession(successor, self._inbox)
+        self._log_limit = LogLimit()
+        self._queue: JobQueue[_Job] = JobQueue()
+        self._replacements = Replacements(successor, self._queue)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -118,24 +118,24 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what was submitted, and end the thread."""
-        self._inbox.close()
+        self._queue.close()
         self._thread.join()
 
     def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
         """Have one message taught; the result comes after its commit.
 
-        What is taught with its features and without a score is scored first.
+        A teaching with features and without a score is scored first.
 
         Raises
         ------
         DatabaseUnavailable
-            If too much is waiting already, or the service is stopping.
+            If too many requests wait, or the service is stopping.
         """
         job = _Job(profile=profile, teaching=teaching)
-        # Running, so that nobody can cancel it: what was taken is written, and an
-        # answer to a cancelled future would raise in the writer's thread.
+        # Running, so that it cannot be cancelled: it is written anyway, and an answer
+        # to a cancelled future would raise in the writer's thread.
         job.answer.set_running_or_notify_cancel()
-        self._inbox.put(job)
+        self._queue.put(job)
         return job.answer
 
     def _run(self) -> None:
@@ -143,25 +143,25 @@ class Writer:
             while jobs := self._next():
                 before, self._taught = self._taught, set()
                 self._commit(jobs)
-                self._ring()
+                self._notify()
                 self._committed_at = time.monotonic()
-                # Their series is over, though somebody else's goes on.
+                # Their series is over, though another one goes on.
                 self._settle(before - self._taught)
         finally:
-            self._inbox.close()
+            self._queue.close()
 
     def _next(self) -> list[_Job]:
         """Wait for the next jobs; in a lull, add up the rows that wait for each other.
 
-        Then whoever scores next does not have to, and who is taught at the pace of
-        people is scored by all that was taught before.
+        Then the next scoring does not have to, and feedback at the pace of people is
+        scored by all feedback before it.
         """
         if self._taught:
             with suppress(Empty):
-                return self._inbox.take(GROUP, within=LULL)
+                return self._queue.take(GROUP, within=LULL)
             self._settle(self._taught)
             self._taught.clear()
-        return self._inbox.take(GROUP)
+        return self._queue.take(GROUP)
 
     def _commit(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}
@@ -170,26 +170,26 @@ class Writer:
         for group in by_profile.values():
             self._commit_group(group[0].profile, group)
 
-    def _remember(
+    def _apply(
         self, profile: LiveProfile, rows: list[LedgerRow], *, known: int
     ) -> None:
         """Learn rows that were just committed.
 
-        `known` is the revision of memory before they were written.  House-keeping
+        `known` is the revision of memory before they were written.  Maintenance
         may have read them meanwhile, and they are passed over then.
         """
         if rows and rows[0].revision <= known:
             profile.reload(self._engine, "revisions are given out a second time")
             return
         try:
-            if profile.newest and profile.opened != connections_opened(self._engine):
+            if profile.last_row and profile.opened != connections_opened(self._engine):
                 # Another server may have lost rows, and given their revisions to what
                 # others taught.
                 profile.follow(self._engine)
             if profile.apply(rows, later=True):
                 self._taught.add(profile)
                 return
-            # After an import beside it memory may be far behind. The house-keeping
+            # After an import beside it memory may be far behind. The maintenance
             # reads that, and these rows with it; meanwhile nobody waits.
             if rows[0].revision - profile.revision <= live.CATCH_UP_ROWS:
                 profile.follow(self._engine)
@@ -202,50 +202,49 @@ class Writer:
             return
         known = profile.revision
         try:
-            teachings, before = scored([job.teaching for job in jobs], profile.at_hand)
+            teachings, before = scored([job.teaching for job in jobs], profile.computed)
             with writing(with_short_timeout(self._engine)) as connection:
                 outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
-            self._succession.hand_on(profile, jobs, error)
+            self._replacements.requeue(profile, jobs, error)
             return
-        # The outermost loop of the thread: whatever went wrong is the answer of
-        # those who wait for it, and the next ones are served.
+        # The outermost loop of the thread: any error is the answer to those who wait,
+        # and the next ones are served.
         except Exception as error:  # noqa: BLE001
             for job in jobs:
                 job.answer.set_exception(error)
             return
-        # From here on the rows are durable: whatever happens below, the
-        # answer is that they were learned.
+        # From here on the rows are durable: whatever happens below, the answer is that
+        # they were learned.
         try:
             rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-            self._remember(profile, rows, known=known)
+            self._apply(profile, rows, known=known)
         except Exception as error:  # noqa: BLE001  they are learned all the same
-            self._admit(profile, error)
+            self._log_behind(profile, error)
         for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
             job.answer.set_result(Written(outcome, verdict, profile))
 
     def _settle(self, profiles: Iterable[LiveProfile]) -> None:
-        """Add up what waits in some profiles."""
+        """Add up the rows that wait in some profiles."""
         for profile in profiles:
             try:
                 profile.settle()
             except Exception as error:  # noqa: BLE001  they are learned all the same
-                self._admit(profile, error)
+                self._log_behind(profile, error)
 
-    def _admit(self, profile: LiveProfile, error: Exception) -> None:
-        """Log that a profile does not know what it was taught, once in a spell.
+    def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
+        """Log that memory is behind the ledger of a profile, not at every feedback.
 
-        While it goes wrong it may do so for each feedback, and what each adds to the
-        log, a traceback of eighty lines, would bury the rest.
+        A traceback of eighty lines for each would bury the rest of the log.
         """
-        if not self._spells.begins(type(error).__qualname__):
+        if not self._log_limit.allows(type(error).__qualname__):
             return
         name = profile.row.name
         if isinstance(error, DatabaseUnavailable):
-            # The house-keeping and the bell follow every profile.
+            # The maintenance and the notifier follow every profile.
             log.warning(
-                "what the profile %r was just taught is stored, and followed as soon "
-                "as it can be read. Of the step that failed it is said: %s",
+                "feedback to the profile %r is stored, and counts as soon as it can be "
+                "read. The step that failed reported: %s",
                 name,
                 error,
             )
@@ -254,9 +253,9 @@ class Writer:
 
 
 def _is_possible(job: _Job) -> bool:
-    """Tell whether a label is one of the profile's, and answer if it is not.
+    """Return whether the profile has the label; answer the job if it has not.
 
-    Who asked has seen to it, but the profile may have been replaced since.
+    The use case has checked it, but the profile may have been replaced since.
     """
     try:
         job.profile.row.require_label(job.teaching.label)

@@ -22,7 +22,7 @@ from sqlalchemy import exists, func, select
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
-from app.ledger.entry import PRUNED
+from app.ledger.sources import PRUNED
 from app.ledger.undo import Selection, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums

@@ -124,9 +124,9 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(client, monkeypatch)
         time.sleep(0.01)
 
     assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
-    assert answer.json()["detail"].startswith("undo:1 is decided, and not done to its")
+    assert answer.json()["detail"].startswith("undo:1 is recorded but not finished")
     assert 503 == again.status_code
-    assert "asked for before is decided" in again.json()["detail"]
+    assert "an earlier undo is recorded" in again.json()["detail"]
     assert 0 == client.get("/profiles/default").json()["messages"]["spam"]
 
 
@@ -169,7 +169,7 @@ def test_the_command_says_what_it_does(run):
     assert "errors then: 0 of 0 ham lost, 1 of 1 spam missed" in told[1]
     assert "default: took back 1 rows of the ledger" in done[1]
     assert "postbayes undo --profile default --source undo:1" in done[1]
-    assert "nothing of it is in force" in again[1]
+    assert "nothing to take back" in again[1]
     assert ("undo:2", ["undo:1"]) == (
         json.loads(back[1])["undo"],
         json.loads(back[1])["undos"],
@@ -188,7 +188,7 @@ def test_the_command_takes_days_and_moments(run):
         json.loads(later[1])["undo"],
     )
     assert 65 == wrong[0]
-    assert "'yesterday' is no time" in wrong[2]
+    assert "'yesterday' is not a time" in wrong[2]
 
 
 def test_the_command_can_be_interrupted(run, monkeypatch):
@@ -204,7 +204,7 @@ def test_the_command_can_be_interrupted(run, monkeypatch):
     done = json.loads(run("undo", "--source", "ann", "--json")[1])
 
     assert 130 == code
-    assert "it is decided" in said
+    assert "the undo is recorded" in said
     assert ("undo:2", 4) == (done["undo"], done["revision"])
     assert ["undo:1"] == done["finished"]
 
@@ -222,10 +222,10 @@ def test_the_same_command_again_says_what_it_finished(run, monkeypatch):
     first, second = run("undo", "--source", "ben")[1].splitlines()
     again = run("undo", "--source", "ben")[1]
 
-    assert first.startswith("default: undo:1 had been begun before, and was carried")
+    assert first.startswith("default: undo:1 was left unfinished, and is carried")
     assert first.endswith(": postbayes undo --profile default --source undo:1")
-    assert second.startswith("nothing more of it is in force")
-    assert again.startswith("nothing of it is in force")
+    assert second.startswith("nothing more to take back")
+    assert again.startswith("nothing to take back")
 
 
 def test_the_prune_command_says_what_it_does(run):
@@ -253,7 +253,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     database.close()
     database_url = f"sqlite:///{tmp_path}/postbayes.db"
     with running(database_url=database_url) as app:
-        while app.upkeep._dropping or not app.upkeep._expire_at:  # noqa: SLF001
+        while app.maintenance._dropping or not app.maintenance._expire_at:  # noqa: SLF001
             time.sleep(0.01)
     pruned = run("prune")
     audited = run("audit")

@@ -85,8 +85,8 @@ def test_who_does_not_want_it_gets_it_plain(wish):
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (b"Subject: not packed\n\n", "not what it should be"),
-        (MAGIC + b"\x20\x05\xff\xff\xff", "not what it should be"),
+        (b"Subject: not packed\n\n", "cannot be decompressed"),
+        (MAGIC + b"\x20\x05\xff\xff\xff", "cannot be decompressed"),
         (PACKED[:-3], "ends before its compression does"),
         (PACKED + PACKED, "something follows"),
         (PACKED + b"x", "something follows"),

@@ -69,7 +69,7 @@ def test_what_is_found_is_what_was_seen(app):
 
 def test_a_look_up_that_fails_fails_for_those_who_asked_and_no_others(app):
     """The thread goes on."""
-    app.keeper.stop()
+    app.scheduler.stop()
     broken = scored(app, ham(1))
     only_in_the_database(app)
     with writing(app.engine) as connection:

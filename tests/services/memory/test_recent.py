@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.services.memory import recent as module
-from app.services.memory.recent import Recent
+from app.services.memory.recent import RecentMessages
 from app.storage import scored
 from app.storage.database.engine import reading
 from tests.support.builders import new_profile, observed
@@ -44,7 +44,7 @@ def at_hand(recent, profile, digests):
 
 def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profile):
     """Features, words and time, before and after it is written."""
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     (digest,) = add(recent, profile, "a")
     waiting = recent.get(profile.id, digest)
     recent.flush(engine)
@@ -59,7 +59,7 @@ def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profi
 
 def test_without_words_none_are_in_memory(engine, profile):
     """Neither before nor after they are written."""
-    recent = Recent(rows=9, store_words=False)
+    recent = RecentMessages(rows=9, store_words=False)
     (digest,) = add(recent, profile, "a")
     waiting = recent.get(profile.id, digest)
     recent.flush(engine)
@@ -70,7 +70,7 @@ def test_without_words_none_are_in_memory(engine, profile):
 
 def test_no_more_stays_than_the_database_keeps(engine, profile):
     """By number, by age, and of the profiles that there are."""
-    recent = Recent(rows=3, store_words=True)
+    recent = RecentMessages(rows=3, store_words=True)
     old = add(recent, profile, "a", "b", time=NOON - timedelta(days=1))
     new = add(recent, profile, "c", "d")
     recent.flush(engine)
@@ -87,7 +87,7 @@ def test_no_more_stays_than_the_database_keeps(engine, profile):
 
 def test_what_waits_for_the_database_is_not_forgotten(profile):
     """It has not been written, so nothing is known of what the database keeps."""
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, "a")
     recent.forget(before=NOON + timedelta(days=1), profiles=())
 
@@ -97,7 +97,7 @@ def test_what_waits_for_the_database_is_not_forgotten(profile):
 def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
     """The oldest go: a long message takes the place of many short ones."""
     monkeypatch.setattr(module, "FEATURES", 10)
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, "a", "b", "c", "d")
     some = at_hand(recent, profile, digests)
     recent.add(profile.id, observed("e", {f"e{n}": 1 for n in range(10)}), NOON)
@@ -108,12 +108,12 @@ def test_while_the_database_is_away_memory_does_not_grow(profile, monkeypatch):
 
 def test_what_is_written_has_a_limit_in_bytes(engine, profile, monkeypatch):
     """The newest stay; three features have an id and a count of 8 bytes each."""
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     (digest,) = add(recent, profile, "a")
     row = recent.get(profile.id, digest)
     size = len(row.vector) + len(row.encoded_names) + 3 * 2 * 8
     monkeypatch.setattr(module, "WRITTEN_BYTES", 2 * size)
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     digests = add(recent, profile, "a", "b", "c")
     recent.flush(engine)
 
@@ -131,7 +131,7 @@ class Slow(dict):
 
 def test_what_is_scored_again_while_it_is_written_is_written_again(engine, profile):
     """Not lost, and with the later time, by which it expires."""
-    recent = Recent(rows=9, store_words=True)
+    recent = RecentMessages(rows=9, store_words=True)
     seen = observed("a", {"x": 1})
     views = Slow(seen.views)
     later = NOON + timedelta(hours=1)

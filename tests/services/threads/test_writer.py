@@ -199,8 +199,8 @@ def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monke
     assert [0] * 9 == features[:9]
     assert features[9] > 0
     assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
-    assert (649, 650) == (large.at_hand.revision, large.revision)
-    assert 650 == large.snapshot.revision == large.at_hand.revision
+    assert (649, 650) == (large.computed.revision, large.revision)
+    assert 650 == large.snapshot.revision == large.computed.revision
 
 
 def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
@@ -217,7 +217,7 @@ def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
     writer.start()
     writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
     assert settled.wait(PATIENCE)
-    known = large.at_hand.revision
+    known = large.computed.revision
     after = writer.submit(large, teaching(spam(6), "spam")).result(PATIENCE)
     writer.stop()
 
@@ -232,10 +232,10 @@ def test_a_series_is_of_one_profile(engine, large, monkeypatch):
     writer = Writer(engine)
     writer.start()
     writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
-    waiting = large.at_hand.revision
+    waiting = large.computed.revision
     for n in range(2):
         writer.submit(other, teaching(ham(n), "ham")).result(PATIENCE)
-    added = large.at_hand.revision
+    added = large.computed.revision
     writer.stop()
 
     assert (640, 641) == (waiting, added)

@@ -12,7 +12,7 @@ import pytest
 
 from app.services.threads import notifications as bell
 from app.services.threads import scheduler as maintenance
-from app.services.threads.notifications import Bell
+from app.services.threads.notifications import Notifier
 from app.storage.database.engine import listening, reading, writing
 from tests.support.application import running
 from tests.support.databases import on_postgresql
@@ -82,7 +82,7 @@ def test_what_one_learns_the_others_are_told(database_url, deaf):
 def test_it_ends_however_late_it_is_told(engine, monkeypatch):
     """Told while it looks whether somebody rang, it does not wait for the next."""
     followed, pulled = threading.Event(), threading.Event()
-    it = Bell(engine, follow=followed.set)
+    it = Notifier(engine, follow=followed.set)
     stopping = threading.Thread(target=it.stop)
 
     def late(descriptor, size):
@@ -132,8 +132,8 @@ def test_a_lost_connection_is_replaced_and_nothing_is_missed(database_url, deaf)
 def test_who_rings_does_not_follow_itself(engine):
     """Its own commits are in memory already."""
     followed = threading.Semaphore(0)
-    ours = Bell(engine, followed.release)
-    theirs = Bell(engine, lambda: None)
+    ours = Notifier(engine, followed.release)
+    theirs = Notifier(engine, lambda: None)
     ours.start()
     begun = followed.acquire(timeout=PATIENCE)
     theirs.start()
@@ -158,7 +158,7 @@ def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
     """Feedback that never pauses does not have the others look after each commit."""
     monkeypatch.setattr(bell, "PAUSE", 3600)
     followed = threading.Semaphore(0)
-    ours = Bell(engine, followed.release)
+    ours = Notifier(engine, followed.release)
     ours.start()
     begun = followed.acquire(timeout=PATIENCE)
     with listening(engine) as listener:

@@ -1,4 +1,4 @@
-"""Configurations that `postbayes evaluate` compares, and its tables of figures."""
+"""Comparison of configurations: the trials of `evaluate` and their figures."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from app.evaluation.run import Comparison, Run
 
 TRAIN: Final = "train"
-"""What is learned: no setting, since who serves learns all that it is told."""
+"""The training: not a setting, since a service learns all feedback."""
 AS_SET: Final = "as set"
-"""What the settings as they are go by."""
+"""The name of the configuration of the settings."""
 
 
 def configurations(
     settings: Settings, trials: Sequence[str]
 ) -> dict[str, Configuration]:
-    """Return what is compared, by name; first what is set, which learns everything.
+    """Return the configurations by name; first that of the settings, which learns all.
 
     Parameters
     ----------
     settings : Settings
         What the operator set.
     trials : sequence of str
-        Settings to try, as ``name=value`` with blanks between; ``train`` is what
-        is learned (`app.evaluation.subject.Training.parse`).
+        Settings to try, as ``name=value`` with blanks between; ``train`` is the
+        training (`app.evaluation.subject.Training.parse`).
 
     Raises
     ------
     InvalidSetting
-        If a trial is not of settings, or makes no other filter.
+        If a trial names no settings, or its filter is that of another trial.
     """
     found = {AS_SET: Configuration(specification(settings))}
     for trial in trials:
@@ -100,11 +100,11 @@ class Figures:
     Parameters
     ----------
     runs : tuple of Run
-        What came of each configuration on each stream.
+        The results of each configuration on each stream.
     comparisons : tuple of Comparison
         Each configuration but the first against the first.
     seed : int
-        Of the intervals.
+        The seed of the intervals.
     """
 
     runs: tuple[Run, ...]
@@ -148,15 +148,15 @@ class Figures:
                 console.print(f"{name:24} {shown:>12}")
             return
         for line in self._lines():
-            console.print(line, markup=False)
+            console.print(line)
         for comparison in self.comparisons:
-            console.print(sentence(comparison), markup=False)
+            console.print(sentence(comparison))
 
     def _lines(self) -> Iterator[str]:
         """Yield a table of all runs.
 
-        Not rich's: it cuts names to the width of the terminal, and a name of a
-        configuration that is cut tells nothing.
+        Not one of rich, which cuts names to the width of the terminal: names of
+        configurations often differ at their ends.
         """
         rows = [("stream", "configuration", *HEADINGS.values())]
         for run in self.runs:

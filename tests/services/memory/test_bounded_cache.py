@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.memory.recent import Newest
+from app.services.memory.recent import BoundedCache
 
 MOST, HEAVIEST = 4, 20
 
@@ -16,17 +16,17 @@ changes = st.lists(st.tuples(keys, st.one_of(st.none(), st.integers(0, 25))))
 @given(changes)
 def test_the_newest_that_fit_are_kept_in_their_order(changes):
     """Compared with a list that is cut anew after each change; None drops."""
-    newest = Newest(most=MOST, weigh=lambda value: value, heaviest=HEAVIEST)
+    cache = BoundedCache(most=MOST, weigh=lambda value: value, heaviest=HEAVIEST)
     kept = []
     for key, value in changes:
         kept = [entry for entry in kept if entry[0] != key]
         if value is None:
-            newest.drop(key)
+            cache.drop(key)
             continue
-        newest.put(key, value)
+        cache.put(key, value)
         kept.append((key, value))
         while len(kept) > MOST or sum(weight for _, weight in kept) > HEAVIEST:
             kept.pop(0)
 
-    assert kept == newest.items()
-    assert [dict(kept).get(key) for key in range(7)] == [*map(newest.get, range(7))]
+    assert kept == cache.items()
+    assert [dict(kept).get(key) for key in range(7)] == [*map(cache.get, range(7))]

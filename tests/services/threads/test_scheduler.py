@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.threads import scheduler as module
-from app.services.threads.scheduler import Keeper
+from app.services.threads.scheduler import Scheduler
 from tests.support.service import PATIENCE
 
 
@@ -22,13 +22,13 @@ def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
         tried.release()
         raise error
 
-    keeper = Keeper(broken)
-    keeper.start()
+    scheduler = Scheduler(broken)
+    scheduler.start()
     again = [tried.acquire(timeout=PATIENCE) for _ in range(3)]
-    alive = keeper.alive
-    keeper.stop()
+    alive = scheduler.alive
+    scheduler.stop()
 
-    assert ([True] * 3, True, False) == (again, alive, keeper.alive)
+    assert ([True] * 3, True, False) == (again, alive, scheduler.alive)
 
 
 def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, caplog):
@@ -54,14 +54,14 @@ def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, 
             return False
         raise error
 
-    keeper = Keeper(away)
-    keeper.start()
+    scheduler = Scheduler(away)
+    scheduler.start()
     back.wait(PATIENCE)
-    keeper.stop()
+    scheduler.stop()
 
     assert [
-        ("WARNING", "upkeep waits for the database: is full"),
-        ("ERROR", "upkeep waits for the database: is broken"),
+        ("WARNING", "maintenance waits for the database: is full"),
+        ("ERROR", "maintenance waits for the database: is broken"),
         ("INFO", "the database is back"),
     ] == [(record.levelname, record.message) for record in caplog.records]
 
@@ -78,10 +78,10 @@ def test_what_is_left_is_done_while_nobody_teaches(monkeypatch):
             done.set()
         return bool(left)
 
-    keeper = Keeper(step)
-    keeper.start()
+    scheduler = Scheduler(step)
+    scheduler.start()
     finished = done.wait(PATIENCE)
-    keeper.stop()
+    scheduler.stop()
 
     assert finished
 
@@ -95,10 +95,10 @@ def test_under_feedback_that_never_pauses_there_is_a_step_per_interval(monkeypat
         stepped.release()
         return True
 
-    keeper = Keeper(step, idle=lambda: 0.0)
-    keeper.start()
+    scheduler = Scheduler(step, idle=lambda: 0.0)
+    scheduler.start()
     again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
-    keeper.stop()
+    scheduler.stop()
 
     assert [True] * 3 == again
 
@@ -112,9 +112,9 @@ def test_under_feedback_that_never_pauses_a_step_says_when_the_next_is_due(monke
         stepped.release()
         return 0.001
 
-    keeper = Keeper(step, idle=lambda: 0.0)
-    keeper.start()
+    scheduler = Scheduler(step, idle=lambda: 0.0)
+    scheduler.start()
     again = [stepped.acquire(timeout=PATIENCE) for _ in range(3)]
-    keeper.stop()
+    scheduler.stop()
 
     assert [True] * 3 == again

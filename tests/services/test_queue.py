@@ -8,37 +8,37 @@ from queue import Empty
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services.queue import Inbox
+from app.services.queue import JobQueue
 
 
 def test_all_that_waits_is_taken_at_once():
     """In the order of its arrival, and no more than was asked for."""
-    inbox = Inbox()
+    queue = JobQueue()
     for n in range(5):
-        inbox.put(n)
+        queue.put(n)
 
-    assert [0, 1, 2] == inbox.take(3)
-    assert [3, 4] == inbox.take(3)
+    assert [0, 1, 2] == queue.take(3)
+    assert [3, 4] == queue.take(3)
 
 
 def test_what_was_put_before_the_end_is_given_out():
     """Then there is nothing any more, however often it is asked for."""
-    inbox = Inbox()
-    inbox.put("last")
-    inbox.close()
-    inbox.close()
+    queue = JobQueue()
+    queue.put("last")
+    queue.close()
+    queue.close()
 
-    assert [["last"], [], []] == [inbox.take(9) for _ in range(3)]
+    assert [["last"], [], []] == [queue.take(9) for _ in range(3)]
     with pytest.raises(DatabaseUnavailable, match="stopping"):
-        inbox.put("too late")
+        queue.put("too late")
 
 
 def test_a_thread_that_waits_is_told_of_the_end():
     """It does not wait for ever."""
-    inbox, found = Inbox(), []
-    thread = threading.Thread(target=lambda: found.append(inbox.take(1)))
+    queue, found = JobQueue(), []
+    thread = threading.Thread(target=lambda: found.append(queue.take(1)))
     thread.start()
-    inbox.close()
+    queue.close()
     thread.join()
 
     assert [[]] == found
@@ -46,10 +46,10 @@ def test_a_thread_that_waits_is_told_of_the_end():
 
 def test_who_does_not_want_to_wait_is_told():
     """What came meanwhile is given out; an end is an end, not a pause."""
-    inbox = Inbox()
+    queue = JobQueue()
     with pytest.raises(Empty):
-        inbox.take(3, within=0.001)
-    inbox.put("job")
-    assert ["job"] == inbox.take(3, within=30)
-    inbox.close()
-    assert [] == inbox.take(3, within=30)
+        queue.take(3, within=0.001)
+    queue.put("job")
+    assert ["job"] == queue.take(3, within=30)
+    queue.close()
+    assert [] == queue.take(3, within=30)

@@ -7,7 +7,14 @@ import math
 import pytest
 
 from app.services.threads import scheduler
-from app.services.threads.scheduler import BURST, MOST, PAUSE, SHARE, Pace, rest
+from app.services.threads.scheduler import (
+    BURST,
+    MOST,
+    PAUSE,
+    SHARE,
+    IdleDetector,
+    rest,
+)
 from app.storage.database.postgresql import Postgresql
 from app.storage.database.sqlite import Sqlite
 
@@ -26,7 +33,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def taught(clock):
     """Return the pace of a profile that was taught its tenth message just now."""
-    made = Pace()
+    made = IdleDetector()
     made.due(10, folded=0)
     return made
 

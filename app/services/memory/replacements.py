@@ -1,4 +1,4 @@
-"""Succession: requests for a profile that was replaced a moment ago.
+"""Replacements: requests for a profile that was replaced a moment ago.
 
 It waits for the one that is in its place now, which is loaded at once.  To load it
 takes as long as at a start, so there is a thread for it: other profiles are served
@@ -18,51 +18,51 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from app.services.memory.live import LiveProfile
-    from app.services.queue import Inbox
+    from app.services.queue import JobQueue
 
     Successor = Callable[[LiveProfile], LiveProfile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is wanted of a profile, and waited for.
+    """A request to a profile, and the answer that its sender waits for.
 
     Parameters
     ----------
     profile : LiveProfile
-        Of whom.
+        The profile.
     answer : Future
-        What becomes of it.
-    handed_on : bool
-        Whether it was wanted of another profile, which was replaced.
+        The outcome.
+    requeued : bool
+        Whether it was a job for another profile, which was replaced.
     """
 
     profile: LiveProfile
     answer: Future[Any] = field(default_factory=Future)
-    handed_on: bool = False
+    requeued: bool = False
 
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-class Succession(Generic[AnyJob]):
-    """Those who wait for the successors of profiles.
+class Replacements(Generic[AnyJob]):
+    """Jobs that wait for the successors of profiles.
 
     Parameters
     ----------
     successor : callable
-        Returns what has the place of a profile that was replaced, loaded.
-    inbox : Inbox
+        Loads the profile that is in the place of another, and returns it.
+    queue : JobQueue
         Where a job is left for the thread that does it.
     """
 
-    def __init__(self, successor: Successor, inbox: Inbox[AnyJob]) -> None:
+    def __init__(self, successor: Successor, queue: JobQueue[AnyJob]) -> None:
         self._successor = successor
-        self._inbox = inbox
+        self._queue = queue
         self._changing = threading.Lock()
         self._waiting: dict[int, list[AnyJob]] = {}
 
-    def hand_on(
+    def requeue(
         self, replaced: LiveProfile, jobs: Iterable[AnyJob], error: Exception
     ) -> None:
         """Have jobs done with the successor of their profile; return at once.
@@ -72,13 +72,13 @@ class Succession(Generic[AnyJob]):
         replaced : LiveProfile
             The profile that is gone.
         jobs : iterable of Job
-            What was wanted of it.
+            The jobs for it.
         error : Exception
-            What is answered to jobs that were handed on before.
+            The answer to jobs that were requeued before.
         """
         meant = []
         for job in jobs:
-            if job.handed_on:
+            if job.requeued:
                 job.answer.set_exception(error)
             else:
                 meant.append(job)
@@ -89,7 +89,7 @@ class Succession(Generic[AnyJob]):
             self._waiting.setdefault(replaced.row.id, []).extend(meant)
         if not begun:
             threading.Thread(
-                target=self._load, args=(replaced,), name="succession", daemon=True
+                target=self._load, args=(replaced,), name="replacements", daemon=True
             ).start()
 
     def _load(self, replaced: LiveProfile) -> None:
@@ -97,16 +97,16 @@ class Succession(Generic[AnyJob]):
             successor = self._successor(replaced)
         # The outermost loop of the thread: whatever went wrong is their answer.
         except Exception as error:  # noqa: BLE001
-            for job in self._taken(replaced):
+            for job in self._take(replaced):
                 job.answer.set_exception(error)
             return
-        for job in self._taken(replaced):
+        for job in self._take(replaced):
             try:
-                self._inbox.put(replace(job, profile=successor, handed_on=True))
+                self._queue.put(replace(job, profile=successor, requeued=True))
             except DatabaseUnavailable as error:
                 job.answer.set_exception(error)
 
-    def _taken(self, replaced: LiveProfile) -> list[AnyJob]:
-        """Return all who wait; who comes later begins anew."""
+    def _take(self, replaced: LiveProfile) -> list[AnyJob]:
+        """Return all jobs that wait; later ones begin anew."""
         with self._changing:
             return self._waiting.pop(replaced.row.id)

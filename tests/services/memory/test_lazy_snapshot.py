@@ -17,7 +17,12 @@ from app.classifier.specification import Specification
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
 from app.services.classify import observe
-from app.services.memory.live import MOST_WAITING, SHARE_WAITING, Latest, LiveProfile
+from app.services.memory.live import (
+    MOST_WAITING,
+    SHARE_WAITING,
+    LazySnapshot,
+    LiveProfile,
+)
 from tests.support.builders import new_profile
 from tests.support.messages import ham, spam
 
@@ -70,10 +75,10 @@ def flat(table):
 
 def test_rows_that_waited_add_up_to_what_they_do_one_by_one():
     """Across a fit of the weights too, which is due at row 50."""
-    waited = Latest(EMPTY).then(rows(1, 20)).then(rows(21, 52))
-    one_by_one = Latest(EMPTY)
+    waited = LazySnapshot(EMPTY).extended(rows(1, 20)).extended(rows(21, 52))
+    one_by_one = LazySnapshot(EMPTY)
     for each in rows(1, 52):
-        one_by_one = one_by_one.then([each])
+        one_by_one = one_by_one.extended([each])
         one_by_one.snapshot()
 
     assert 52 == waited.revision == waited.snapshot().revision
@@ -83,14 +88,14 @@ def test_rows_that_waited_add_up_to_what_they_do_one_by_one():
 
 def test_what_was_added_up_is_not_added_again():
     """Neither for the next who asks, nor for the rows that come later."""
-    latest = Latest(EMPTY).then(rows(1, 3))
-    before = latest.at_hand
-    added = latest.snapshot()
-    later = latest.then(rows(4, 5))
+    lazy = LazySnapshot(EMPTY).extended(rows(1, 3))
+    before = lazy.computed
+    added = lazy.snapshot()
+    later = lazy.extended(rows(4, 5))
 
     assert before is EMPTY
-    assert added is latest.snapshot() is latest.at_hand is later.at_hand
-    assert [4, 5] == [each.revision for each in later.waiting]
+    assert added is lazy.snapshot() is lazy.computed is later.computed
+    assert [4, 5] == [each.revision for each in later.rows]
     assert 5 == later.revision
 
 
@@ -108,15 +113,15 @@ def test_no_row_is_added_twice_while_others_score():
     """The sum may get ready at any moment while the next row comes."""
     first, second = rows(1, 2)
     for _ in range(100):
-        latest = Latest(EMPTY).then([first])
-        scoring = threading.Thread(target=latest.snapshot)
+        lazy = LazySnapshot(EMPTY).extended([first])
+        scoring = threading.Thread(target=lazy.snapshot)
         scoring.start()
         seen = []
         while scoring.is_alive():
-            seen.append(latest.then([second]))
-        seen.append(latest.then([second]))
+            seen.append(lazy.extended([second]))
+        seen.append(lazy.extended([second]))
 
-        assert {2} == {each.settled.revision + len(each.waiting) for each in seen}
+        assert {2} == {each.base.revision + len(each.rows) for each in seen}
 
 
 @pytest.mark.parametrize(
@@ -133,8 +138,8 @@ def test_few_rows_may_wait(learned, most):
     settled = replace(EMPTY, revision=learned)
     waiting = [replace(row(1), revision=learned + n) for n in range(1, most + 2)]
 
-    assert not Latest(settled).then(waiting[:most]).full
-    crowded = Latest(settled).then(waiting)
+    assert not LazySnapshot(settled).extended(waiting[:most]).full
+    crowded = LazySnapshot(settled).extended(waiting)
     assert crowded.full
     crowded.snapshot()
     assert not crowded.full
@@ -155,15 +160,15 @@ def test_what_takes_back_does_not_wait(large):
         large.apply([lies], later=True)
     assert 641 == large.revision == large.snapshot.revision
     assert large.apply([row(642, before="spam", label="ham", raw=spam(641))])
-    assert [1, 0] == large.at_hand.messages.tolist()
+    assert [1, 0] == large.computed.messages.tolist()
 
 
 def test_whoever_scores_adds_what_waits(large):
     """What was answered is known to the next message, and scored by it."""
     seen = observe(spam(641), Specification().views)
     large.apply([row(641)], later=True)
-    behind = large.at_hand.revision
+    behind = large.computed.revision
     verdict = score(large.snapshot, seen.views)
 
-    assert (640, 641) == (behind, large.at_hand.revision)
+    assert (640, 641) == (behind, large.computed.revision)
     assert verdict.log_odds > 0

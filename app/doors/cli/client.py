@@ -1,0 +1,120 @@
+"""Client of a running service, and the message and application of a command."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import httpx2
+from pydantic import ValidationError
+
+from app.doors.cli.console import EXAMPLE, read_bytes
+from app.doors.documents.feedback import FeedbackOut
+from app.doors.documents.verdict import ClassifyOut
+from app.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    EmptyMessage,
+    Inconsistent,
+    InvalidInput,
+    MessageTooLarge,
+    NotFound,
+    PostbayesError,
+    UnreadableMessage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from app.services.application import Application
+
+_REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
+    400: EmptyMessage,
+    404: NotFound,
+    409: Conflict,
+    413: MessageTooLarge,
+}
+"""The errors of a service by its status; 400 to a raw message means an empty one."""
+Out = TypeVar("Out", ClassifyOut, FeedbackOut)
+
+
+def ask(
+    url: str,
+    path: str,
+    raw: bytes | None,
+    query: Mapping[str, str | int | None],
+    document: dict[str, str | None] | None = None,
+) -> bytes:
+    """Return the answer of a running service, or raise its error.
+
+    A request without a body takes a message back; parameters that are None are
+    left out.
+    """
+    method = "DELETE" if raw is None and document is None else "POST"
+    try:
+        answer = httpx2.request(
+            method,
+            url.rstrip("/") + path,
+            params={k: value for k, value in query.items() if value is not None},
+            content=raw,
+            json=document,
+            headers=None if raw is None else {"Content-Type": "message/rfc822"},
+            timeout=60,
+        )
+    except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+        msg = f"{url!r} is not the address of a service; write one like {EXAMPLE}"
+        raise InvalidInput(msg) from error
+    except httpx2.TransportError as error:
+        msg = f"the service at {url} does not answer: {error}"
+        raise DatabaseUnavailable(msg) from error
+    if answer.is_success:
+        return answer.content
+    kind = ""
+    try:
+        problem = answer.json()
+        detail, kind = str(problem["detail"]), str(problem.get("type", ""))
+    except (ValueError, KeyError, TypeError):
+        detail = f"the service at {url} answered {answer.status_code}"
+    if answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and kind:
+        # An error without a type is a defect: the service answers the same request
+        # so each time. A proxy answers 500 without a problem document.
+        raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
+    if answer.is_server_error:
+        raise DatabaseUnavailable(detail)
+    raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
+
+
+def parse(kind: type[Out], url: str, answer: bytes) -> Out:
+    """Return the document that a service answered with."""
+    try:
+        return kind.model_validate_json(answer)
+    except ValidationError as error:
+        msg = f"the service at {url} is not Postbayes, or another version of it"
+        raise InvalidInput(msg) from error
+
+
+def read_messages(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file; of standard input if there are none."""
+    if not files:
+        yield "-", sys.stdin.buffer.read()
+    for file in files:
+        yield str(file), read_bytes(file)
+
+
+@contextmanager
+def application() -> Iterator[Application]:
+    """Give the application of the settings, started and stopped."""
+    # Here, since a command that asks a service needs neither.
+    from app.services.application import Application  # noqa: PLC0415
+    from app.settings import load_settings  # noqa: PLC0415
+
+    # A command learns only what it is told to.
+    app = Application(load_settings().model_copy(update={"autolearn_from": None}))
+    app.start()
+    try:
+        yield app
+    finally:
+        app.stop()
