@@ -180,9 +180,9 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then nothing is learned.
         """
-        known = self._recall.wait(profile, digest)
+        stored = self._recall.wait(profile, digest)
         return self.start_teach_by_id(
-            profile, digest, known, label=label, source=source
+            profile, digest, stored, label=label, source=source
         ).result()
 
     def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
@@ -230,7 +230,7 @@ class Feedback:
         self,
         profile: str,
         digest: bytes,
-        known: StoredMessage,
+        stored: StoredMessage,
         *,
         label: str,
         source: str,
@@ -244,10 +244,10 @@ class Feedback:
         """
         live = self._live.get(profile)
         live.row.require_label(label)
-        if known.evidence is not None:
-            evidence = known.evidence
+        if stored.evidence is not None:
+            evidence = stored.evidence
             return self._submit(live, evidence.digest, label, source, evidence)
-        if known.learned:
+        if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
             # nothing; the ledger refuses another one.
             return self._submit(live, digest, label, source)
@@ -324,8 +324,8 @@ class Feedback:
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:
     """Return the scored message that a mark names, if it is the one that arrived."""
-    for known in marks:
-        scored = known.evidence
+    for stored in marks:
+        scored = stored.evidence
         if scored is not None and is_same_message(scored, arrived):
             return scored
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
@@ -98,6 +98,12 @@ class Undo:
         self._engine = engine
         self._live = live
         self._clock = clock
+
+    def __call__(self, profile: str, asked: Selection, *, source: str) -> Undone:
+        """Record an undo and carry it out, as `begin` and `finish` do."""
+        undone = self.begin(profile, asked, source=source)
+        *_, revision = self.finish(undone)
+        return replace(undone, revision=revision)
 
     def forecast(self, profile: str, asked: Selection) -> Undone:
         """Return what an undo would change; nothing is changed.

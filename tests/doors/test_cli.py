@@ -434,8 +434,8 @@ def contents(tmp_path):
     ("arguments", "says"),
     [
         (["feedback", "--label", "junk", "new.eml"], "no label 'junk'"),
-        (["feedback", "--label", "ham", "old.eml"], "learned so long ago"),
-        (["feedback", "--forget", "--id", "OLD"], "learned so long ago"),
+        (["feedback", "--label", "ham", "old.eml"], "learned too long ago"),
+        (["feedback", "--forget", "--id", "OLD"], "learned too long ago"),
         (["undo", "OLD"], "row 1 of the ledger is too old"),
         (["undo", "--source", "ann"], "row 1 of the ledger is too old"),
         (["undo", "--source", "nobody"], "never taught by 'nobody'"),

@@ -180,7 +180,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
     again = figures(run, *options)
 
     assert 130 == code
-    assert "kept: the same command goes on" in err
+    assert "stored in kept" in err
     assert 2 == len(kept)
     assert kept == {path: path.stat().st_mtime_ns for path in kept}
     assert first == again
@@ -199,7 +199,7 @@ def test_what_is_finished_is_kept(run, index, monkeypatch):
         (
             ["--index", "corpus/index", "--train-first", "2", "--feedback-share", "1"],
             65,
-            "--feedback-share is about users",
+            "--feedback-share is for feedback",
         ),
         (["--index", "corpus/index", "--train-first", "20"], 65, "none to score"),
         (["--index", "corpus/index", "--folds", "21"], 65, "cannot be dealt"),

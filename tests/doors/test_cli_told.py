@@ -84,12 +84,12 @@ def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
     batches = []
     real = Learn.batch
 
-    def failing(self, messages):
+    def failing(self, messages, **options):
         batches.append(messages)
         if len(batches) == 3:
             msg = "The database is away. Nothing of this was stored"
             raise DatabaseUnavailable(msg)
-        return real(self, messages)
+        return real(self, messages, **options)
 
     monkeypatch.setattr(Learn, "batch", failing)
     code, _, err = run("learn", "--index", index, "--batch", 4)

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
 from app.services.application import Application
-from app.services.threads import scheduler as keeper
+from app.services.threads import scheduler
 from app.settings import Settings
 from tests.support.builders import damage
 from tests.support.messages import HAM, SPAM, spam
@@ -29,7 +29,7 @@ def path(tmp_path):
 @pytest.fixture
 def sound(path, monkeypatch):
     """A client of a service that has learned six messages."""
-    monkeypatch.setattr(keeper, "INTERVAL", 0.01)
+    monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
     settings = Settings(_env_file=None, database_url=f"sqlite:///{path}")
     application = Application(settings)
     with TestClient(create_app(application)) as client:
@@ -47,10 +47,10 @@ def damaged(sound, path):
     return sound
 
 
-def news(caplog):
-    """Return what upkeep logged of the database."""
+def lines_of_database(caplog):
+    """Return the lines that maintenance logged of the database."""
     lines = [record.getMessage() for record in caplog.records]
-    return [line for line in lines if "upkeep waits" in line or "is back" in line]
+    return [line for line in lines if "maintenance waits" in line or "is back" in line]
 
 
 def wait_for(said, caplog):
@@ -89,12 +89,12 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
     wait_for("maintenance waits for the database", caplog)
     for _ in range(20):
         damaged.get("/readyz")
-    alive = application.keeper.alive, application.writer.alive
+    alive = application.scheduler.alive, application.writer.alive
     application.stop()
 
     assert (True, True) == alive
     assert 1 == caplog.text.count("maintenance waits for the database")
-    assert 1 == caplog.text.count("the last scored messages are not kept")
+    assert 1 == caplog.text.count("the messages scored last are not stored")
     assert "Traceback" not in caplog.text
 
 
@@ -129,7 +129,8 @@ def test_nothing_is_acknowledged_that_no_file_has(sound, path, caplog, how):
         assert problem["detail"].startswith(f"The file {path} is not the one that was")
     assert "postbayes_database_up 0.0" in up
     # The first step may meet the file half replaced, and log another error.
-    assert [line for line, _ in groupby(news(caplog))] == news(caplog)
+    logged = lines_of_database(caplog)
+    assert [line for line, _ in groupby(logged)] == logged
     if how == "deleted":
         assert [] == list(path.parent.glob("postbayes.db*"))
     else:

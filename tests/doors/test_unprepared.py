@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
 from app.services.application import Application
-from app.services.threads import scheduler as keeper
+from app.services.threads import scheduler
 from app.settings import Settings
 from app.storage.database.engine import open_engine
 from app.storage.database.migrate import migrate
@@ -34,7 +34,7 @@ def granted(site):
 @pytest.fixture
 def client(granted, monkeypatch):
     """A client of a service of the guest that has learned six messages."""
-    monkeypatch.setattr(keeper, "INTERVAL", 0.01)
+    monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
     settings = Settings(_env_file=None, database_url=granted.guest_url)
     with TestClient(create_app(Application(settings))) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
@@ -144,7 +144,7 @@ def test_who_may_only_read_has_verdicts(guest):
     ended = guest.command("classify", "mail")
 
     assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
-    assert "the last scored messages are not kept: PostgreSQL refuses" in ended.stderr
+    assert "the messages scored last are not stored: PostgreSQL refuses" in ended.stderr
     assert {"postbayes"} == {
         line.partition(":")[0] for line in ended.stderr.splitlines()
     }

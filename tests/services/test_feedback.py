@@ -137,7 +137,7 @@ def test_an_id_is_looked_for_in_the_profile_that_was_put_in_place(app):
     """What is not known there either is not there, and not to be sent again."""
     app.scheduler.stop()
     put_in_its_place(app.engine, app.live.get("default").row)
-    with pytest.raises(UnknownMessage, match="nothing is kept"):
+    with pytest.raises(UnknownMessage, match="nothing is stored"):
         app.feedback.teach_by_id("default", b"0" * 16, label="spam", source="test")
     put_in_its_place(app.engine, app.live.get("default").row)
 
@@ -530,7 +530,7 @@ def test_one_broken_profile_does_not_stop_the_others(database_url):
         running(database_url=database_url, profile="zzz") as other,
     ):
         app.scheduler.stop()
-        other.keeper.stop()
+        other.scheduler.stop()
         broken, sound = app.live.get("default").row, other.live.get("zzz").row
         for row in (broken, sound):
             with writing(app.engine) as connection:

@@ -35,13 +35,13 @@ def taught(app):
 def test_they_are_those_of_the_verdicts_before_learning(app, taught):
     """Errors and ranking are recomputed here from the answers to the feedback."""
     gold = np.arange(N) % 2 == 1
-    decided = np.array([t.before.decision == "spam" for t in taught])
-    log_odds = np.array([t.before.log_odds for t in taught])
+    decided = np.array([t.verdict_before.decision == "spam" for t in taught])
+    log_odds = np.array([t.verdict_before.log_odds for t in taught])
 
     figures = app.figures("default", window=1000)
 
     assert Errors.of(gold, decided) == figures.errors
-    assert sum(t.before.decision == "unsure" for t in taught) == figures.unsure
+    assert sum(t.verdict_before.decision == "unsure" for t in taught) == figures.unsure
     assert roca_pct(log_odds, gold) == figures.roca_pct
     assert N == sum(part.messages for part in figures.reliability)
 

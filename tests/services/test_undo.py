@@ -71,7 +71,7 @@ def test_the_last_revision_holds_what_another_process_carried_out(database_url):
     with stopped(database_url) as app, running(database_url=database_url) as other:
         for n in range(5):
             teach(other, spam(n), "spam", source="ben")
-        other.keeper.stop()
+        other.scheduler.stop()
         app.live.refresh()
         begun = app.undo.begin("default", Selection(source="ben"), source="test")
         list(other.undo.finish(begun))

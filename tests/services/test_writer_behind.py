@@ -74,7 +74,7 @@ def test_what_keeps_memory_behind_is_news_again_after_a_while(
     teach(app, range(2))
     behind(ZeroDivisionError("by zero"))
     teach(app, range(2, 4))
-    monkeypatch.setattr(news, "SPELL", 0.0)
+    monkeypatch.setattr(news, "QUIET", 0.0)
     behind(AWAY)
     teach(app, range(4, 6))
 

@@ -26,10 +26,10 @@ from app.doors.documents.verdict import (
 from app.doors.http.body import (
     JSON_TYPE,
     Body,
+    json_body,
     parse_document,
     read_message,
     require_json,
-    schema_of,
 )
 from app.doors.http.errors import DEFECT, described
 from app.doors.http.query import ProfileName, Recipient, Strict
@@ -56,17 +56,9 @@ router = APIRouter(route_class=Strict)
     tags=["mail"],
     response_model=BatchOut,
     responses=problems(400, 404, 408, 413, 415, 422),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON_TYPE: {
-                    "schema": schema_of(BatchIn),
-                    "example": {"messages": [{"subject": "Lunch", "body": "At noon?"}]},
-                }
-            },
-        }
-    },
+    openapi_extra=json_body(
+        BatchIn, {"messages": [{"subject": "Lunch", "body": "At noon?"}]}
+    ),
 )
 async def classify_batch(
     request: Request,

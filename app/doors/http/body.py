@@ -295,3 +295,9 @@ _EXAMPLES: Final = {
     TextIn.__name__: '{"subject": "Lunch", "body": "Shall we meet at noon?"}',
     FeedbackIn.__name__: '{"id": "0123456789abcdef0123456789abcdef", "label": "spam"}',
 }
+
+
+def json_body(model: type[BaseModel], example: object) -> dict[str, Any]:
+    """Return what the OpenAPI document says of a body that is JSON only."""
+    content = {JSON_TYPE: {"schema": schema_of(model), "example": example}}
+    return {"requestBody": {"required": True, "content": content}}

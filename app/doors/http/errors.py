@@ -37,9 +37,9 @@ class Fault(NamedTuple):
     place : tuple of str or int
         Names and indexes on the way to it, as the sender wrote them.
     kind : str
-        What the reader calls it.
+        The type of the error in pydantic.
     sentence : str
-        What the reader says, without naming the place.
+        The sentence of pydantic, without the place.
     choice : tuple of str or int, or None
         The place of a value that may be of several kinds, where it is in one of them.
     """
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
 
     @classmethod
     def of(cls, error: Mapping[str, Any]) -> Fault:
-        """Return what an error of the reader is about.
+        """Return the fault of an error of pydantic.
 
         Examples
         --------
@@ -73,16 +73,16 @@ def list_faults(
     *,
     of: str,
 ) -> str:
-    """Return what is wrong, in words.
+    """Return the errors of pydantic as a sentence.
 
     Parameters
     ----------
     errors : sequence of mapping
-        What pydantic found.
+        The errors.
     names : type of BaseModel, or sequence of str
-        The document that was to be read, or the names that there are.
+        The document, or the names that exist.
     of : str
-        What such a name is one of: a field, a parameter.
+        The kind of these names: field or parameter.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _written(place: Sequence[str | int]) -> str:
 def _unknown(
     place: tuple[str | int, ...], names: type[BaseModel] | Sequence[str], of: str
 ) -> str:
-    """Return that there is no such name, and those that there are."""
+    """Return that a name is unknown, and the known ones."""
     if isinstance(names, type):
         names = [*_names(names, place[:-1])]
     listed = ", ".join(f"`{name}`" for name in names)
@@ -205,7 +205,7 @@ DEFECT: Final = ProblemOut(
     detail="an unexpected failure, which is a defect of Postbayes; the traceback is "
     "on its standard error",
 )
-"""What is said of an error that nobody raised on purpose."""
+"""The answer to an unexpected exception."""
 
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:

@@ -38,13 +38,13 @@ TEXT: Final = "text/plain"
 async def metrics(request: Request, app: ApplicationDep) -> Response:
     """Return counters and gauges as Prometheus reads them.
 
-    The counters are those of the service, all its workers together, whichever of
-    them is asked; another service on the same database has its own. The gauges are
-    of the worker that is asked, which knows within a second what the others have
-    learned. Those with a `profile` are of POSTBAYES_PROFILE, so that a site with a
-    profile for each user does not make a series for each; any other has its figures
-    at `/profiles/{name}/figures`. Where the database is away,
-    `postbayes_database_up` is 0 and what stands there is left out.
+    The counters are those of all workers of the service together; another service on
+    the same database has its own. The gauges are of the worker that answers, which
+    follows the others within a second. Those with a `profile` are of
+    POSTBAYES_PROFILE, so that a site with a profile for each user does not make a
+    series for each; the figures of others are at `/profiles/{name}/figures`. Where the
+    database is away, `postbayes_database_up` is 0 and the figures of the database are
+    left out.
     """
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     content = await run_in_threadpool(encode, app.tally.registry)
@@ -52,12 +52,12 @@ async def metrics(request: Request, app: ApplicationDep) -> Response:
 
 
 class Gauges(Collector):
-    """Collects what the service is now; the tally has what it did.
+    """Collects the state of the service; the tally has its counters.
 
     Parameters
     ----------
     application : Application
-        Asked at each collection.
+        Read at each collection.
     """
 
     def __init__(self, application: Application) -> None:
@@ -129,7 +129,7 @@ def _of_figures(figures: LiveFigures) -> Iterator[Metric]:
         ),
     }
     for name, (meaning, pct) in shares.items():
-        # What the messages do not define has no sample, rather than a zero.
+        # An undefined figure has no sample, rather than a zero.
         if pct is not None:
             yield _gauge(name, meaning, pct / 100.0, profile=figures.profile)
 

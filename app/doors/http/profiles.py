@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
@@ -13,17 +12,13 @@ from fastapi import APIRouter, Path, Query, Request
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
-from app.doors.http.body import JSON_TYPE, Body, parse_document, require_json, schema_of
+from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.profiles import learned
-
-if TYPE_CHECKING:
-    from app.services.application import Application
-    from app.services.undo import Undone
 
 router = APIRouter(route_class=Strict)
 # A site with a profile for each user has thousands of them.
@@ -59,7 +54,7 @@ def profiles(
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
 def profile(name: Name, app: ApplicationDep) -> ProfileOut:
-    """Return what a profile is made of and what it has learned."""
+    """Return the specification and the counts of a profile."""
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)
 
 
@@ -67,26 +62,16 @@ def profile(name: Name, app: ApplicationDep) -> ProfileOut:
     "/profiles/{name}",
     tags=["profiles"],
     responses=problems(400, 404, 408, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON_TYPE: {
-                    "schema": schema_of(PolicyIn),
-                    "example": {"reject_from": {"probability": 0.99999}},
-                }
-            },
-        }
-    },
+    openapi_extra=json_body(PolicyIn, {"reject_from": {"probability": 0.99999}}),
 )
 async def change_policy(
     request: Request, name: Name, body: Body, app: ApplicationDep
 ) -> ProfileOut:
-    """Change what a profile decides by, and return the profile.
+    """Change the policy of a profile, and return the profile.
 
-    What the JSON does not name stays as it is, and null leaves it to the service's
-    settings again. The worker that answers decides so from its next message on, all
-    others within a second; verdicts that were given stay.
+    Fields that the JSON does not name stay as they are, and null leaves a field to the
+    service's settings again. The worker that answers applies the policy from its next
+    message on, all others within a second; earlier verdicts stay.
     """
     require_json(request)
     asked = await computing(partial(parse_document, body, PolicyIn), len(body))
@@ -121,7 +106,7 @@ def figures(
         ),
     ] = WINDOW,
 ) -> FiguresOut:
-    """Tell how well the filter does on the mail that people labelled.
+    """Return how well the filter does on the mail that people labelled.
 
     Each of these messages was scored before it was learned, so these are error
     rates on mail that the filter had not seen. A label that was corrected since
@@ -143,7 +128,7 @@ def word(
     app: ApplicationDep,
     profile: ProfileName = None,
 ) -> WordOut:
-    """Tell how often a word was learned, month by month, and what it says.
+    """Return how often a word was learned, month by month, and its weight.
 
     A word that was never learned is in no view.
     """
@@ -159,26 +144,16 @@ _THREADS: Final = CapacityLimiter(4)
     "/feedback/undo",
     tags=["mail"],
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON_TYPE: {
-                    "schema": UndoIn.model_json_schema(),
-                    "example": {"source": "ann@example.org", "dry_run": True},
-                }
-            },
-        }
-    },
+    openapi_extra=json_body(UndoIn, {"source": "ann@example.org", "dry_run": True}),
 )
 async def undo(
     request: Request, body: Body, app: ApplicationDep, profile: ProfileName = None
 ) -> UndoOut:
     """Take back what was taught, as if it had never been.
 
-    Say whose, of when, or of which messages; what has all of it is taken back.
-    The answer comes after it is done, or with `dry_run` without doing anything.
-    If it is cut short, the service goes on by itself.
+    Select teachings by source, time or messages; those that match everything given are
+    taken back. The answer comes after the undo is done, or with `dry_run` without any
+    change. If the request is cut short, the service finishes the undo.
     """
     require_json(request)
     asked = await computing(partial(parse_document, body, UndoIn), len(body))
@@ -189,19 +164,6 @@ async def undo(
         until=asked.until,
     )
     name = profile or app.settings.profile
-    act = _forecast if asked.dry_run else _undo
-    return UndoOut.of(
-        await to_thread.run_sync(partial(act, app, name, selection), limiter=_THREADS)
-    )
-
-
-def _forecast(app: Application, profile: str, asked: Selection) -> Undone:
-    return app.undo.forecast(profile, asked)
-
-
-def _undo(app: Application, profile: str, asked: Selection) -> Undone:
-    undone = app.undo.begin(profile, asked, source="http")
-    revision = undone.revision
-    for newest in app.undo.finish(undone):
-        revision = newest
-    return replace(undone, revision=revision)
+    act = app.undo.forecast if asked.dry_run else partial(app.undo, source="http")
+    undone = await to_thread.run_sync(partial(act, name, selection), limiter=_THREADS)
+    return UndoOut.of(undone)

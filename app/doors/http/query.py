@@ -83,8 +83,8 @@ class FeedbackQuery(BaseModel):
 class Strict(Guarded):
     """A route that refuses a query parameter which it does not know.
 
-    Else a misspelt one would be as if it had not been given: with ``?profil=ann``
-    another profile is undone.  `Direct` routes have it from the model of their query.
+    A misspelt parameter would otherwise be ignored: ``?profil=ann`` would undo another
+    profile.  `Direct` routes have it from the model of their query.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -106,7 +106,7 @@ def parameters(route: APIRoute) -> list[str]:
     return [
         field.alias
         for field in get_flat_params(route.dependant)
-        # Headers and cookies are read by nobody.
+        # No route reads headers or cookies.
         if not isinstance(field.field_info, Path)
     ]
 

@@ -51,28 +51,28 @@ class Store(Protocol):
     """Where a memory outlives the process."""
 
     def load(self) -> Memory:
-        """Return what was kept last."""
+        """Return the stored memory."""
         ...
 
     def keep(self, memory: Memory) -> None:
-        """Keep it."""
+        """Store a memory."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """Learns from what people do in one mailbox.
+    """Teaches the moves of messages in one mailbox.
 
     Parameters
     ----------
     connect : callable
         Opens the mailbox.
     folders : tuple of (Place, str)
-        The folders, by what they mean; the last is the one that is waited in.
+        The folders and their meanings; the follower waits in the last one.
     teach : callable
         Teaches a message.
     store : Store
-        Where what was seen is kept.
+        Where the memory is stored.
     passed_over : Counter of str
         How many messages were passed over, by the name of the error.
     """
@@ -84,7 +84,7 @@ class Follower:
     passed_over: Counter[str] = field(default_factory=Counter)
 
     def look(self, account: Account, memory: Memory) -> int:
-        """Teach what is new in the folders, and return how many messages it was."""
+        """Teach the new messages of the folders; return their number."""
         number = 0
         for place, name in self.folders:
             folder = account.open(name)
@@ -97,12 +97,12 @@ class Follower:
         return number
 
     def follow(self) -> Iterator[int]:
-        """Follow the mailbox for ever, and yield what each look has taught.
+        """Follow the mailbox for ever; yield the number of messages of each look.
 
         Raises
         ------
         InvalidSetting
-            If the mailbox cannot be opened as the settings have it.
+            If the settings do not open the mailbox.
         """
         memory, pause, opened = self.store.load(), FIRST_PAUSE, False
         while True:
@@ -172,13 +172,13 @@ class Follower:
                     yield word
             unread = max(unread, uid + 1)
             memory.mark_read(folder.name, folder.validity, uid + 1)
-            # After each message: what was taught is not asked for again.
+            # After each message: a taught message is not taught again.
             self.store.keep(memory)
         memory.mark_read(folder.name, folder.validity, unread)
         self.store.keep(memory)
 
     def _taught(self, raw: bytes, word: Word, where: str) -> bool:
-        """Teach a message; pass over one that never will be taken."""
+        """Teach a message; pass over one that the service will never take."""
         try:
             self.teach(raw, word)
         except _REFUSED as error:

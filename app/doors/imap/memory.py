@@ -22,7 +22,7 @@ from app.errors import InvalidSetting
 
 Place = Literal["junk", "inbox"]
 Word = Literal["spam", "ham", "filed"]
-"""What a message was taught as; *filed* where it lay in Junk by itself."""
+"""The label of a message; *filed* where it was in Junk already."""
 # A Junk folder that is emptied after a month rarely has more; about 500 kB.
 CAPACITY: Final = 10_000
 KEY_BYTES: Final = 16
@@ -40,7 +40,7 @@ class _Stored(BaseModel):
 
 
 class Memory:
-    """What has been seen of one mailbox.
+    """The messages that were seen in one mailbox.
 
     Parameters
     ----------
@@ -66,21 +66,21 @@ class Memory:
         Returns
         -------
         int or None
-            None where nothing was read, or the server has numbered anew.
+            None where nothing was read, or the server has renumbered the folder.
         """
         known, uid = self._read.get(folder, (None, 1))
         return uid if known == validity else None
 
     def mark_read(self, folder: str, validity: int, uid: int) -> None:
-        """Remember that what is below a UID has been read."""
+        """Remember that the messages below a UID have been read."""
         self._read[folder] = (validity, uid)
 
     def note(self, headers: bytes) -> None:
-        """Remember a message that was in Junk before anybody looked."""
+        """Remember a message that was in Junk before the first look."""
         self._remember(key(headers), "filed")
 
     def says(self, place: Place, headers: bytes) -> Word | None:
-        r"""Return what a new message in a folder says; None for nothing.
+        r"""Return the label of a new message in a folder; None if it gives none.
 
         In Junk it is spam, unless the filter itself marked it so: a verdict is
         no evidence for itself.  In the inbox it is ham if it was in Junk.
@@ -105,7 +105,7 @@ class Memory:
         return None if known in {"spam", "filed"} else "spam"
 
     def taught(self, headers: bytes, word: Word) -> None:
-        """Remember what a message was taught as."""
+        """Remember the label of a message that was taught."""
         self._remember(key(headers), word)
 
     def _remember(self, name: str, word: Word) -> None:
@@ -115,13 +115,13 @@ class Memory:
             self._known.popitem(last=False)
 
     def dump(self) -> str:
-        """Return it as text, for a file."""
+        """Return the memory as text, for a file."""
         stored = _Stored(version=1, read=self._read, known=list(self._known.items()))
         return stored.model_dump_json()
 
     @classmethod
     def load(cls, text: str, *, file: str, capacity: int = CAPACITY) -> Memory:
-        """Return what `dump` made text of.
+        """Return the memory of a text that `dump` returned.
 
         Raises
         ------
@@ -140,12 +140,12 @@ class Memory:
 
 
 def key(headers: bytes) -> str:
-    """Return what a message is known by: 32 hex digits."""
+    """Return the identity of a message: 32 hex digits."""
     return blake2b(headers, digest_size=KEY_BYTES).hexdigest()
 
 
 def decision(headers: bytes) -> str | None:
-    """Return what the filter itself said of a message, if it did."""
+    """Return the decision that the filter wrote into a message, if any."""
     found = _DECISION.search(headers)
     return None if found is None else found[1].decode("ascii", "replace").lower()
 
@@ -163,7 +163,7 @@ class File:
     path: Path
 
     def load(self) -> Memory:
-        """Return what was kept last, or an empty memory.
+        """Return the stored memory, or an empty one.
 
         Raises
         ------

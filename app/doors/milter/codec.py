@@ -1,8 +1,7 @@
 """Codec of the milter protocol: bytes to events, and answers to bytes.
 
 A packet is its length in four bytes, one byte that names it, and data
-(docs/protocols/milter.md).  What comes from the mail server is an event; what
-goes to it is bytes at once.
+(docs/protocols/milter.md).  Input becomes events; answers are bytes at once.
 
 Contract of this file: any bytes become events or one `ProtocolError`, whatever
 pieces they come in, and never more than `MAX_PACKET_BYTES` are held.
@@ -29,11 +28,11 @@ _OPTIONS: Final = Struct("!III")
 
 
 class ProtocolError(Exception):
-    """What came is not the milter protocol; only hanging up helps."""
+    """The input is not the milter protocol; the connection has to end."""
 
 
 class Actions(IntFlag):
-    """What a filter may ask for at the end of a message (SMFIF_*)."""
+    """The changes that a filter may ask for at the end of a message (SMFIF_*)."""
 
     ADD_HEADERS = 0x01
     CHANGE_HEADERS = 0x10
@@ -41,7 +40,7 @@ class Actions(IntFlag):
 
 
 class Steps(IntFlag):
-    """What of the protocol is left out, or done in another way (SMFIP_*)."""
+    """Steps of the protocol that are left out or changed (SMFIP_*)."""
 
     NO_UNKNOWN = 0x100
     NO_DATA = 0x200
@@ -58,7 +57,7 @@ class Steps(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Negotiate:
-    """What the mail server can do."""
+    """The offers of the mail server."""
 
     version: int
     actions: int
@@ -67,14 +66,14 @@ class Negotiate:
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """Values that the mail server knows, before the event that they belong to."""
+    """Values of the mail server, sent before the event that they belong to."""
 
     values: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Who connected to the mail server: its name, and its address if it has one."""
+    """The client of the mail server: its name, and its address if it has one."""
 
     name: str
     address: str
@@ -296,7 +295,7 @@ SKIP: Final = packet(b"s")
 
 
 def negotiated(version: int, actions: Actions, steps: Steps) -> bytes:
-    """Return what the filter wants of what it was offered."""
+    """Return the options that the filter chooses."""
     return packet(b"O", _OPTIONS.pack(version, actions, steps))
 
 

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What the mail server knows of a message beside its text.
+    """The data of a message that are not in its text.
 
     Parameters
     ----------
     client, address, helo : str
-        The client's name in the DNS, its address, and what it calls itself.
+        The client's name in the DNS, its address, and the name that it gives itself.
     sender : str
         Of the SMTP envelope.
     recipients : tuple of str
         Of the SMTP envelope, in order.
     queue_id, host, program, tls, user : str
-        The mail server's id of the message, its own name, its program, the
-        version of TLS, and who logged in; empty where it did not say.
+        The mail server's id of the message, its own name, its program, the version of
+        TLS, and the authenticated user; empty where they are unknown.
     """
 
     client: str = ""
@@ -62,14 +62,14 @@ class Question:
     Parameters
     ----------
     envelope : Envelope
-        What came with it.
+        The data beside its text.
     content : bytes
         The message as it was received, without the mail server's own header.
     forged : tuple of (bytes, int)
-        The headers that only we may write and that it brought along: name and
-        number among those of the name.  They are not in `content`.
+        Headers of the message that only this filter may write: name, and number among
+        those of the name.  They are not in `content`.
     actions : Actions
-        What the mail server does if asked.
+        The changes that the mail server offers.
     leading_space : bool
         Whether the blank after a colon belongs to the value.
     """

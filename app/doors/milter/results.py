@@ -1,15 +1,14 @@
 """Authentication-Results and Received headers of the milter door.
 
-RFC 8601 has a field for what a receiving server found out about a message, for
-programs to read.  It is for sender authentication; other filters put what they
-think of the content there as well, as a method of their own that begins with
-``x-`` (Fastmail: ``x-vs=clean score=0``), and so do we.
+RFC 8601 has a field for the findings of a receiving server about a message, for
+programs to read.  It is for sender authentication; other filters add their verdict on
+the content as a method of their own that begins with ``x-`` (Fastmail: ``x-vs=clean
+score=0``), and so does Postbayes.
 
-Postfix and Sendmail add their own Received header before they deliver, and do
-not show it to a filter (Postfix, MILTER_README, "Limitations").  Mail that is
-learned from a mailbox has it, and it says where the message came from: without
-it the filter would not look for what it has learned.  So it is written here,
-from what the mail server told, for the eyes of the classifier alone.
+Postfix and Sendmail add their own Received header before they deliver, and do not show
+it to a filter (Postfix, MILTER_README, "Limitations").  Mail that is learned from a
+mailbox has it, and its features are learned.  So the same header is written here from
+the envelope, for the classifier alone.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def parse_authserv_id(text: str | None) -> str | None:
-    """Return the name under which results are written; None for no text.
+    """Return the name under which results are written; None for an empty text.
 
     Raises
     ------
@@ -70,7 +69,7 @@ def result(classified: Classified, authserv_id: str) -> str:
 
 
 def claims(value: bytes, authserv_id: str) -> bool:
-    r"""Tell whether a header says that a server of this name wrote it.
+    r"""Return whether a header claims that a server of this name wrote it.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def received(envelope: Envelope, date: str) -> bytes:
     Parameters
     ----------
     envelope : Envelope
-        What the mail server told.
+        The data from the mail server.
     date : str
         Now, as RFC 5322 writes it.
 

@@ -1,10 +1,9 @@
 """Session of the milter protocol: one connection of a mail server, without I/O.
 
-A table says which events may come in which state; anything else ends the
-connection, and the mail server does what it does without a filter.  Only the
-end of a message needs an answer with content: a `Question`
-(`app.doors.milter.question`), which whoever holds the session asks the
-classifier and turns into bytes.
+A table has the events that may come in each state; any other event ends the connection,
+and the mail server goes on without a filter.  Only the end of a message needs an answer
+with content: a `Question` (`app.doors.milter.question`), which the server of the door
+answers with a verdict.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ WANTED_STEPS: Final = (
     | Steps.SILENT_BODY
     | Steps.LEADING_SPACE
 )
-# Headers that only we may write and that are removed. A mail server that takes
-# 100 kB of headers (Postfix's header_size_limit) takes fewer.
+# Headers that only this filter may write, and that are removed. A mail server that
+# takes 100 kB of headers (Postfix's header_size_limit) takes fewer.
 MAX_FORGED: Final = 10_000
 _RESULTS: Final = NAME.lower().encode()
 # The macros that are read, by what Postfix and Sendmail call them.
@@ -66,7 +65,7 @@ class _Message:
 
     @property
     def missing(self) -> int:
-        """Bytes that are still taken: those that are parsed, and one that tells."""
+        """Bytes that are still taken: those that are parsed, and one more."""
         return max(0, MAX_BYTES + 1 - len(self.headers) - len(self.body))
 
 
@@ -79,9 +78,9 @@ class Session:
     Parameters
     ----------
     ours : frozenset of str
-        Names of headers, in lower case, that nobody else may write.
+        Names of headers, in lower case, that only this filter may write.
     authserv_id : str or None
-        The name under which nobody else may write Authentication-Results.
+        The name under which only this filter may write Authentication-Results.
     """
 
     def __init__(self, ours: frozenset[str], authserv_id: str | None = None) -> None:
@@ -105,7 +104,7 @@ class Session:
         return self._state != "message"
 
     def receive(self, event: Event) -> bytes | Question:
-        """Return what the mail server is told, or what has to be asked first.
+        """Return the answer to the mail server, or the question that it depends on.
 
         Raises
         ------
@@ -119,7 +118,7 @@ class Session:
         return step(self, event)
 
     def negotiate(self, event: codec.Negotiate) -> bytes:
-        """Choose from what the mail server offers."""
+        """Choose from the offers of the mail server."""
         if event.version < OLDEST:
             msg = f"version {event.version} of the protocol; {OLDEST} is the oldest"
             raise ProtocolError(msg)
@@ -132,17 +131,17 @@ class Session:
         return codec.negotiated(version, self._actions, self._steps)
 
     def macros(self, event: codec.Macros) -> bytes:
-        """Remember those that are read."""
+        """Remember the macros that are read."""
         self._macros |= {k: v for k, v in event.values.items() if k in _READ}
         return b""
 
     def connect(self, event: codec.Connect) -> bytes:
-        """Note who the client is."""
+        """Note the name and the address of the client."""
         self._client = Envelope(client=event.name, address=event.address)
         return self._unless(Steps.SILENT_CONNECT)
 
     def helo(self, event: codec.Helo) -> bytes:
-        """Note what the client calls itself."""
+        """Note the name that the client gives itself."""
         self._client = replace(self._client, helo=event.name)
         return self._unless(Steps.SILENT_HELO)
 
@@ -211,7 +210,7 @@ class Session:
         return b""
 
     def quit_client(self, _: codec.QuitClient) -> bytes:
-        """Forget the client, not what was negotiated."""
+        """Forget the client, not the options of the connection."""
         self._reset()
         self._client = Envelope()
         self._macros = {}
@@ -223,11 +222,11 @@ class Session:
         return b""
 
     def other(self, _: codec.Other) -> bytes:
-        """Pass over what was not asked for; older servers send it all the same."""
+        """Ignore events that were not requested; older servers send them anyway."""
         return codec.CONTINUE
 
     def _is_forged(self, event: codec.Header) -> bool:
-        """Tell whether only we may write a header, and note where it stands."""
+        """Return whether only this filter may write a header; note where it stands."""
         message, name = self._message, event.name.lower()
         if name not in self._watched:
             return False
@@ -241,8 +240,8 @@ class Session:
     def _reset(self) -> None:
         self._message = _Message()
         self._recipients = []
-        # What belongs to a message must not stand for the next one, should the
-        # mail server not say it again.
+        # Macros of a message must not count for the next one, if the mail server does
+        # not send them again.
         for macro in (_QUEUE_ID, _USER):
             self._macros.pop(macro, None)
         self._state = "open"
@@ -265,7 +264,7 @@ _ANYWHERE: Final[dict[type[Event], _Step]] = {
     codec.Quit: Session.quit,
     codec.QuitClient: Session.quit_client,
     codec.Other: Session.other,
-    # A client may begin anew, with EHLO or MAIL, wherever it stands.
+    # A client may begin again, with EHLO or MAIL, in any state.
     codec.Connect: Session.connect,
     codec.Helo: Session.helo,
     codec.Mail: Session.mail,

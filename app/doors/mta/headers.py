@@ -1,7 +1,7 @@
 """Headers that a mail server writes into a message.
 
-Contract of this file: a value is printable ASCII in lines of a bounded length,
-whatever words the message is made of.
+Contract of this file: a value is printable ASCII in lines of bounded length, whatever
+the words of the message.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action
     from app.services.classify import Classified
 
-# A sender who writes such headers himself would decide what rules do with his
-# mail.
+# A sender who writes such headers would decide how rules treat the mail.
 FORGED: Final = ("x-postbayes", "x-spam")
 """Beginnings, in lower case, of the header names that only filters write."""
 _MBOX_LINE: Final = re.compile(rb"\A>?From [^\r\n]*\r?\n")
@@ -52,7 +51,7 @@ def with_headers(
     headers : iterable of (str, str)
         Name and value; ASCII, folded with LF.
     ours : iterable of str
-        Names in lower case that nobody else may write, beside those that begin
+        Names in lower case that only this filter may write, beside those that begin
         like one of `FORGED`.
 
     Examples
@@ -100,7 +99,7 @@ _FLAG: Final = re.compile(
 
 
 def ours(flag: tuple[str, str] | None) -> frozenset[str]:
-    """Return the names, in lower case, that nobody else may write."""
+    """Return the names, in lower case, that only this filter may write."""
     names = {name.lower() for name in _NAMES}
     return frozenset(names if flag is None else names | {flag[0].lower()})
 
@@ -133,16 +132,16 @@ def parse_flag(text: str) -> tuple[str, str] | None:
 def marks(
     classified: Classified, action: Action, flag: tuple[str, str] | None
 ) -> list[tuple[str, str]]:
-    """Return the headers that tell of a verdict, names and folded values.
+    """Return the headers of a verdict, names and folded values.
 
     Parameters
     ----------
     classified : Classified
         The answer about the message.
     action : Action
-        What is done with it.
+        The action for the message.
     flag : tuple of (str, str) or None
-        The header that marks what is not let through as it is.
+        The header that marks mail with any action.
     """
     verdict = classified.verdict
     values = (

@@ -1,8 +1,8 @@
 """Points and symbols: a verdict on the scale of mail servers.
 
-SpamAssassin and rspamd count points against thresholds, and what is configured
-around them compares such numbers.  Contract of this file: a score agrees with
-the decision and the action, whatever it is rounded to.
+SpamAssassin and rspamd compare points with thresholds, and so does the configuration
+around them.  Contract of this file: a score agrees with the decision and the action,
+however it is rounded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Scale:
         )
 
     def slope(self, log_odds: float) -> float:
-        """Return how many points a nat is worth there."""
+        """Return the points of a nat there."""
         rejects = self.reject_from
         if rejects is not None and log_odds >= self.spam_from:
             room, points = rejects - self.spam_from, self.reject - self.spam
@@ -126,7 +126,7 @@ DESCRIPTIONS: Final = {
     "POSTBAYES_STRUCTURE": "How the message is made",
     "POSTBAYES_MEASUREMENTS": "Sizes, shares and times",
 }
-"""What each symbol stands for."""
+"""The description of each symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Symbol:
     name : str
         Upper case, as rules of mail servers match it.
     score : float
-        What it adds. Unit: points.
+        The points that it adds.
     options : tuple of str
         Details: the probability, or the strongest features of a view.
     """
@@ -149,7 +149,7 @@ class Symbol:
 
     @property
     def description(self) -> str:
-        """What it stands for."""
+        """The description of the symbol."""
         return DESCRIPTIONS.get(self.name, "")
 
 
@@ -193,7 +193,7 @@ def symbols(classified: Classified, scale: Scale, score: float) -> tuple[Symbol,
 
 
 def printable(text: str) -> str:
-    """Return a feature's text as any header, log or terminal can show it.
+    """Return the text of a feature as any header, log or terminal can show it.
 
     Examples
     --------

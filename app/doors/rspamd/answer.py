@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Action
     from app.services.classify import Classified
 
-# rspamd's defaults (conf/actions.conf), which what is configured around it
-# expects.
+# rspamd's defaults (conf/actions.conf), which the configuration of clients expects.
 ADD_HEADER: Final = 6.0
 REJECT: Final = 15.0
-# What of rspamd's actions each of ours is. `soft reject` and `greylist` would need
+# The action of rspamd for each of ours. `soft reject` and `greylist` would need
 # a memory of clients, and `rewrite subject` makes another message.
 ACTIONS: Final[Mapping[Action, str]] = {
     "none": "no action",
@@ -27,7 +26,7 @@ ACTIONS: Final[Mapping[Action, str]] = {
     "quarantine": "quarantine",
     "reject": "reject",
 }
-# Taken out with ours: what rspamd and SpamAssassin write, and rules look for.
+# Removed with ours: the headers of rspamd and SpamAssassin that rules look for.
 _FORGED: Final = frozenset(
     {"x-spam", "x-spam-flag", "x-spam-level", "x-spam-score", "x-spam-status"}
 )
@@ -46,7 +45,7 @@ class Scanned:
     score : float
         Its points.
     action : Action
-        What is asked for.
+        The action for the message.
     """
 
     classified: Classified

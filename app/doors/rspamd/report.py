@@ -28,12 +28,12 @@ ACTIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What has been done since the start, by all workers, and what is learned.
+    """The counters of all workers since the start, and of the profile.
 
     Parameters
     ----------
     actions : mapping of str to int
-        Messages that were scanned, by rspamd's word for what was asked for.
+        Messages that were scanned, by the action in rspamd's words.
     learned : int
         Messages that were learned through the door.
     requests : int
@@ -86,7 +86,7 @@ class Report:
         }
 
     def metrics(self) -> str:
-        """Return what a monitoring system reads, under rspamd's names."""
+        """Return the metrics under rspamd's names."""
         scanned, wanted = self._scanned, self._wanted
         learns = sum(self.state.messages.values())
         lines = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
     from app.services.delivery import Delivered
 
-# SpamAssassin's required_score, which what is configured around it expects.
+# SpamAssassin's required_score, which the configuration of clients expects.
 REQUIRED: Final = 5.0
 # rspamd's points for `reject`, which are those of POSTBAYES_REJECT_FROM here.
 REJECT: Final = 15.0
@@ -51,9 +51,9 @@ class Scanned:
     score : float
         Its points, `REQUIRED` or more if it is spam.
     symbols : tuple of Symbol
-        What it is made of.
+        The symbols that sum to the points.
     action : Action
-        What is asked for.
+        The action for the message.
     flag : tuple of (str, str) or None
         The header that marks spam.
     """
@@ -81,12 +81,12 @@ class Scanned:
 
     @property
     def spam(self) -> bool:
-        """Whether it is decided to be spam."""
+        """Whether the decision is spam."""
         return self.classified.verdict.decision == "spam"
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Names of what made the score, as SpamAssassin lists its rules."""
+        """The names of the symbols, as SpamAssassin lists its rules."""
         probability = self.classified.verdict.probability
         bayes = next(name for below, name in _BAYES if probability < below)
         return (
@@ -110,7 +110,7 @@ class Scanned:
         )
 
     def report(self) -> str:
-        """Return what a person reads: the points, and what they are for.
+        """Return the points and their reasons, for a person.
 
         Without empty lines: Exim and others put it into a header, and a line of
         blanks alone is no folding (RFC 5322 section 3.2.2).
@@ -187,7 +187,7 @@ def _text(request: Request, answer: Scanned) -> str:
 
 
 def tell_result(*, learned: bool, forgotten: bool) -> bytes:
-    r"""Return the answer to TELL: what was done, and nothing where all was so.
+    r"""Return the answer to TELL: the changes, and nothing where nothing changed.
 
     Examples
     --------

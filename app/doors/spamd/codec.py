@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES: Final = 8_192
 # Precedent: spamd takes 255 fields. spamc sends six.
 MAX_FIELDS: Final = 255
-# What Exim asks where its spamd_address says variant=rspamd: the command CHECK,
-# with fields and an answer of its own.
+# The request of Exim with variant=rspamd in its spamd_address: the command CHECK, with
+# fields and an answer of its own.
 RSPAMD_CHECK: Final = "CHECK RSPAMC"
 _COMMAND: Final = re.compile(r"([A-Z_]{1,20}) (R?)SPAMC/(\d{1,3})\.(\d{1,3})\Z")
 _FIELD: Final = re.compile(r"([!-9;-~]+)[ \t]*:[ \t]*(.*)\Z")
 
 
 class ProtocolError(Exception):
-    """What came is not the spamd protocol; the sentence says where it is not."""
+    """The input is not the spamd protocol; the sentence says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The first line: what is asked, and by which version of the protocol."""
+    """The first line: the command, and the version of the protocol."""
 
     name: str
     version: tuple[int, int]
@@ -132,7 +132,7 @@ class Decoder:
 
 
 def shown(text: str) -> str:
-    r"""Return what came from outside as it may stand in one line of an answer.
+    r"""Return text of a client as it may stand in one line of an answer.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def shown(text: str) -> str:
 
 
 def failure(code: int, sentence: str) -> bytes:
-    r"""Return the answer to what cannot be done: one line, and nothing after it.
+    r"""Return the answer to a request that fails: one line.
 
     Examples
     --------

@@ -7,8 +7,8 @@
     message      Data             message, or the request where it is whole
     message      end of input     the request, or a mismatch of its length
 
-Contract of this file: no I/O, and no more of a message is held than is read of
-it by the parser, whatever its length and however it is compressed.
+Contract of this file: no I/O, and no more of a message is held than is parsed, whatever
+its length and compression.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Request:
     version : tuple of int
         Of the client's protocol.
     user : str
-        Whose mail it is; empty if the client does not say.
+        The recipient of the mail; empty if unknown.
     message : bytes
-        The first bytes of the message, one more than are looked at.
+        The first bytes of the message, at most one more than are parsed.
     whole : bool
         Whether that is all of it.
     label : str
-        For TELL: what the message is; empty if the client does not say.
+        For TELL: the class of the message; empty if unknown.
     sets, removes : bool
         For TELL: whether it is to be learned, or forgotten.
     """
@@ -103,7 +103,7 @@ class Session:
         return self._command is not None
 
     def receive(self, data: bytes) -> Request | bytes | None:
-        """Take what the client sends next; nothing at the end of its input.
+        """Take the next bytes of the client; none at the end of its input.
 
         Returns
         -------
@@ -132,8 +132,8 @@ class Session:
             # does, and to hang up before it is read would take the answer back.
             return self._alone() if event.version < (1, 5) else None
         if isinstance(event, Field):
-            # The first one counts: what is put behind it by a confused or
-            # malicious client changes nothing.
+            # The first one counts: a field that a confused or malicious client repeats
+            # changes nothing.
             self._fields.setdefault(event.name, event.value)
             if event.name == "rcpt":
                 self._recipients.append(event.value)
@@ -170,13 +170,13 @@ class Session:
                 "(spamc -s)"
             )
             return codec.failure(EX_DATAERR, sentence)
-        # Not every client shuts its side down: what is announced is enough.
+        # Not every client shuts its side down: the announced length is enough.
         if body.length is not None and body.sent >= body.length:
             return self._whole(body)
         return None
 
     def _end(self) -> Request | bytes:
-        # What hangs up before it asks gets no answer.
+        # A client that hangs up before its command gets no answer.
         if self._command is None:
             return b""
         if self._body is None:
@@ -235,7 +235,7 @@ class Session:
 
 
 class _Body:
-    """The message as far as it is kept, whatever it is sent as.
+    """The beginning of the message, decompressed if need be.
 
     Parameters
     ----------
@@ -252,12 +252,12 @@ class _Body:
         self._inflater = zlib.decompressobj() if packed else None
 
     def add(self, data: bytes) -> None:
-        """Keep what comes next, up to one byte more than is looked at.
+        """Add the next bytes, up to one byte more than is parsed.
 
         Raises
         ------
         ProtocolError
-            If it is to be decompressed and cannot.
+            If the message cannot be decompressed.
         """
         self.sent += len(data)
         # A thousandth of the bytes may inflate to all that is kept: asked for no

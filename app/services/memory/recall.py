@@ -176,9 +176,9 @@ class Recall:
         """
         until = time.monotonic() + self.write_behind
         while True:
-            known = wait_for(self.look_up(profile, digest))
-            if known or time.monotonic() >= until:
-                return known
+            stored = wait_for(self.look_up(profile, digest))
+            if stored or time.monotonic() >= until:
+                return stored
             time.sleep(LOOK_AGAIN)
 
     def _run(self) -> None:

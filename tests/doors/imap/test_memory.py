@@ -81,5 +81,5 @@ def test_a_memory_is_kept_and_loaded():
 )
 def test_a_file_that_holds_something_else_is_not_overwritten(text):
     """The sentence names it."""
-    with pytest.raises(InvalidSetting, match=r"state\.json does not hold"):
+    with pytest.raises(InvalidSetting, match=r"state\.json is not a state file"):
         Memory.load(text, file="state.json")

@@ -49,7 +49,7 @@ def test_without_a_password_nobody_knows_it(password):
 
 def test_what_is_no_network_is_told():
     """The sentence shows how one is written."""
-    with pytest.raises(InvalidSetting, match=r"'10.0.0.0/33' is no address"):
+    with pytest.raises(InvalidSetting, match=r"'10.0.0.0/33' is not an address"):
         Teachers(["10.0.0.0/33"], password=None)
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.services.threads import notifications as bell
+from app.services.threads import notifications
 from app.services.threads import scheduler as maintenance
 from app.services.threads.notifications import Notifier
 from app.storage.database.engine import listening, reading, writing
@@ -24,7 +24,7 @@ from tests.support.service import PATIENCE
 def deaf(monkeypatch):
     """House-keeping does not look at what others have learned."""
     monkeypatch.setattr(maintenance, "FOLLOW_SECONDS", 3600)
-    monkeypatch.setattr(bell, "RETRY", 0.05)
+    monkeypatch.setattr(notifications, "RETRY", 0.05)
 
 
 def wait_until(true):
@@ -97,8 +97,8 @@ def test_it_ends_however_late_it_is_told(engine, monkeypatch):
         return written
 
     rope = SimpleNamespace(read=late, write=pull, close=os.close)
-    monkeypatch.setattr(bell, "os", rope)
-    monkeypatch.setattr(bell, "RETRY", 0.05)
+    monkeypatch.setattr(notifications, "os", rope)
+    monkeypatch.setattr(notifications, "RETRY", 0.05)
     it.start()
     wait_until(lambda: stopping.ident is not None)
     stopping.join(PATIENCE)
@@ -129,7 +129,7 @@ def test_a_lost_connection_is_replaced_and_nothing_is_missed(database_url, deaf)
 
 
 @on_postgresql
-def test_who_rings_does_not_follow_itself(engine):
+def test_a_process_that_notifies_does_not_follow_itself(engine):
     """Its own commits are in memory already."""
     followed = threading.Semaphore(0)
     ours = Notifier(engine, followed.release)
@@ -138,12 +138,12 @@ def test_who_rings_does_not_follow_itself(engine):
     begun = followed.acquire(timeout=PATIENCE)
     theirs.start()
     for _ in range(100):
-        ours.ring()
+        ours.notify()
     with listening(engine) as listener:
-        ours.ring()
+        ours.notify()
         heard = hears(listener)
     of_itself = followed.acquire(blocking=False)
-    theirs.ring()
+    theirs.notify()
     of_theirs = followed.acquire(timeout=PATIENCE)
     ours.stop()
     theirs.stop()
@@ -156,7 +156,7 @@ def test_who_rings_does_not_follow_itself(engine):
 @on_postgresql
 def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
     """Feedback that never pauses does not have the others look after each commit."""
-    monkeypatch.setattr(bell, "PAUSE", 3600)
+    monkeypatch.setattr(notifications, "PAUSE", 3600)
     followed = threading.Semaphore(0)
     ours = Notifier(engine, followed.release)
     ours.start()
@@ -164,7 +164,7 @@ def test_many_commits_are_followed_a_few_times(engine, monkeypatch):
     with listening(engine) as listener:
         for _ in range(50):
             listener.notify()
-        ours.ring()
+        ours.notify()
         answered = hears(listener)
     again = followed.acquire(blocking=False)
     ours.stop()

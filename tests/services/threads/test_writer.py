@@ -96,7 +96,7 @@ def test_what_shares_a_commit_is_scored_as_if_it_came_alone(engine, live):
     written = [job.result(PATIENCE) for job in jobs]
     writer.stop()
 
-    assert [v.log_odds for v in alone] == [w.before.log_odds for w in written]
+    assert [v.log_odds for v in alone] == [w.verdict_before.log_odds for w in written]
     assert [record(v, known.specification) for v in alone] == [
         w.outcome.row.scores for w in written
     ]
@@ -195,7 +195,7 @@ def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monke
     writer.stop()
 
     # All are added before the ninth is answered.
-    features = [each.before.views["words"].features for each in written]
+    features = [each.verdict_before.views["words"].features for each in written]
     assert [0] * 9 == features[:9]
     assert features[9] > 0
     assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
@@ -222,7 +222,7 @@ def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
     writer.stop()
 
     assert 641 == known
-    assert after.before.views["words"].features > 0
+    assert after.verdict_before.views["words"].features > 0
 
 
 def test_a_series_is_of_one_profile(engine, large, monkeypatch):
