@@ -285,7 +285,7 @@ def test_beside_an_undo_without_an_end_nothing_is_pruned(engine, profile, monkey
         finish(engine, profile)
 
     monkeypatch.setattr(Folding, "all", undone_meanwhile)
-    with pytest.raises(DatabaseUnavailable, match="prune when it has ended"):
+    with pytest.raises(DatabaseUnavailable, match="prune again once it has ended"):
         use(Prune(engine, lambda: NOW), profile)
 
     assert all(row[9] != "prune" for row in rows_of(engine, tables.ledger, profile))
