@@ -29,7 +29,7 @@ from tests.storage.builders import new_profile, taught, teach
 # Folds what it can in batches of one row and parts of one feature, and says so.
 ROW_BY_ROW = """
 import sys
-from app.services import fold
+from app.services import fold as folding
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading
 

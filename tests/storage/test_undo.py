@@ -22,7 +22,7 @@ from app.ledger.teaching import ScoredRow
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from app.storage.ledger import latest
+from app.storage.ledger import latest_of
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import sums as undo_features
 from app.storage.undo import work
@@ -90,7 +90,10 @@ def undo(engine, profile, *, limit=256, time=APRIL, **asked):
 def labels_of(engine, profile, messages=range(4)):
     """Return what each message is learned as now."""
     with reading(engine) as connection:
-        found = [latest(connection, profile.id, digest(m)) for m in messages]
+        found = [
+            latest_of(connection, profile.id, [digest(m)]).get(digest(m))
+            for m in messages
+        ]
     return [row and row.label for row in found]
 
 
