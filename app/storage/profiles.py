@@ -203,11 +203,7 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
 
 def last_revision(connection: Connection, profile_id: int) -> int:
     """Return the revision of what was taught last; 0 if the profile is gone."""
-    found = connection.execute(
-        select(profile.c.revision).where(profile.c.id == profile_id)
-    )
-    revision: int | None = found.scalar_one_or_none()
-    return 0 if revision is None else revision
+    return _revision(connection, profile_id) or 0
 
 
 def require_revision(connection: Connection, row: ProfileRow) -> int:
@@ -218,12 +214,16 @@ def require_revision(connection: Connection, row: ProfileRow) -> int:
     UnknownProfile
         If the profile is gone.
     """
-    revision: int | None = connection.execute(
-        select(profile.c.revision).where(profile.c.id == row.id)
-    ).scalar_one_or_none()
+    revision = _revision(connection, row.id)
     if revision is None:
         msg = f"The profile {row.name!r} does not exist any more."
         raise UnknownProfile(msg)
+    return revision
+
+
+def _revision(connection: Connection, profile_id: int) -> int | None:
+    found = select(profile.c.revision).where(profile.c.id == profile_id)
+    revision: int | None = connection.execute(found).scalar_one_or_none()
     return revision
 
 

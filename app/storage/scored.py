@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import and_, bindparam, case, delete, literal, or_, select, tuple_
+from sqlalchemy import bindparam, case, delete, literal, or_, select, tuple_
 
 from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow
@@ -22,13 +22,23 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Tuple
 
 
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
 )
+
+
+# Rows in the order in which they are forgotten.
+_AGE: Final = tuple_(tables.scored.c.time, tables.scored.c.digest)
+
+
+def _age(row: tuple[datetime, bytes]) -> Tuple:
+    """Return the place of a row in that order."""
+    time, digest = tables.scored.c.time, tables.scored.c.digest
+    return tuple_(literal(row[0], time.type), literal(row[1], digest.type))
 
 
 def put_many(
@@ -61,11 +71,6 @@ def put_many(
             for digest in sorted(last)
         ],
     )
-
-
-def get(connection: Connection, profile_id: int, digest: bytes) -> ScoredRow | None:
-    """Return what is remembered of a message, or None."""
-    return get_many(connection, profile_id, {digest}).get(digest)
 
 
 def get_many(
@@ -114,13 +119,7 @@ def copy(
         .limit(limit)
     )
     if after is not None:
-        time, digest = after
-        asked = asked.where(
-            tuple_(table.c.time, table.c.digest)
-            > tuple_(
-                literal(time, table.c.time.type), literal(digest, table.c.digest.type)
-            )
-        )
+        asked = asked.where(_age(after) < _AGE)
     rows = [_read(row) for row in connection.execute(asked)]
     put_many(connection, to, rows)
     return (rows[-1].time, rows[-1].digest) if rows else after
@@ -167,12 +166,7 @@ def expire(
     scored = tables.scored
     gone = scored.c.time < before
     if upto is not None:
-        time, digest = upto
-        gone = or_(
-            gone,
-            scored.c.time < time,
-            and_(scored.c.time == time, scored.c.digest <= digest),
-        )
+        gone = or_(gone, _age(upto) >= _AGE)
     return connection.execute(
         delete(scored).where(
             scored.c.profile_id == profile_id,

@@ -94,6 +94,7 @@ class Writer:
         successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
+        self._short = with_short_timeout(engine)
         self._notify = notify
         self._committed_at = -math.inf
         self._taught: set[LiveProfile] = set()
@@ -203,7 +204,7 @@ class Writer:
         known = profile.revision
         try:
             teachings, before = scored([job.teaching for job in jobs], profile.computed)
-            with writing(with_short_timeout(self._engine)) as connection:
+            with writing(self._short) as connection:
                 outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
             self._replacements.requeue(profile, jobs, error)

@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import bindparam, select
 
 from app.storage import tables
-from app.storage.database.dialect import dialect_of
+from app.storage.database.dialect import LEAST, MOST, dialect_of
 from app.storage.database.statements import BulkInsert, BulkLookup
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
-
-LEAST: Final = -(2**63)
-MOST: Final = 2**63 - 1
-"""The smallest and the largest id of a feature."""
 
 
 class Key(NamedTuple):
@@ -90,7 +86,7 @@ def lose(connection: Connection, key: Key, columns: Columns) -> int:
     columns : Columns
         The features, strictly increasing, and what is added to each.
     """
-    return dialect_of(connection).change_counts(connection, key, *columns)
+    return dialect_of(connection).change_counts(connection, key, columns)
 
 
 def counted(connection: Connection, key: Key, features: Sequence[int]) -> set[int]:

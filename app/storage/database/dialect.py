@@ -44,6 +44,9 @@ EXTRA_RESPONSE_TIME: Final = "postbayes_extra_response_time"
 
 Unit: seconds.
 """
+LEAST: Final = -(2**63)
+MOST: Final = 2**63 - 1
+"""The smallest and the largest id of a feature."""
 DIALECT: Final = "postbayes_dialect"
 """Execution option of an engine, by which `dialect_of` finds its dialect."""
 
@@ -173,11 +176,12 @@ class Dialect(ABC):
         self,
         connection: Connection,
         key: Key,
-        features: list[int],
-        occurrences: list[int],
-        messages: list[int],
+        columns: Sequence[list[int]],
     ) -> int:
         """Add to the rows of `feature_count` that are there; return their number.
+
+        The columns are the features, strictly increasing, and what is added to their
+        occurrences and messages.
 
         Rows that become zero are deleted.  The rows are read before they are
         written, which is safe because the caller holds the profile's fold lock.

@@ -33,7 +33,9 @@ from app.errors import (
     InvalidSetting,
 )
 from app.storage.database.dialect import (
+    LEAST,
     LOCK_TIMEOUT,
+    MOST,
     READ_ONLY,
     Diagnosis,
     Dialect,
@@ -92,9 +94,6 @@ AT_ONCE: Final = 65_536
 
 What is parsed at once keeps the other threads from running.
 """
-LEAST: Final = -(2**63)
-MOST: Final = 2**63 - 1
-"""The smallest and the largest id of a feature."""
 # A key that has 4 million features begins with a value of as many rows.
 _FIRST_SLICE: Final = 2**58
 # How much wider than one slice the next may be.
@@ -107,7 +106,8 @@ _COLUMNS: Final = """
 """
 _SLICE: Final = f"{_COLUMNS} WHERE {_OF_KEY} AND feature BETWEEN ? AND ?"
 # The rows that lose something are taken out, and what is left of them is put in again.
-# UPDATE ... FROM json_each(...) parses the JSON once per row of the label.
+# UPDATE ... FROM json_each(...) parses the JSON once per row of the label: beside
+# 300,000 rows it took 4.2 s for 50 features, and this takes 0.5 ms.
 _ASKED: Final = f"WHERE {_OF_KEY} AND feature IN (SELECT value FROM json_each(?))"
 _FOUND: Final = f"{_COLUMNS} {_ASKED}"
 _DROP: Final = f"DELETE FROM feature_count {_ASKED}"
@@ -335,11 +335,10 @@ class Sqlite(Dialect):
         self,
         connection: Connection,
         key: Key,
-        features: list[int],
-        occurrences: list[int],
-        messages: list[int],
+        columns: Sequence[list[int]],
     ) -> int:
         """Take the rows out, and put in again what is left of them."""
+        features, occurrences, messages = columns
         asked = (*key, json.dumps(features))
         texts = connection.exec_driver_sql(_FOUND, asked).one()
         stored = [np.fromstring(text or "", np.int64, sep=",") for text in texts]

@@ -21,7 +21,7 @@ from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import profiles, tables
 from app.storage.database.statements import chunks
 from app.storage.undo import records
-from app.storage.undo.sums import require_kept, require_reachable, signs, too_old
+from app.storage.undo.sums import require_kept, require_reachable, too_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -256,14 +256,13 @@ def plan(
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
     require_kept(connection, profile, [row for row in affected if row.revision in own])
-    changed_sums = signs(
-        connection,
-        profile,
-        [row for row in affected if row.is_sum],
-        before=before,
-        after=left,
-        own=own,
-    )
+    sums = [row for row in affected if row.is_sum]
+    require_kept(connection, profile, sums)
+    # 1 for a sum to add again, -1 for one to take back.
+    changed_sums = {
+        row.revision: 1 if counts(row, left) and row.revision not in own else -1
+        for row in sums
+    }
     summed = require_reachable(connection, profile, changed_sums)
     messages: Counter[tuple[str | None, str | None]] = Counter()
     scored: Counter[tuple[str, str | None, str | None]] = Counter()

@@ -15,7 +15,7 @@ from app.storage.fold import state
 from app.storage.undo import records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -46,27 +46,6 @@ def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
         f"row {revision} of the ledger is too old: its features are not kept any "
         f"more (POSTBAYES_VECTOR_DAYS); {since} can be undone, and nothing was"
     )
-
-
-def signs(
-    connection: Connection,
-    profile: ProfileRow,
-    sums: Sequence[TaughtRow],
-    *,
-    before: frozenset[int],
-    after: frozenset[int],
-    own: frozenset[int],
-) -> dict[int, int]:
-    """Return which sums to add again, 1, and which to take back, -1."""
-    taken = records.taken_by(connection, profile.id, [row.revision for row in sums])
-    found = {}
-    for row in sums:
-        by = taken.get(row.revision, set())
-        sign = int(not by & after and row.revision not in own) - int(not by & before)
-        if sign:
-            found[row.revision] = sign
-    require_kept(connection, profile, [row for row in sums if row.revision in found])
-    return found
 
 
 def require_reachable(

@@ -14,7 +14,7 @@ not folded yet changes nothing that is found: its vectors are in the ledger.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from sqlalchemy import exists, func, select
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
+
+_LEDGER: Final = tables.ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,13 +165,12 @@ def carry_out(
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether anything was undone, imported or pruned after a revision."""
     # Feedback changes nothing that is found: its vectors are in the ledger.
-    table = tables.ledger
     return connection.execute(
         select(
             exists().where(
-                table.c.profile_id == profile_id,
-                table.c.revision > revision,
-                (table.c.kind == "sum") | table.c.undo.is_not(None),
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.revision > revision,
+                (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None),
             )
         )
     ).scalar_one()
@@ -202,19 +203,14 @@ def _without_needed(
     connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, NDArray[np.int64]]:
     """Return the features without those that a vector in the ledger still has."""
-    table = tables.ledger
     left = dict(rare)
     # All epochs: a message of long ago may have been moved today.
-    revisions = (
-        connection.execute(
-            select(table.c.revision).where(
-                table.c.profile_id == profile.id, table.c.vector.is_not(None)
-            )
+    revisions = connection.execute(
+        select(_LEDGER.c.revision).where(
+            _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
         )
-        .scalars()
-        .all()
-    )
-    for chunk in chunks(revisions):
+    ).scalars()
+    for chunk in chunks(revisions.all()):
         needed: dict[str, list[NDArray[np.int64]]] = {}
         for row in ledger.get_many(connection, profile.id, chunk):
             # A pruning itself needs nothing: its features are gone.
@@ -250,15 +246,14 @@ def known_digests(
     connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
 ) -> set[bytes]:
     """Return those of the digests that have a row up to a revision."""
-    ledger = tables.ledger
     found: set[bytes] = set()
     for chunk in chunks(digests):
         rows = connection.execute(
-            select(ledger.c.digest)
+            select(_LEDGER.c.digest)
             .where(
-                ledger.c.profile_id == profile_id,
-                ledger.c.digest.in_(chunk),
-                ledger.c.revision <= until,
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.revision <= until,
             )
             .distinct()
         )

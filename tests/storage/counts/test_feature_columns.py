@@ -12,8 +12,9 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.storage.counts import deltas
 from app.storage.counts import features as feature_columns
-from app.storage.counts.features import LEAST, MOST, Key
+from app.storage.counts.features import Key
 from app.storage.database import sqlite
+from app.storage.database.dialect import LEAST, MOST
 from app.storage.database.engine import reading, writing
 from tests.support.builders import new_profile
 from tests.support.databases import on_sqlite
