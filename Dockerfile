@@ -1,4 +1,4 @@
-# Two stages: what is needed to install stays in the first one.
+# Two stages: the tools of the installation stay in the first one.
 FROM python:3.13-slim AS build
 
 ENV PIP_NO_CACHE_DIR=1 \
@@ -18,7 +18,7 @@ COPY migrations migrations
 RUN /opt/postbayes/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && /opt/postbayes/bin/pip install --no-deps dist/*.whl \
  && /opt/postbayes/bin/pip uninstall --yes hatchling editables pip \
- # A sixth of what is left are the tests of numpy and scipy.
+ # The tests of numpy and scipy are a sixth of the rest.
  && find /opt/postbayes -name tests -type d -prune -exec rm -rf {} + \
  && /opt/postbayes/bin/postbayes --help >/dev/null \
  # Which imports nothing large; so all that anything imports, and from here.
@@ -57,5 +57,5 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['POSTBAYES_PORT'] + '/healthz', timeout=4)"]
 
 # In this form the service is process 1 and gets SIGTERM itself: it answers
-# what it has taken, folds nothing half, and stops.
+# the requests in progress, completes its fold step, and stops.
 CMD ["postbayes", "serve"]

@@ -7,8 +7,8 @@ UV ?= uv
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check --quiet
-# The newest release that `make lock` may take is a week old, so that what was
-# withdrawn in its first days never gets here.
+# The newest release that `make lock` may take is a week old, so that a release that
+# is withdrawn in its first days never gets here.
 cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
     || date -u -v-7d +%Y-%m-%dT00:00:00Z)
 
@@ -52,7 +52,7 @@ spelling: $(VENV)/.dev
 
 docs: $(VENV)/.dev spelling  ## write the reference anew, and test what the documents promise
 	$(bin)/python scripts/reference
-	$(bin)/python -m pytest tests/test_repository.py tests/test_docs.py --no-header
+	$(bin)/python -m pytest tests/test_repository.py tests/test_design.py tests/test_docs.py --no-header
 
 accuracy: $(VENV)/.run  ## evaluate on CORPORA=folder (one folder with an `index` per stream)
 	$(bin)/python benchmarks/accuracy.py $(or $(CORPORA),$(error say where the mail is: make accuracy CORPORA=folder))
@@ -70,7 +70,7 @@ lock: ## choose the versions in requirements/ anew; needs uv
 	    --constraint requirements/run.txt \
 	    --output-file requirements/dev.txt pyproject.toml
 
-# No header and no index: the files name what is installed, not where from.
+# No header and no index: the files name packages, not their source.
 lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
@@ -81,7 +81,7 @@ clean:  ## remove what was set up and cached; the data in var/ stays
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp is as new as what it was made from, so that a second run is instant.
+# A stamp is as new as its prerequisites, so that a second run is instant.
 # The project itself is installed in place: a change of code needs no stamp.
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)

@@ -63,18 +63,18 @@ class Settings(BaseSettings):
     )
     profile: str = Field(
         "default",
-        description="Profile that is created at the first start, and used where a "
-        "request names none.",
+        description="Profile that is created at the first start and used by requests "
+        "that name no profile.",
     )
     aliases: Path | None = Field(
         None,
-        description="A file of lines `alias: profile`: recipients for whom the "
-        "profile of another name answers. An alias is an address, a user's name or "
+        description="A file of lines `alias: profile`: recipients for whom a profile "
+        "of another name answers. An alias is an address, a user's name or "
         "`@domain`. The file is read again when it changes.",
     )
     labels: Words = Field(
         LABELS,
-        description="Labels of new profiles, separated by commas.",
+        description="Labels of a new profile, separated by commas.",
     )
     spam_labels: Words = Field(
         SPAM_LABELS,
@@ -82,9 +82,9 @@ class Settings(BaseSettings):
     )
     text_views: Words = Field(
         SHIPPED_VIEWS,
-        description="Text views of the verdict, separated by commas: `words`, "
-        "`headers`, `pairs` of neighbouring words, `grams` of four bytes. Grams "
-        "more than double the stored size of a message. A view that is added "
+        description="Views of the text that the verdict uses, separated by commas: "
+        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes. "
+        "Grams more than double the stored size of a message. A view that is added "
         "later knows only the messages that are learned from then on.",
     )
     max_request_bytes: int = Field(
@@ -116,50 +116,51 @@ class Settings(BaseSettings):
         180.0,
         ge=0,
         le=36_500,
-        description="Days for which the ledger keeps the features of a taught message, "
-        "so that it can be undone, moved or forgotten. 0 keeps them for ever, at "
-        "about 7 kB a message.",
+        description="How long the ledger keeps the features of a message, and so how "
+        "long it can be undone, moved or forgotten. 0 keeps them for ever, at about "
+        "7 kB a message.",
     )
     ham_cost: float = Field(
         9.0,
         ge=1,
         le=1e12,
-        description="How many missed spam are as bad as one lost ham. Mail is *spam* "
-        "where spam is so many times as probable as ham, *ham* where ham is so many "
-        "times as probable as spam, and *unsure* between the two. A profile may have "
-        "a cost and thresholds of its own (`postbayes policy`).",
+        description="How many missed spam messages a lost ham message is worth. Mail "
+        "is *spam* where spam is that many times as probable as ham, *ham* where ham "
+        "is that many times as probable as spam, and *unsure* between the two. A "
+        "profile may have a cost and thresholds of its own (`postbayes policy`).",
     )
     taught: Literal["everything", "mistakes"] = Field(
         "everything",
-        description="Messages that people teach: `everything`, or a fair sample, or "
-        "only the `mistakes` of the filter, such as mail that is moved to Junk and out "
-        "of it. Mistakes tell neither how much spam there is nor how reliable a view "
-        "is: the filter then stays unsure until it knows mail of both sides, and "
+        description="Mail that users teach: `everything`, or a fair sample of it, or "
+        "only the `mistakes` of the filter, such as mail that is moved to Junk and "
+        "out of it. Mistakes show neither the share of spam nor the weight of a view: "
+        "the filter then stays unsure until it knows mail of both sides, and "
         "keeps the shipped weights of the views.",
     )
     half_life_months: float | None = Field(
         None,
         ge=0.25,
         le=1200,
-        description="After so many months a learned message counts half, and after "
-        "eleven times as many not at all. Unset: messages count fully for ever. A "
-        "message counts from the day on which it was learned, whatever its date. A "
-        "half-life helps where people change their minds about mail that stays the "
-        "same, and hurts below 3 months (experiment 0070).",
+        description="Months after which a learned message counts half; after eleven "
+        "times as many it no longer counts. Unset: all messages count alike. "
+        "Mail that `learn` reads counts as learned today, whatever its dates. A "
+        "half-life pays where people change their minds about mail that stays the "
+        "same, and costs where it is shorter than 3 months (experiment 0070).",
     )
     autolearn_from: float | None = Field(
         None,
-        description="Learn the filter's own verdicts whose log-odds are at least so "
-        "far from 0, in nats. Unset: never. Not below the spam threshold. Where people "
-        "taught one message in twenty it hurt; where they had taught 500 and stopped, "
-        "it mostly helped (experiment 0054). It begins once 20 messages of each side "
-        "are known. `postbayes undo --source auto` takes all of it back.",
+        description="Learn the filter's own verdicts from this distance of the "
+        "log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
+        "It ranked worse where people taught one message in twenty, and mostly helped "
+        "where they had taught 500 and stopped (experiment 0054). Never "
+        "before 20 messages of each side are known. `postbayes undo --source auto` "
+        "takes all of it back.",
     )
     autolearn_per_day: int = Field(
         200,
         ge=1,
         le=1_000_000,
-        description="Most messages that a profile teaches itself on a day, in UTC.",
+        description="Messages that a profile may learn by itself on a day, in UTC.",
     )
     quarantine_from: float | None = Field(
         None,
@@ -183,8 +184,8 @@ class Settings(BaseSettings):
     )
     milter_skip_authenticated: bool = Field(
         default=True,
-        description="Let the mail of authenticated clients pass the milter unread: the "
-        "filter learns incoming mail, not the mail that users send.",
+        description="Let the mail of clients that logged in pass the milter unread: "
+        "a filter does not learn the mail that its own users send.",
     )
     milter_authserv_id: str | None = Field(
         None,
@@ -210,8 +211,8 @@ class Settings(BaseSettings):
     teach_from: Words = Field(
         ("127.0.0.0/8", "::1"),
         description="Addresses and networks, separated by commas, that may teach "
-        "through the rspamd and spamd doors without a password. Clients that may "
-        "write to their Unix sockets may teach as well.",
+        "through the rspamd and spamd doors without a password. Clients of their Unix "
+        "sockets may as well.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -240,8 +241,8 @@ class Settings(BaseSettings):
     imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
     imap_state: Path = Field(
         Path("var/imap.json"),
-        description="File in which `postbayes imap` stores the messages that it has "
-        "seen: hashes of headers, and no text. Each mailbox needs its own file.",
+        description="File in which `postbayes imap` remembers the messages that it has "
+        "seen: hashes of headers, and no text. Each mailbox needs a file of its own.",
     )
     socket_mode: str = Field(
         "0660",
@@ -254,12 +255,11 @@ class Settings(BaseSettings):
         gt=0,
         le=3600,
         description="Seconds to wait for a database that another process has "
-        "locked. A PostgreSQL server that does not answer for twice as long counts as "
-        "hanging: until it answers again, feedback is refused at once.",
+        "locked. A PostgreSQL that is silent for twice as long is taken to hang: "
+        "until it answers again, feedback is refused at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info",
-        description="Lowest level of the log that `serve` writes to standard error.",
+        "info", description="Level of the log that `serve` writes to standard error."
     )
 
 

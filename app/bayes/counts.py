@@ -420,13 +420,16 @@ class FeatureCounts(Statistics):
         """Messages of each class that hold the feature, shape (V, K)."""
         return self.columns[:, self.messages.size :]
 
-    @property
-    def separable(self) -> int:
-        """Number of features: each may be in another part."""
-        return self.vocabulary
+    def between(self, first: int | None, end: int | None) -> FeatureCounts:
+        """Return the features from one id on and before another."""
+        start, stop = (
+            None if at is None else int(self.ids.searchsorted(at))
+            for at in (first, end)
+        )
+        return self.part(start, stop)
 
     def part(self, start: int | None, stop: int | None) -> FeatureCounts:
-        """Return some of the features, with the messages that go with them."""
+        """Return features by their place; None: from the beginning, to the end."""
         messages = np.zeros_like(self.messages)
         if start is None:
             messages += self.messages.clip(min=0)

@@ -25,30 +25,6 @@ X = TypeVar("X", bound=Sparse)
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """A log-likelihood, taken apart.
-
-    Parameters
-    ----------
-    constant : ndarray of float64, shape (K,)
-        What every message gets, whatever it holds.  Unit: nats.
-    features : ndarray of float64, shape (n, K)
-        What each feature of the message adds; 0 where it was never seen.
-        Unit: nats.
-    seen : ndarray of bool, shape (n,)
-        Whether training saw the feature, in any class.
-
-    Notes
-    -----
-    ``constant + features.sum(axis=0)`` is the log-likelihood.
-    """
-
-    constant: NDArray[np.float64]
-    features: NDArray[np.float64]
-    seen: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Breakdown:
     """The log-likelihoods of M messages, taken apart; their features in one row.
 
     Parameters
@@ -61,6 +37,10 @@ class Breakdown:
         Whether training saw the feature, in any class.
     bounds : list of int, length M + 1
         Message *m* has the features ``bounds[m]:bounds[m + 1]``.
+
+    Notes
+    -----
+    For one message, ``constant + features.sum(axis=0)`` is the log-likelihood.
     """
 
     constants: NDArray[np.float64]
@@ -68,11 +48,29 @@ class Breakdown:
     seen: NDArray[np.bool_]
     bounds: list[int]
 
+    @classmethod
+    def of_terms(
+        cls, terms: NDArray[np.float64], seen: NDArray[np.bool_], bounds: list[int]
+    ) -> Contributions:
+        """Return contributions without constants."""
+        return cls(np.zeros((len(bounds) - 1, terms.shape[0])), terms, seen, bounds)
+
+    @property
+    def constant(self) -> NDArray[np.float64]:
+        """The constant of the first message, shape (K,).  Unit: nats."""
+        constant: NDArray[np.float64] = self.constants[0]
+        return constant
+
+    @property
+    def features(self) -> NDArray[np.float64]:
+        """What each feature adds to each class, shape (N, K).  Unit: nats."""
+        return self.terms.T
+
     def log_likelihoods(self) -> NDArray[np.float64]:
         """Return ``log P(x | c)`` of each message, shape (M, K).  Unit: nats."""
         return self.constants + sums(self.terms, self.bounds)
 
-    def features(self) -> list[int]:
+    def sizes(self) -> list[int]:
         """Return how many features each message has."""
         return [end - start for start, end in pairwise(self.bounds)]
 
@@ -84,9 +82,14 @@ class Breakdown:
         ]
 
     def of(self, m: int) -> Contributions:
-        """Return what is said of message `m`."""
+        """Return the contributions of message `m` alone."""
         its = slice(self.bounds[m], self.bounds[m + 1])
-        return Contributions(self.constants[m], self.terms[:, its].T, self.seen[its])
+        return Contributions(
+            self.constants[m : m + 1],
+            self.terms[:, its],
+            self.seen[its],
+            [0, its.stop - its.start],
+        )
 
 
 class Likelihood(ABC, Generic[X]):
@@ -95,7 +98,7 @@ class Likelihood(ABC, Generic[X]):
     __slots__ = ()
 
     @abstractmethod
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by feature.
 
         One look-up for all of them; each message gets what it would get alone,
@@ -112,11 +115,11 @@ class Likelihood(ABC, Generic[X]):
 
         Each row is what a call with that message alone returns, bit for bit.
         """
-        return self.breakdown(join(xs)).log_likelihoods()
+        return self.decompose(join(xs)).log_likelihoods()
 
     def contributions(self, x: X, /) -> Contributions:
         """Return the log-likelihood of one message, taken apart by feature."""
-        return self.breakdown(join((x,))).of(0)
+        return self.decompose(join((x,)))
 
 
 def sums(terms: NDArray[np.float64], bounds: Sequence[int]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Measurements in fixed point."""
+"""Measurements: the measured values of a message in fixed point."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""Rows of 64-bit integers that hold moment sums of any size.
+"""Moment rows: moment sums of any size as rows of 64-bit integers.
 
-Contract of this file: splitting is odd, ``split(-n) == -split(n)`` word by
-word, and joining is linear.  So a column of words may be summed, and what was
-added may be subtracted, in any order and by any database; only the joined
-value has a meaning.
-
-Contract of this file: `from_rows` is linear.  The rows of many deltas may be
-added up column by column, in any order and by any database; what comes back is
-the sum of the deltas, exactly.
+Contract of this file: splitting an integer into words is odd, ``split(-n) ==
+-split(n)`` word by word, and joining is linear; so is `from_rows`.  A database may
+therefore add and subtract the rows of many deltas column by column, in any order, and
+what is joined in the end is the sum of the deltas, exactly.  A word by itself means
+nothing.
 """
 
 from __future__ import annotations

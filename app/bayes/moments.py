@@ -301,14 +301,12 @@ class MomentSums(Statistics):
         documents: NDArray[np.int64] = _of_each(self.pairs)
         return documents
 
-    @property
-    def separable(self) -> int:
-        """Zero: the products of two fields tie all fields to each other."""
-        return 0
+    def between(self, first: int | None, end: int | None) -> MomentSums:  # noqa: ARG002
+        """Return everything as the first part, and nothing as any other.
 
-    def part(self, start: int | None, stop: int | None) -> MomentSums:  # noqa: ARG002
-        """Return everything as the first part, and nothing as any other."""
-        return self if start is None else MomentSums.zero(self.n_classes)
+        The products of two fields tie all fields to each other.
+        """
+        return self if first is None else MomentSums.zero(self.n_classes)
 
     @property
     def negative(self) -> bool:

@@ -1,4 +1,4 @@
-"""Class priors."""
+"""Class priors: the log-probability of each class before a message is read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SmoothedPrior:
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a pseudo-count that is none."""
+        """Refuse an invalid pseudo-count."""
         Lidstone(self.alpha)
 
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:

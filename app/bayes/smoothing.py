@@ -102,7 +102,7 @@ class Lidstone:
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a pseudo-count that is none."""
+        """Refuse an invalid pseudo-count."""
         if not SMALLEST_ALPHA <= self.alpha <= LARGEST_ALPHA:
             msg = (
                 f"alpha must be between {SMALLEST_ALPHA:g} and {LARGEST_ALPHA:g}, "
@@ -290,7 +290,7 @@ class Backoff:
     messages: float
 
     def __post_init__(self) -> None:
-        """Refuse a number of messages that is none."""
+        """Refuse an invalid number of messages."""
         if not (math.isfinite(self.messages) and self.messages > 0):
             msg = (
                 "a class backs off to the whole for a positive number of messages, "

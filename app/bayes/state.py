@@ -86,7 +86,7 @@ class State(dict[str, Statistics]):
         """Yield parts of bounded size that add up to the state.
 
         The sum of the first parts is what some messages can have taught, if the
-        whole is (`app.bayes.statistics.Statistics.part`).
+        whole is (`app.bayes.statistics.Statistics.between`).
 
         Parameters
         ----------
@@ -104,9 +104,13 @@ class State(dict[str, Statistics]):
         part, room = State(), at_most
         for view in sorted(self):
             x = self[view]
-            start, size = 0, x.separable
-            empty = not (x.vocabulary or x.messages.any())
-            while start < size or (start == 0 and not empty):
+            if not (x.vocabulary or x.messages.any()):
+                continue
+            if not isinstance(x, FeatureCounts):
+                part[view] = x
+                continue
+            start, size = 0, x.vocabulary
+            while start < max(size, 1):
                 end = min(start + room, size)
                 part[view] = x.part(start or None, None if end == size else end)
                 room -= end - start

@@ -41,11 +41,6 @@ class Statistics(ABC):
 
     @classmethod
     @abstractmethod
-    def zero(cls, n_classes: int) -> Self:
-        """Return the statistics of no message."""
-
-    @classmethod
-    @abstractmethod
     def sum(cls, parts: Iterable[Self], *, n_classes: int) -> Self:
         """Return the sum of many statistics in one pass."""
 
@@ -76,19 +71,14 @@ class Statistics(ABC):
     def documents(self) -> NDArray[np.int64]:
         """Messages of each class that have the feature or field, shape (V, K)."""
 
-    @property
     @abstractmethod
-    def separable(self) -> int:
-        """Number of places where `part` can cut."""
-
-    @abstractmethod
-    def part(self, start: int | None, stop: int | None) -> Self:
-        """Return the statistics from one place up to another.
+    def between(self, first: int | None, end: int | None) -> Self:
+        """Return the part from one feature id on and before another.
 
         Parameters
         ----------
-        start, stop : int or None
-            Places in ``range(separable)``; None: from the beginning, to the end.
+        first, end : int or None
+            Ids; None: from the beginning, to the end.
 
         Notes
         -----
@@ -96,14 +86,6 @@ class Statistics(ABC):
         So the sum of the first parts is one that some messages can have, if the
         whole is.
         """
-
-    def between(self, first: int | None, end: int | None) -> Self:
-        """Return the part from one feature id on and before another."""
-        start, stop = (
-            None if at is None else int(self.ids.searchsorted(at))
-            for at in (first, end)
-        )
-        return self.part(start, stop)
 
     @property
     def n_classes(self) -> int:

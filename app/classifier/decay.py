@@ -54,7 +54,7 @@ class Decay:
     epoch: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a half-life that is none."""
+        """Refuse an invalid half-life."""
         if not (math.isfinite(self.half_life) and self.half_life > 0):
             msg = (
                 "a half-life is a positive number of months, such as 6, "

@@ -68,7 +68,7 @@ def attribute(verdict: Verdict, snapshot: Snapshot) -> Attribution:
     for worth, term in zip(
         snapshot.fusion.weights.tolist(), specification.verdict.terms, strict=True
     ):
-        parts = verdict.said[term.classifier]
+        parts = verdict.contributions(term.classifier)
         view = specification.classifiers[term.classifier].view
         weight = worth * snapshot.raised * term.normaliser.factor(parts.seen.size)
         constant = constant + parts.constant * weight
@@ -87,7 +87,7 @@ def attribute(verdict: Verdict, snapshot: Snapshot) -> Attribution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Summand:
     """One summand of the log-odds.
 
     Parameters
@@ -103,7 +103,7 @@ class Entry:
     log_odds : float
         What it adds. Unit: nats; positive speaks for spam.
     features : int
-        How many features stand behind the entry.
+        How many features stand behind it.
     messages : mapping of str to int
         For a feature, in how many learned messages of each label it was; for
         the prior, how many messages of each label were learned; empty for
@@ -124,8 +124,8 @@ def explain(
     observation: Observation,
     *,
     strongest: int,
-) -> tuple[Entry, ...]:
-    """Return the entries whose log-odds sum to that of the verdict.
+) -> tuple[Summand, ...]:
+    """Return the summands whose log-odds sum to that of the verdict.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def explain(
 
     Returns
     -------
-    tuple of Entry
+    tuple of Summand
         The prior, the strongest features of both sides in falling order of
         strength, and the rest.
     """
@@ -159,8 +159,8 @@ def explain(
     )
     order = (-np.abs(value)).argsort(kind="stable")
     falling = value.take(order)
-    # Of each side: a list of those that outvoted the others would not say what
-    # there was to outvote.
+    # Both sides are listed: the winning side alone would not show the features
+    # that it outvoted.
     chosen = np.zeros(order.size, np.bool_)
     for side in (falling > 0, falling < 0):
         chosen |= side & (side.cumsum() <= strongest)
@@ -168,8 +168,8 @@ def explain(
     owner, position = owner.take(listed), position.take(listed)
     counts = _counts(snapshot, observation, views, owner, position)
 
-    entries = [
-        Entry(
+    summands = [
+        Summand(
             kind="prior",
             feature="(prior)",
             view=None,
@@ -187,8 +187,8 @@ def explain(
     ):
         view = views[number]
         names = observation.names.get(view)
-        entries.append(
-            Entry(
+        summands.append(
+            Summand(
                 kind="feature",
                 feature=names[at]
                 if names
@@ -200,8 +200,8 @@ def explain(
             )
         )
     rest = falling[~chosen]
-    entries.append(
-        Entry(
+    summands.append(
+        Summand(
             kind="rest",
             feature="(rest)",
             view=None,
@@ -210,7 +210,7 @@ def explain(
             messages={},
         )
     )
-    return tuple(entries)
+    return tuple(summands)
 
 
 def _counts(

@@ -1,12 +1,8 @@
 """Fusion: weights of the views, fitted to the scored rows of the ledger.
 
-Contract of this file: examples are a function of the rows of the ledger, whatever
-batches they were read in.
-
-Contract of this file: the weights of a snapshot are a function of the rows of
-the ledger up to its revision, and of nothing else.  Every worker, whatever
-batches it read them in, and every start of the service comes to the same
-weights, bit for bit.
+Contract of this file: examples and weights are functions of the rows of the ledger up
+to a revision, and of nothing else.  Every worker and every start of the service
+computes the same weights, bit for bit, whatever batches the rows were read in.
 """
 
 from __future__ import annotations
@@ -215,7 +211,7 @@ class Fusion:
     Parameters
     ----------
     weights : ndarray of float64, shape (T,)
-        Of the terms of the verdict's rule.
+        Weights of the terms of the verdict's rule.
     bias : ndarray of float64, shape (K,)
         What is added for each class.  Unit: nats.
     examples : Examples

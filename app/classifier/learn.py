@@ -141,14 +141,14 @@ FEWEST: Final = 20
 
 
 def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
-    """Tell whether a verdict is sure enough to be learned unasked.
+    """Return whether a verdict is sure enough to be learned unasked.
 
     Parameters
     ----------
     verdict : Verdict
         What was said of a message.
     snapshot : Snapshot
-        Of the filter that said so.
+        Snapshot that the verdict was given by.
     own_from : float
         How far from 0 the log-odds must be.  Unit: nats.
     """

@@ -41,7 +41,7 @@ class Policy:
     Raises
     ------
     InvalidPolicy
-        If a value is none, or out of its range.
+        If a value is not a number, or out of its range.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Policy:
         Raises
         ------
         InvalidPolicy
-            If it is none.
+            If it is not one.
 
         Examples
         --------

@@ -1,10 +1,8 @@
 """Score records: the part of a verdict that the ledger keeps.
 
-Contract of this file: what the fusion is fitted to is what was written here,
-rounded as it was written, whether it comes from memory or from the database.
-
-Contract of this file: what passes can be stored, read back and fitted to, on both
-databases (`app.classifier.record` writes it).
+Contract of this file: the fusion is fitted to records as they were written, rounded,
+whether they come from memory or from the database.  A record that passes the check of
+this file can be stored and read back on both databases, and be fitted to.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ if TYPE_CHECKING:
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
 
-# What is not finite is None.
+# A number that is not finite is None.
 _NUMBERS: Final = frozenset((float, int))
 DECIMALS: Final = 6
-"""Of a nat: a thousandth of what a feature adds that is worth listing."""
-# Of 6,000 made-up sets of examples, of up to 1e6 and 1e7 nats, each had weights; of
-# those of up to 1e9, one in fifty had a curvature that cannot be inverted, and no
-# service can be started on it.  Shipped terms are means and roots, and stay below 1e5.
+"""Decimals of a nat: a thousandth of the least contribution that is worth listing."""
+# All 6,000 made-up sets of examples of up to 1e6 and 1e7 nats had weights; one in fifty
+# of those of up to 1e9 had a curvature that cannot be inverted, and no service can be
+# started on it.  Shipped terms are means and roots, and stay below 1e5.
 _FITTED: Final = 1e6
 
 
@@ -104,8 +102,8 @@ def evidence_of(
         None where the message was not scored, was scored under other labels or
         other terms, or something in it was not finite, or too large to be fitted.
     """
-    # Before `app.classifier.record` looked at them, an import took any document
-    # for scores, and no service could be started on it.
+    # Rows of older imports hold any document as scores, and a service must start
+    # on them.
     if not isinstance(scores, Mapping) or type(scores.get("log_odds")) not in _NUMBERS:
         return None
     terms, prior = scores.get("terms"), scores.get("prior")
@@ -212,8 +210,8 @@ def _object(document: object) -> dict[str, Any]:
 
 
 def _strange(value: object, belongs: str) -> InvalidObservation:
-    """Return the error about what is not what belongs there."""
-    # Of a value that is nested deeply there is no repr.
+    """Return the error about a value of another kind."""
+    # A deeply nested value has no repr.
     plain = isinstance(value, str | int | float)
     shown = repr(value) if plain else f"a {type(value).__name__}"
     if len(shown) > _SHOWN:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionRule:
-    """When and from what are the weights of the verdict fitted?
+    """Schedule and sample of the fit of the verdict's weights.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class FusionRule:
     # noise. A fit of 2,000 messages takes 1.4 ms.
     every: int = 50
     window: int = 2000
-    # Of the difference of two biases: 0.4 (experiment 0051).
+    # The difference of two biases then deviates by 0.4 (experiment 0051).
     weight_deviation: float = 0.5
     bias_deviation: float = 0.28
-    # Who teaches only what the filter got wrong teaches no fair sample: fitted to
-    # it, the weights would call spam ham. All the corpora are above 0.9 after the
-    # first hundred messages.
+    # Errors alone are no fair sample: fitted to a site that teaches only its
+    # filter's errors, the weights would call spam ham. All the corpora are above 0.9
+    # after the first hundred messages.
     fair: float = 0.75
 
     def __post_init__(self) -> None:

@@ -10,14 +10,14 @@ from app.bayes.batch import join
 from app.bayes.measurements import Measurements
 from app.bayes.posterior import log_posterior, posterior_odds, probability_of
 from app.bayes.sparse import SparseCounts
-from app.classifier.verdict import ROUNDING, Decision, Said, Verdict, ViewScore
+from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Breakdown
+    from app.bayes.likelihood import Contributions
     from app.classifier.snapshot import Snapshot
 
 # A message that was seen before a view existed says nothing in that view.
@@ -68,12 +68,12 @@ def score_many(
         view: join([views.get(view, _NOTHING[measures]) for views in messages])
         for view, measures in specification.views.items()
     }
-    breakdowns = {
-        name: snapshot.likelihoods[name].breakdown(joined[model.view])
+    batch = {
+        name: snapshot.likelihoods[name].decompose(joined[model.view])
         for name, model in specification.classifiers.items()
     }
-    said = np.array([each.log_likelihoods() for each in breakdowns.values()])
-    evidence = _evidence(snapshot, breakdowns, said)
+    said = np.array([each.log_likelihoods() for each in batch.values()])
+    evidence = _evidence(snapshot, batch, said)
     # What each classifier says by itself, and in the last row the verdict.
     joints = np.empty((len(said) + 1, *said.shape[1:]))
     np.add(said, snapshot.log_prior, out=joints[:-1])
@@ -81,7 +81,7 @@ def score_many(
     joints[-1] += snapshot.verdict_log_prior + snapshot.fusion.bias
     posteriors = log_posterior(joints)
     odds = posterior_odds(posteriors, specification.spam_mask)
-    views = _by_themselves(snapshot, breakdowns, posteriors, odds)
+    views = _by_themselves(snapshot, batch, posteriors, odds)
     deciding = [term.classifier for term in specification.verdict.terms]
     return [
         Verdict(
@@ -95,7 +95,8 @@ def score_many(
             views=its,
             evidence=evidence[m],
             log_prior=snapshot.verdict_log_prior,
-            said=Said(breakdowns, m),
+            batch=batch,
+            place=m,
         )
         for m, (label, total, probability, its) in enumerate(
             zip(
@@ -111,7 +112,7 @@ def score_many(
 
 def _evidence(
     snapshot: Snapshot,
-    breakdowns: Mapping[str, Breakdown],
+    batch: Mapping[str, Contributions],
     said: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return what each term of the rule says of each message, shape (M, T, K).
@@ -122,10 +123,10 @@ def _evidence(
         What each classifier says.
     """
     terms = snapshot.specification.verdict.terms
-    place = {name: v for v, name in enumerate(breakdowns)}
+    place = {name: v for v, name in enumerate(batch)}
     factors = np.array(
         [
-            [term.normaliser.factor(n) for n in breakdowns[term.classifier].features()]
+            [term.normaliser.factor(n) for n in batch[term.classifier].sizes()]
             for term in terms
         ]
     )
@@ -139,7 +140,7 @@ def _evidence(
 
 def _by_themselves(
     snapshot: Snapshot,
-    breakdowns: Mapping[str, Breakdown],
+    batch: Mapping[str, Contributions],
     posteriors: NDArray[np.float64],
     odds: NDArray[np.float64],
 ) -> list[dict[str, ViewScore]]:
@@ -153,8 +154,8 @@ def _by_themselves(
         The same.
     """
     classifiers = snapshot.specification.classifiers
-    names = [(name, classifiers[name].event_model_name) for name in breakdowns]
-    known = [breakdown.known() for breakdown in breakdowns.values()]
+    names = [(name, classifiers[name].event_model_name) for name in batch]
+    known = [each.known() for each in batch.values()]
     log_odds = odds.tolist()
     return [
         {

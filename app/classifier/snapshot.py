@@ -233,7 +233,7 @@ class Snapshot:
             log_prior=specification.prior.log_prior(messages),
             verdict_log_prior=specification.verdict.prior.log_prior(messages),
             fusion=fusion,
-            # Of messages: other than all the rest it depends on the unit.
+            # In messages: unlike everything else, it depends on the unit.
             raised=raised(specification.in_messages(np.array(taught, np.int64))),
         )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.bayes.likelihood import Breakdown, Contributions
+    from app.bayes.likelihood import Contributions
 
 SPAM_THRESHOLD: Final = math.log(9)
 """A lost ham costs nine times a missed spam: the ratio of the TREC-era cost
@@ -48,26 +48,6 @@ class ViewScore:
     features: int
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the classifiers say of the features of one message.
-
-    Parameters
-    ----------
-    breakdowns : mapping of str to Breakdown
-        By classifier, of all the messages that were scored together.
-    message : int
-        Which of them.
-    """
-
-    breakdowns: Mapping[str, Breakdown]
-    message: int
-
-    def __getitem__(self, classifier: str) -> Contributions:
-        """Return what a classifier says of each feature of its view."""
-        return self.breakdowns[classifier].of(self.message)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The decision on one message, with its numbers.
@@ -91,8 +71,11 @@ class Verdict:
         weight. Unit: nats.
     log_prior : ndarray of float64, shape (K,)
         The class prior. Unit: nats.
-    said : Said
-        What each classifier says of each feature (`app.classifier.explain`).
+    batch : mapping of str to Contributions
+        What each classifier says of each feature of all the messages that were
+        scored together.
+    place : int
+        Which of them this one is.
     """
 
     decision: Decision
@@ -103,7 +86,12 @@ class Verdict:
     views: Mapping[str, ViewScore]
     evidence: NDArray[np.float64]
     log_prior: NDArray[np.float64]
-    said: Said = field(repr=False)
+    batch: Mapping[str, Contributions] = field(repr=False)
+    place: int = field(repr=False)
+
+    def contributions(self, classifier: str) -> Contributions:
+        """Return what a classifier says of each feature of the message."""
+        return self.batch[classifier].of(self.place)
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]
@@ -115,7 +103,7 @@ _SEVERITY: Final[dict[Action, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRule:
-    """From which log-odds on is more done than a header?
+    """Log-odds from which a mail server is asked for more than a header.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Labelled mail in files: Maildir, mbox and indexes."""
+"""Corpora: labelled mail in mailboxes, folders and indexes."""

@@ -1,1 +1,1 @@
-"""Streams of labelled mail, and figures of merit. No database."""
+"""Evaluation: a filter on streams of labelled mail, without a database."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from app.classifier.explain import Entry
+from app.classifier.explain import Summand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,13 +39,13 @@ class Mistake:
         Its number in the stream, from 0.
     log_odds : float
         Unit: nats.
-    reasons : tuple of Entry
+    reasons : tuple of Summand
         They add up to the log-odds; features are ids (`app.classifier.explain`).
     """
 
     message: int
     log_odds: float
-    reasons: tuple[Entry, ...]
+    reasons: tuple[Summand, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class PartOutcome:
                     Mistake(
                         message=each["message"],
                         log_odds=each["log_odds"],
-                        reasons=tuple(Entry(**entry) for entry in each["reasons"]),
+                        reasons=tuple(Summand(**entry) for entry in each["reasons"]),
                     )
                     for each in json.loads(str(stored["mistakes"]))
                 ),
@@ -149,7 +149,7 @@ def run(
     begun = clock()
     scored: list[int] = []
     verdicts: list[tuple[float, float, int]] = []
-    worst: dict[bool, list[tuple[float, int, tuple[Entry, ...]]]]
+    worst: dict[bool, list[tuple[float, int, tuple[Summand, ...]]]]
     worst = {False: [], True: []}
 
     for kind, message in part:

@@ -239,6 +239,15 @@ class Difference:
     value: float | None
     interval: tuple[float, float] | None
 
+    def written(self, undefined: str) -> str:
+        """Return the change with its interval, or a text where there is none."""
+        if self.value is None:
+            return undefined
+        if self.interval is None:
+            return f"{self.value:+.3f}"
+        low, high = self.interval
+        return f"{self.value:+.3f} ({low:+.3f} to {high:+.3f})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:

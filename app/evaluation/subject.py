@@ -24,13 +24,14 @@ from app.classifier.specification import require_label
 from app.errors import InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
-from app.ledger.entry import OWN, sum_by_epoch
+from app.ledger.entry import sum_by_epoch
+from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow, Teaching, decide, learn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.classifier.explain import Entry
+    from app.classifier.explain import Summand
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
@@ -74,7 +75,7 @@ class Training:
     own_from: float = math.inf
 
     def __post_init__(self) -> None:
-        """Refuse distances that are none."""
+        """Refuse invalid distances."""
         if not (self.margin >= 0 and self.own_from >= 0):
             msg = (
                 "a message is so many nats from the threshold, at least 0; "
@@ -108,16 +109,16 @@ class Training:
         return cls(margin=distance) if kind == "near" else cls(own_from=distance)
 
     def wants(self, verdict: Verdict, label: str, specification: Specification) -> bool:
-        """Tell whether a message is learned that people say is of a label.
+        """Return whether a message that people labelled is learned.
 
         Parameters
         ----------
         verdict : Verdict
-            What was said of it before.
+            The verdict on it before.
         label : str
-            What it is.
+            The label.
         specification : Specification
-            Whose thresholds.
+            The profile whose thresholds count.
         """
         rule = specification.verdict
         if label in specification.spam_labels:
@@ -130,7 +131,7 @@ EVERYTHING: Final = Training()
 
 
 class Subject:
-    """A filter that begins with nothing and learns as it is told.
+    """A filter that begins empty and learns what its training rule selects.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ class Subject:
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Summand, ...]:
         """Return the reasons of a verdict that was just given."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
         attribution = attribute(verdict, self._snapshot)

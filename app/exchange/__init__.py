@@ -1,1 +1,1 @@
-"""Profiles as files, and the dumps of other filters."""
+"""Exchange: a profile as a file, and the dumps of other filters."""

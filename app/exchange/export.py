@@ -149,14 +149,16 @@ def export(
         for rows in _batches(connection, profile.id, last=header.revision):
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
-        for epoch, views in _sealed(connection, profile):
-            writer.write(SUM, write_sum(epoch, views, profile.labels))
+        # The sums of the rows whose vectors were dropped.
+        for epoch, sealed in sorted(retention.load(connection, profile).items()):
+            for part in sealed.pieces(at_most=FEATURES_PER_ROW):
+                writer.write(SUM, write_sum(epoch, part, profile.labels))
         for record in records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
         for epoch, views in _sums(connection, profile, classes):
             writer.write(SUM, write_sum(epoch, views, profile.labels))
-            progress(sum(x.ids.size for x in views.values()))
+            progress(views.size)
     if words:
         for view in header.views:
             for page in names.pages(
@@ -191,14 +193,6 @@ def _messages(
         counts = views.setdefault(row.view, {})
         counts[row.label] = counts.get(row.label, 0) + row.messages
     return views
-
-
-def _sealed(connection: Connection, profile: ProfileRow) -> Iterator[tuple[int, State]]:
-    """Give the sums of the rows whose vectors were dropped."""
-    epochs = retention.load(connection, profile)
-    for epoch in sorted(epochs):
-        for part in epochs[epoch].pieces(at_most=FEATURES_PER_ROW):
-            yield epoch, part
 
 
 def _sums(

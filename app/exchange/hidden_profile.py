@@ -15,7 +15,7 @@ from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.ledger.teaching import ScoredRow, Teaching
 from app.storage import hidden, ledger, profiles, scored
-from app.storage.database.engine import brief, reading, writing
+from app.storage.database.engine import reading, writing, writing_then_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,8 +68,8 @@ class HiddenProfile:
         DatabaseUnavailable
             If the database refused it, or the profile was removed.
         """
-        with brief(self.engine) as connection:
-            hidden.keep(connection, self.row, now=self.clock())
+        with writing_then_pause(self.engine) as connection:
+            hidden.renew(connection, self.row, now=self.clock())
             return statement(connection, *args, **kwargs)
 
     def take_place(
@@ -106,8 +106,8 @@ class HiddenProfile:
             after, copied = last, last == after
         taught = 0 if instead_of is None else instead_of.revision
         while True:
-            with brief(self.engine) as connection:
-                hidden.keep(connection, self.row, now=self.clock())
+            with writing_then_pause(self.engine) as connection:
+                hidden.renew(connection, self.row, now=self.clock())
                 # Made and replaced in one transaction, so that nobody sees it.
                 old = instead_of or profiles.create(
                     connection,
@@ -170,7 +170,7 @@ def hidden_profile(
         # If not now, then by the next import or the upkeep of a service.
         with suppress(Unavailable):
             with writing(engine) as connection:
-                hidden.leave(connection, row)
+                hidden.abandon(connection, row)
             _clear(engine, now=clock())
 
 
@@ -181,7 +181,7 @@ def _clear(engine: Engine, *, now: datetime) -> None:
     for each in abandoned:
         more = True
         while more:
-            with brief(engine) as connection:
+            with writing_then_pause(engine) as connection:
                 more = hidden.remove_step(connection, each)
 
 

@@ -34,7 +34,7 @@ from app.ledger.entry import epoch_of
 from app.storage import bulk, hidden, profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
-from app.storage.upkeep.prune import sums_stand
+from app.storage.upkeep.prune import sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -186,7 +186,7 @@ def add_counts(
     """
     source = f"import:{program.lower()}:{digest[:_DIGITS]}"
     with reading(engine) as connection:
-        if sums_stand(connection, profile.id, source):
+        if sums_in_force(connection, profile.id, source):
             return Imported.unchanged(profile, source)
     now = clock()
     epoch = epoch_of(now)
@@ -227,8 +227,8 @@ def add_counts(
         if profile.revision:
             with writing(engine) as connection:
                 profiles.lock(connection, profile)
-                hidden.keep(connection, new.row, now=clock())
-                if sums_stand(connection, profile.id, source):
+                hidden.renew(connection, new.row, now=clock())
+                if sums_in_force(connection, profile.id, source):
                     return Imported.unchanged(profile, source)
                 bulk.require_kinds(connection, profile, History({epoch: state}))
                 hidden.move(connection, new.row, profile)
@@ -257,7 +257,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
         epochs, fault = _proven(new)
         with writing(engine) as connection:
             profiles.lock(connection, profile)
-            hidden.keep(connection, new.row, now=source.clock())
+            hidden.renew(connection, new.row, now=source.clock())
             if _stands(connection, profile, source):
                 return Imported.unchanged(profile, source.name)
             bulk.require_kinds(connection, profile, epochs)
@@ -311,7 +311,7 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
 
 def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:
     """Return whether the counts of an export are learned already."""
-    return source.header.contents == "counts" and sums_stand(
+    return source.header.contents == "counts" and sums_in_force(
         connection, profile.id, source.name
     )
 

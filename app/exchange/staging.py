@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
@@ -31,18 +31,16 @@ from app.exchange.format.parts import (
 from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, ledger, tables
 from app.storage.counts import deltas, names
-from app.storage.counts.names import texts_of, unnoted
+from app.storage.counts.names import missing, texts_of
 from app.storage.database.engine import reading
 from app.storage.ledger import batches_after
 from app.storage.undo import records
 from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
-from app.storage.upkeep.prune import known_digests, sums_stand
+from app.storage.upkeep.prune import known_digests, sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from sqlalchemy import Connection
 
     from app.bayes.state import History
     from app.exchange.hidden_profile import HiddenProfile
@@ -194,7 +192,7 @@ class Staging:
             with reading(self._new.engine) as connection:
                 self._imports[row.source] = row.source.startswith(
                     "import:"
-                ) and sums_stand(connection, self._joins.id, row.source)
+                ) and sums_in_force(connection, self._joins.id, row.source)
         return self._imports[row.source]
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
@@ -273,7 +271,13 @@ def fill(new: HiddenProfile, epochs: History) -> None:
         revision = upto
         for view, some in texts.items():
             new.write(names.add, profile_id=new.row.id, view=view, names=some)
-    new.write(_note_folded, profile=new.row, upto=revision)
+    fold = tables.fold
+    new.write(
+        Connection.execute,
+        update(fold)
+        .where(fold.c.profile_id == new.row.id)
+        .values(folded_revision=revision),
+    )
 
 
 def _texts(
@@ -290,16 +294,7 @@ def _texts(
             yield (
                 rows[-1].revision,
                 {
-                    view: unnoted(connection, profile.id, view, texts, counted[view])
+                    view: missing(connection, profile.id, view, texts, counted[view])
                     for view, texts in texts_of(rows, profile).items()
                 },
             )
-
-
-def _note_folded(connection: Connection, profile: ProfileRow, upto: int) -> None:
-    """Record that the counts hold the ledger up to a revision."""
-    connection.execute(
-        update(tables.fold)
-        .where(tables.fold.c.profile_id == profile.id)
-        .values(folded_revision=upto)
-    )

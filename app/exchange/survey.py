@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from app.bayes.counts import FeatureCounts
     from app.bayes.state import State
     from app.ledger.entry import LedgerRow
+    from app.ledger.undo import UndoRecord
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import UndoRecord
 
     _Counts = NDArray[np.int64]
 

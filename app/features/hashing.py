@@ -59,13 +59,13 @@ def counted(
     ids : ndarray of int64, shape (n,)
         In any order, with repeats.
     names : sequence of str
-        Of each of the ids.
+        The name of each of the ids.
 
     Notes
     -----
     By chance no message has two names of one id, but the hash is not a
-    cryptographic one: whoever wants to can find two such words and send them.
-    They are one feature then, with the name of either.
+    cryptographic one: a sender can search for two such words and send them.
+    The two words are then one feature, with the name of either.
     """
     found, at, counts = distinct(ids)
     return SparseCounts(found, counts), tuple([names[i] for i in at.tolist()])

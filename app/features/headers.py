@@ -1,10 +1,6 @@
 """Features of the header: words, addresses and dates.
 
-Every feature is tagged by its header.
-
-Contract of this file: every expression is linear in its input.
-
-Every word is tagged by its header (``subject:money``, ``from:bob``,
+Every feature is tagged by its header (``subject:money``, ``from:bob``,
 ``received:10.1.2``).
 
 Contract of this file: every expression is linear in its input.

@@ -1,11 +1,8 @@
 """Features of links: their hosts, paths and disguises.
 
-A host beyond ASCII has two spellings: that of people (``bücher.example``) and
-that of the wire (``xn--bcher-kva.example``, RFC 3492).  Here both are the first.
-
-Contract of this file: every expression is linear in its input.
-
-Every feature is tagged ``link:``.
+Every feature is tagged ``link:``.  A host beyond ASCII has two spellings: that of
+people (``bücher.example``) and that of the wire (``xn--bcher-kva.example``, RFC 3492).
+Here both become the first.
 
 Contract of this file: every expression is linear in its input.
 """

@@ -1,4 +1,4 @@
-"""Sequences: adjacent word pairs and runs of four bytes."""
+"""Pairs and grams: adjacent words, and runs of four bytes."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def grams(message: Message) -> SparseCounts:
 
     Notes
     -----
-    Of the decoded text in UTF-8, and not of the message as it came: the
+    The decoded text in UTF-8 is read, not the message as it came: the
     headers' grams gain nothing and are as many again (experiment 0021), base64
     has none that come again, and whitespace and capitals count as they are.
 

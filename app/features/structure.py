@@ -1,13 +1,11 @@
 """Structure: MIME shape, character sets and attached files, one value for each field.
 
-The values speak by their class alone, whatever the words are: how the message
-is built, which program sent it, whether its sender proved who it is.  A field
-that a message does not have is left out.
+The values are independent of the words: how the message is built, which program sent
+it, whether its sender was authenticated.  A field that a message does not have is left
+out.  Features of files are tagged ``file:``.
 
 Contract of this file: a field keeps its number for ever, because the number is
 in the ids that databases hold; a field that is dropped leaves a gap.
-
-Every feature is tagged ``file:``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tricks: text written so that a person reads it and a filter does not.
 
 The words themselves are read as the person reads them (`app.features.tokens`
-drops what is invisible and folds compatibility forms); here the trick itself
-becomes a feature, as mail that plays it has a reason to.
+drops invisible characters and folds compatibility forms); here the trick itself
+becomes a feature, because few messages other than spam play it.
 
 Contract of this file: every expression is linear in its input.
 """

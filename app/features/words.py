@@ -1,6 +1,6 @@
-"""Words that a message shows its reader.
+"""Words: the words that a message shows its reader.
 
-A word of the text is a feature by itself (``money``); one that stands in for
+A word of the text is a feature by itself (``money``); a word that stands in for
 an image or points elsewhere is tagged by its place (``alt:money``,
 ``link:example.com``).  A word never holds a colon next to a letter, so no word
 looks like a tagged one.

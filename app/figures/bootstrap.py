@@ -1,9 +1,9 @@
 """Bootstrap: intervals of figures over resampled messages.
 
-Contract: samples are drawn in one way, by the seed and the numbers of ham and
-spam alone.  So two filters that scored the same messages, with the same seed,
-are measured on the same samples, and the differences of their replicates are
-those of a paired bootstrap.
+Contract of this file: samples are a function of the seed and the numbers of ham and
+spam alone.  So two filters that scored the same messages with the same seed are
+measured on the same samples, and the differences of their replicates are those of a
+paired bootstrap.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def roca_replicates(
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
     seed : int
-        Of the samples.
+        Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
 
@@ -157,7 +157,7 @@ def lam_replicates(
     is_spam : ndarray of bool, shape (n,)
         Gold labels.
     seed : int
-        Of the samples.
+        Seed of the samples.
     resamples : int, default RESAMPLES
         How many samples are drawn.
 

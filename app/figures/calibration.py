@@ -1,8 +1,8 @@
 """Calibration: reliability, its summary, and the Brier score.
 
-Of the messages that are given 80 %, 80 of a hundred should be spam.  A ranking
-knows nothing of this: 1-ROCA stays the same however overconfident the scores
-are (`app.figures.metrics`).
+A calibrated filter is right about 80 of 100 messages to which it assigns 80 %.
+A ranking does not depend on calibration: 1-ROCA stays the same however overconfident
+the scores are (`app.figures.metrics`).
 """
 
 from __future__ import annotations

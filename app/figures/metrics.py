@@ -4,8 +4,8 @@ The figures of the TREC spam track, in per cent, lower is better for all of
 them.  Spam is the positive class throughout; `is_spam` is the gold label.
 
 A figure that the messages do not define (a share of the ham where there is no
-ham) is None, never 0: a filter that was not tried made no error, and did not
-do well either.
+ham) is None, never 0: a filter that was never tried has made no error, and has not
+done well either.
 """
 
 from __future__ import annotations

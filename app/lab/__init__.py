@@ -1,1 +1,1 @@
-"""Naive Bayes on a table: fitted, shown and tried, for teaching and checking."""
+"""Lab: naive Bayes on a table, for teaching and for checking."""

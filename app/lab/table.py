@@ -147,25 +147,17 @@ def listed(names: tuple[str, ...]) -> str:
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line that is not empty."""
+    header = text.lstrip("\r\n").partition("\n")[0]
     reader = csv.reader(
         io.StringIO(text, newline=""),
-        delimiter=_delimiter(text),
+        # Not csv.Sniffer: it takes a letter for the delimiter of a single column.
+        delimiter=max(DELIMITERS, key=header.count),
         skipinitialspace=True,
         strict=True,
     )
     for cells in reader:
         if cells:
             yield reader.line_num, [cell.strip() for cell in cells]
-
-
-def _delimiter(text: str) -> str:
-    """Return the most frequent delimiter of the header.
-
-    Not `csv.Sniffer`: it takes a letter for the delimiter of a table with one
-    column.
-    """
-    header = text.lstrip("\r\n").partition("\n")[0]
-    return max(DELIMITERS, key=header.count)
 
 
 def _header(columns: list[str]) -> tuple[str, ...]:

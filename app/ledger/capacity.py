@@ -1,9 +1,10 @@
 """Capacity: the counts that a profile can hold in 64 bits.
 
 Contract of this file: while a profile has room, no sum over its rows, months, labels
-or features leaves 64 bits, and neither does what half-lives make of one
-(`app.classifier.decay.PARTS`).  Mail cannot fill it; what somebody else has written
-can, so that it is looked at when it is read, and once more beside what it is added to.
+or features leaves 64 bits, and neither does its product with the weight of a month
+(`app.classifier.decay.PARTS`).  Mail cannot exhaust the room; a file written by
+somebody else can, so its amounts are checked when it is read, and once more together
+with the amounts of the profile that it is added to.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ _LONGEST_VIEW: Final = 255
 
 @dataclass(slots=True)
 class Amount:
-    """How much one view comes to, whatever its signs.
+    """The amounts of one view, whatever their signs.
 
     Parameters
     ----------
     messages : float
-        Of all labels.
+        Messages of all labels.
     occurrences : float
-        Of all features, and the messages that have them.
+        Occurrences of all features, and the messages that have them.
     measured : float
-        The largest sum of measurements.  Unit: that of a message which measures as
-        much as one can.
+        The largest sum of measurements.  Unit: the largest measurement of one
+        message.
     fields : set of int
-        What was measured.
+        The fields that were measured.
     """
 
     messages: float = 0.0
@@ -59,7 +60,7 @@ class Amount:
 
 
 class Amounts:
-    """How much has been counted, by view."""
+    """The amounts of each view."""
 
     def __init__(self) -> None:
         self._views: dict[str, Amount] = {}

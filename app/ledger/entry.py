@@ -1,9 +1,8 @@
-"""Ledger rows: one teaching each, and their sums by month.
+"""Ledger rows: one teaching each, or a sum of messages that were counted elsewhere.
 
-An entry is self-contained.  That of a message holds one vector and the labels
-before and after, and what it adds to the counts of its epoch is
-``-delta(vector, label_before) + delta(vector, label)``.  A sum is of many
-messages, without labels before and after, and its vector is what it adds.
+A row is self-contained.  The row of a message holds one vector and the labels before
+and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
+of its month.  The row of a sum has no labels, and its vector is what it adds.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.bayes.state import History
-from app.classifier import learn
 from app.classifier.fusion import Lesson
-from app.classifier.learn import sum_of_moves
+from app.classifier.learn import Move, sum_of_moves
 from app.errors import CorruptVector, InconsistentCounts
 from app.features.observation import DIGEST_BYTES
+from app.ledger.sources import OWN
 from app.ledger.sums import decode_sum, encode_sum
 from app.ledger.vector import decode, decode_names
 
@@ -30,17 +29,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.state import State
-    from app.classifier.learn import Move
     from app.features.observation import Payload
 
-OWN: Final = "auto"
-"""Source of what the filter taught itself: its own verdicts, nobody's word."""
 RowKind = Literal["message", "sum"]
-"""What an entry is of: one message, or many that were counted elsewhere."""
+"""The content of a row: one message, or many that were counted elsewhere."""
 
 
 class Identity(NamedTuple):
-    """What tells a row from any other that might have its revision.
+    """The fields that distinguish a row from another of the same revision.
 
     Where a database lost its last commits, in a failover or by a backup, their
     revisions are given out a second time.
@@ -58,8 +54,8 @@ class Identity(NamedTuple):
 class LedgerRow:
     """One entry of the ledger; the fields are the columns of the table.
 
-    And one more: `decoded` is what `vector` was encoded from, where that is still
-    at hand.  It spares whoever has just written the row the decoding.
+    One field more, `decoded`, holds the features that `vector` was encoded from, while
+    they are at hand: it spares the writer of the row the decoding.
     """
 
     revision: int
@@ -91,7 +87,7 @@ class LedgerRow:
             If the state is of another number of classes than `labels`, or too large.
         """
         vector = encode_sum(state, labels)
-        # Of the content and its place: two sums of the same content are two rows.
+        # The digest is of content and place: two sums of the same content are two rows.
         place = f"{profile_id}/{fields['revision']}".encode()
         return cls(
             digest=blake2b(vector, digest_size=DIGEST_BYTES, key=place).digest(),
@@ -118,12 +114,12 @@ class LedgerRow:
 
     @property
     def identity(self) -> Identity:
-        """What tells this row from any other that might have its revision."""
+        """The fields that distinguish the row from another of its revision."""
         return Identity(*(getattr(self, name) for name in Identity._fields))
 
     @property
     def lesson(self) -> Lesson:
-        """What the fusion reads of this row; that of a sum is of nobody's message."""
+        """The part of the row that the fusion reads; a sum is no message's lesson."""
         return Lesson(
             revision=self.revision,
             digest=self.digest,
@@ -140,7 +136,7 @@ class LedgerRow:
 
     @property
     def own(self) -> bool:
-        """Whether the filter itself said so, and not a person."""
+        """Whether the filter taught itself, and not a person."""
         return self.source == OWN
 
     @property
@@ -179,9 +175,9 @@ class LedgerRow:
         """
         if self.kind == "sum":
             return decode_sum(self._vector(), labels)
-        return learn.sum_of_moves([self.move(labels)], n_classes=len(labels))
+        return sum_of_moves([self.move(labels)], n_classes=len(labels))
 
-    def move(self, labels: Sequence[str]) -> learn.Move:
+    def move(self, labels: Sequence[str]) -> Move:
         """Return what this row does with its one message.
 
         Raises
@@ -203,7 +199,7 @@ class LedgerRow:
                 f"profile are {', '.join(labels)}."
             )
             raise InconsistentCounts(msg) from error
-        return learn.Move(views=self.views, before=before, after=after)
+        return Move(views=self.views, before=before, after=after)
 
     def _vector(self) -> bytes:
         """Return the stored vector, or raise if it was dropped."""

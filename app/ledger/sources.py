@@ -1,4 +1,4 @@
-"""Sources: who taught a ledger row, and a selection of what to take back.
+"""Sources: the names under which the rows of a ledger were taught.
 
 A source is text of one line.  People choose theirs; four kinds of names are the
 filter's own, and nobody else may teach under them: what is undone or audited by its
@@ -8,15 +8,12 @@ source must not be mixed with what a person said under the same name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from app.errors import InvalidInput
-from app.ledger.entry import OWN
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
+OWN: Final = "auto"
+"""The source of what the filter learned by itself, from its own verdicts."""
 PRUNED: Final = "prune"
 """The source of the rows that take pruned features out."""
 UNDO_PREFIX: Final = "undo:"
@@ -51,33 +48,3 @@ def check_source(source: str) -> None:
             "itself; give another name, such as a user's"
         )
         raise InvalidInput(msg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The teachings to take back: those that match everything given.
-
-    Parameters
-    ----------
-    ids : frozenset of bytes
-        Digests of messages; empty means any.
-    source : str or None
-        Who taught them, as the ledger has it, or ``undo:7`` for an undo; None means
-        anybody.
-    since, until : datetime or None
-        From then on, and before then; None means any time.
-    """
-
-    ids: frozenset[bytes] = frozenset()
-    source: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def document(self) -> dict[str, object]:
-        """Return the selection as JSON takes it."""
-        return {
-            "ids": sorted(digest.hex() for digest in self.ids),
-            "source": self.source,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
-        }

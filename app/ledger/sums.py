@@ -202,7 +202,7 @@ def _statistics(
     (n,) = _COUNT.unpack_from(body, at)
     at += _COUNT.size
     if kind == _FEATURES:
-        # Of labels that are not in it, zeros: they need no byte there, and 16 here.
+        # Labels that the sum lacks take no byte there, and 16 bytes of zeros here.
         size = n * (1 + 2 * n_classes) * _NUMBER.itemsize
         if size > LARGEST:
             msg = f"{n} features of {n_classes} labels are {size} bytes"

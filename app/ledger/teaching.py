@@ -1,10 +1,10 @@
-"""Teaching: the change that a label makes to the ledger.
+"""Teaching: the change that a label makes to the ledger, and to a snapshot.
 
-Moving or forgetting a message takes back what was added then, with the vector
-and in the epoch of that time, whatever features a message has today.
+Moving or forgetting a message takes back the vector that was added, in the month of
+that time, whatever features the message has today.
 
-Scored before it is learned, always: that makes the error rates on the site's own
-mail live figures.
+A message is scored before it is learned, always: so the error rates on the site's own
+mail are live figures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from app.classifier.decay import weighted
 from app.classifier.record import record
 from app.classifier.score import score_many
 from app.errors import InvalidObservation
-from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
+from app.ledger.entry import LedgerRow, epoch_of, sum_by_epoch
+from app.ledger.sources import OWN
 from app.ledger.vector import decode, encode, encode_names
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ Kind = Literal[
 ]
 """What became of a teaching; only the first three add a row.
 
-``learned`` is as well what a person says that the filter had taught itself.
+A label that the filter had taught itself and a person confirms is ``learned``, too.
 ``unchanged``: the message has that label already.  ``unknown``: it is to be
 forgotten but was not learned, or it is taught by id and nothing is stored of it.
 ``expired``: its vector was dropped for its age, so it cannot be taken back.
@@ -96,26 +97,26 @@ forgotten but was not learned, or it is taught by id and nothing is stored of it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teaching:
-    """What somebody says about one message.
+    """The label that somebody gives a message.
 
     Parameters
     ----------
     digest : bytes
         Identity of the message, 16 bytes.
     label : str or None
-        What it is; None to forget it.
+        The label; None to forget the message.
     evidence : ScoredRow or None
-        Its features; None to use those that are stored of it.
+        The features of the message; None to use the stored ones.
     source : str
-        Who says it: a user, an API key, a door.
+        The teacher: a user, an API key, a door.
     time : datetime
-        When, with a time zone.
+        Time of the teaching, with a time zone.
     scores : mapping or None
-        What each view gave it before learning, as JSON takes it; None where it
-        was not scored.
+        The score record of the message before it is learned
+        (`app.classifier.record`); None where it was not scored.
     per_day : int or None
-        How many messages the filter may teach itself on the day; None where a
-        person says it.
+        Number of messages that the filter may teach itself on the day; None for
+        the teaching of a person.
     """
 
     digest: bytes
@@ -128,13 +129,13 @@ class Teaching:
 
     @property
     def own(self) -> bool:
-        """Whether the filter itself says so, and not a person."""
+        """Whether the filter teaches itself, and not a person."""
         return self.source == OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one teaching.
+    """The effect of one teaching.
 
     Parameters
     ----------
@@ -143,9 +144,9 @@ class Outcome:
     digest : bytes
         Identity of the message.
     label_before : str or None
-        What it was learned as before; None if it was not.
+        Label before the teaching; None if the message was not learned.
     label : str or None
-        What it is learned as now; None if it is not.
+        Label after the teaching; None if the message is not learned.
     row : LedgerRow or None
         The new entry; None where nothing changed.
     """
@@ -177,7 +178,7 @@ def decide(
         What is stored of it since it was scored; asked for only where the
         teaching brings no features and the message is not learned.
     revision : int
-        Of the new row, if there is one.
+        Revision of the new row, if there is one.
     own_before : int, default 0
         How many messages the filter has taught itself on the day.
     """

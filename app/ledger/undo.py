@@ -1,27 +1,180 @@
-"""Undo: the state that a message has without some of its rows.
+"""Undo: which undos are in force, and the state that a message has under them.
 
-Contract of this file: no SQL.  The rows of a message that people wrote are
-replayed as what they said, in their order, without those that are taken back.
-The rows that undos wrote only carry such a replay out, so they are left out.
+An undo takes back rows of the ledger and earlier undos.  What an undo took back is in
+force again once the undo is taken back itself, unless another undo took it back too.
+So the order of undos does not matter, only which are in force.
+
+The rows of a message that people wrote are replayed in their order, without those that
+are taken back.  The rows that undos wrote only carry such a replay out, so they are
+left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from app.ledger.sources import UNDO_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Selection:
+    """The teachings to take back: those that meet all conditions.
+
+    Parameters
+    ----------
+    ids : frozenset of bytes
+        Digests of messages; empty means any.
+    source : str or None
+        Source as the ledger has it, or ``undo:7`` for an undo; None means any.
+    since, until : datetime or None
+        From then on, and before then; None means any time.
+    """
+
+    ids: frozenset[bytes] = frozenset()
+    source: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def matches(self, undo: UndoRow) -> bool:
+        """Whether an undo is selected; a selection of messages selects none."""
+        return (
+            not self.ids
+            and self.source in (None, undo.name)
+            and (self.since is None or undo.time >= self.since)
+            and (self.until is None or undo.time < self.until)
+        )
+
+    def document(self) -> dict[str, object]:
+        """Return the selection as JSON takes it."""
+        return {
+            "ids": sorted(digest.hex() for digest in self.ids),
+            "source": self.source,
+            "since": None if self.since is None else self.since.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRow:
+    """One undo.
+
+    Parameters
+    ----------
+    number : int
+        Counted from 1 in each profile.
+    source : str
+        Who asked for it.
+    time : datetime
+        When.
+    takes : frozenset of int
+        Numbers of earlier undos that it takes back.
+    """
+
+    number: int
+    source: str
+    time: datetime
+    takes: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        """The source of the rows that it writes, by which it can be undone."""
+        return f"{UNDO_PREFIX}{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRecord:
+    """One undo; the fields are the columns of the table, and what it takes back.
+
+    Parameters
+    ----------
+    number : int
+        Counted from 1 in each profile.
+    source : str
+        Who asked for it.
+    time : datetime
+        When.
+    asked : mapping
+        The selection that was asked for.
+    takes : tuple of int
+        Numbers of earlier undos that it takes back.
+    revisions : tuple of int
+        Rows of the ledger that it takes back, in their order.
+    """
+
+    number: int
+    source: str
+    time: datetime
+    asked: Mapping[str, Any]
+    takes: tuple[int, ...]
+    revisions: tuple[int, ...]
+
+
+def in_force(undos: Sequence[UndoRow]) -> frozenset[int]:
+    """Return the numbers of the undos that no undo in force takes back.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> def undo(number, *takes):
+    ...     return UndoRow(number=number, source="ann", takes=frozenset(takes),
+    ...                    time=datetime(2026, 3, 1, tzinfo=UTC))
+    >>> sorted(in_force([undo(1), undo(2, 1), undo(3, 2)]))
+    [1, 3]
+    """
+    kept: set[int] = set()
+    taken: set[int] = set()
+    # An undo takes back earlier ones only, so the newest is in force.
+    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
+        if each.number not in taken:
+            kept.add(each.number)
+            taken |= each.takes
+    return frozenset(kept)
+
+
+def to_take(undos: Sequence[UndoRow], unwanted: Collection[int]) -> frozenset[int]:
+    """Return which undos a new one has to take back, so that none of some is in force.
+
+    Not only those that are in force now: one that another of them has taken back
+    would be in force again without that.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> def undo(number, *takes):
+    ...     return UndoRow(number=number, source="ann", takes=frozenset(takes),
+    ...                    time=datetime(2026, 3, 1, tzinfo=UTC))
+    >>> both = [undo(1), undo(2, 1)]
+    >>> sorted(to_take(both, {1, 2})), sorted(to_take(both, {2}))
+    ([1, 2], [2])
+    >>> sorted(to_take(both, {1}))
+    []
+    """
+    found: set[int] = set()
+    taken: set[int] = set()
+    # As in `in_force`: whether one is taken back is known from those after it.
+    for each in sorted(undos, key=lambda undo: undo.number, reverse=True):
+        if each.number in taken:
+            continue
+        if each.number in unwanted:
+            found.add(each.number)
+        else:
+            taken |= each.takes
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRow:
     """One row of a message, without its vector.
 
     Parameters
     ----------
     revision : int
-        Of the row.
+        Revision of the row.
     label_before, label : str or None
         What the message was and what it became; None is not learned.
     epoch : int
@@ -44,7 +197,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class Assignment:
     """What a message is learned as, and with which vector.
 
     Parameters
@@ -66,15 +219,15 @@ class Transition:
 
     Parameters
     ----------
-    before, after : Learned or None
+    before, after : Assignment or None
         What it is and shall be; None is not learned.
     lost, gained : int or None
         Revision of a row that has the vector of `before`, and of `after`; None
         if it is not learned then, or no such row has its vector any more.
     """
 
-    before: Learned | None
-    after: Learned | None
+    before: Assignment | None
+    after: Assignment | None
     lost: int | None
     gained: int | None
 
@@ -89,13 +242,13 @@ class Transition:
 
 
 def transition(
-    history: Sequence[Step], taken_back: Collection[int]
+    history: Sequence[MessageRow], taken_back: Collection[int]
 ) -> Transition | None:
     """Return what makes a message what the rest of its rows say.
 
     Parameters
     ----------
-    history : sequence of Step
+    history : sequence of MessageRow
         All rows of the message, oldest first, at least one.
     taken_back : collection of int
         Revisions of those that are not in force.
@@ -109,12 +262,12 @@ def transition(
     --------
     Ann learned it as spam, Ben made it ham; without Ben it is spam again.
 
-    >>> ann = Step(revision=1, label_before=None, label="spam", epoch=202603,
+    >>> ann = MessageRow(revision=1, label_before=None, label="spam", epoch=202603,
     ...            taught=True, kept=True, decision=None)
-    >>> ben = Step(revision=2, label_before="spam", label="ham", epoch=202603,
+    >>> ben = MessageRow(revision=2, label_before="spam", label="ham", epoch=202603,
     ...            taught=True, kept=True, decision=None)
     >>> transition([ann, ben], {2}).after
-    Learned(label='spam', chain=1)
+    Assignment(label='spam', chain=1)
     >>> transition([ann, ben], {1}) is None
     True
     >>> transition([ann, ben], {1, 2}).after is None
@@ -122,8 +275,10 @@ def transition(
     """
     chains = _chains(history)
     last = history[-1]
-    before = None if last.label is None else Learned(last.label, chains[last.revision])
-    after: Learned | None = None
+    before = (
+        None if last.label is None else Assignment(last.label, chains[last.revision])
+    )
+    after: Assignment | None = None
     for step in history:
         if not step.taught or step.revision in taken_back:
             continue
@@ -131,7 +286,7 @@ def transition(
             after = None
         else:
             chain = chains[step.revision] if after is None else after.chain
-            after = Learned(step.label, chain)
+            after = Assignment(step.label, chain)
     if before == after:
         return None
     with_vector = {
@@ -145,7 +300,7 @@ def transition(
     )
 
 
-def _chains(history: Sequence[Step]) -> dict[int, int]:
+def _chains(history: Sequence[MessageRow]) -> dict[int, int]:
     """Return, for each row, the revision of the row that learned its vector."""
     chains = {}
     chain = 0

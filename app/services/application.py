@@ -44,7 +44,8 @@ from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
-from app.storage.database.engine import hasty, open_engine, reading
+from app.storage.database.dialect import dialect_of
+from app.storage.database.engine import open_engine, reading, with_short_timeout
 from app.storage.database.migrate import migrate
 from app.storage.fold.state import folded_revision
 
@@ -227,7 +228,7 @@ class Application:
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
         self.writer = Writer(self.engine, successor=self.live.successor)
-        if self.engine.dialect.name == "postgresql":
+        if dialect_of(self.engine).is_server:
             self.notifier = Notifier(self.engine, self.live.refresh)
             self.writer = Writer(self.engine, self.notifier.notify, self.live.successor)
         self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
@@ -263,7 +264,7 @@ class Application:
     @property
     def _has_company(self) -> bool:
         """Whether other processes may score what is taught here."""
-        return self.settings.workers > 1 or self.engine.dialect.name == "postgresql"
+        return self.settings.workers > 1 or dialect_of(self.engine).is_server
 
     def _autolearn(self) -> AutoLearn | None:
         if self.settings.autolearn_from is None:
@@ -336,5 +337,5 @@ class Application:
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer."""
-        with reading(hasty(self.engine)) as connection:
+        with reading(with_short_timeout(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.classifier.explain import Attribution, Entry, attribute, explain
+from app.classifier.explain import Attribution, Summand, attribute, explain
 from app.classifier.score import score
 from app.errors import EmptyMessage
 from app.features.extract import extract
@@ -36,8 +36,8 @@ class Classified:
         The decision with its numbers.
     attribution : Attribution
         The log-odds that each feature adds.
-    explanation : tuple of Entry
-        Its entries sum to the log-odds of the verdict.
+    explanation : tuple of Summand
+        The summands add up to the log-odds of the verdict.
     profile : str
         Name of the profile that answered.
     labels : tuple of str
@@ -51,7 +51,7 @@ class Classified:
     observation: Observation
     verdict: Verdict
     attribution: Attribution
-    explanation: tuple[Entry, ...]
+    explanation: tuple[Summand, ...]
     profile: str
     labels: tuple[str, ...]
     revision: int

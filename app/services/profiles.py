@@ -326,7 +326,7 @@ def change(
         If it could not be stored; then nothing is changed.
     """
     with writing(engine) as connection:
-        row = profiles.hold(connection, name)
+        row = profiles.find_locked(connection, name)
         try:
             before = policy_of(row)
         except Inconsistent as error:

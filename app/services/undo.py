@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.ledger.entry import LedgerRow
-    from app.ledger.sources import Selection
+    from app.ledger.undo import Selection
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan

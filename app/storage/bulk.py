@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Column, ColumnElement, Connection, Table
 
     from app.bayes.state import State
     from app.storage.profiles import ProfileRow
@@ -56,9 +56,9 @@ def append_sums(
     profile : ProfileRow
         Whose ledger.
     sums : mapping of int to State
-        What to add to each month.  What is negative must be in
-        the counts already, or it can never be folded: that is the caller's to
-        know, who holds the profile with `app.storage.profiles.lock`.
+        The sums to add to each month.  A negative count must be in
+        the counts already, or it can never be folded: the caller, which holds the
+        profile with `app.storage.profiles.lock`, has to know.
     source : str
         Who says so: ``import:NAME``, ``prune``.
     time : datetime
@@ -157,41 +157,38 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
         If what is not folded has no room by itself.
     """
     found = Amounts()
-    of_class, of_feature, of_moment = (
-        tables.class_count,
-        tables.feature_count,
-        tables.moment_sum,
-    )
-    # As floats: the sum of integers may leave 64 bits, and SQLite fails then.
-    for view, messages in connection.execute(
-        select(of_class.c.view, func.sum(cast(of_class.c.messages, Float)))
-        .where(of_class.c.profile_id == profile.id)
-        .group_by(of_class.c.view)
-    ):
-        found.of(view).messages += messages
-    for view, occurrences, messages in connection.execute(
-        select(
-            of_feature.c.view,
-            func.sum(cast(of_feature.c.occurrences, Float)),
-            func.sum(cast(of_feature.c.messages, Float)),
+    moments = tables.moment_sum
+
+    def by_view(
+        value: ColumnElement[float], table: Table, *columns: str
+    ) -> list[tuple[str, float]]:
+        found = connection.execute(
+            select(table.c.view, value)
+            .where(table.c.profile_id == profile.id)
+            .group_by(table.c.view, *(table.c[name] for name in columns))
         )
-        .where(of_feature.c.profile_id == profile.id)
-        .group_by(of_feature.c.view)
-    ):
-        found.of(view).occurrences += occurrences + messages
-    for view, most in connection.execute(
-        select(of_moment.c.view, func.max(func.abs(cast(of_moment.c.high, Float)) + 1))
-        .where(of_moment.c.profile_id == profile.id)
-        .group_by(of_moment.c.view, of_moment.c.epoch, of_moment.c.label)
-    ):
+        return [(view, amount) for view, amount in found]
+
+    def summed(column: Column[int]) -> ColumnElement[float]:
+        # As floats: the sum of integers may leave 64 bits, and SQLite fails then.
+        return func.sum(cast(column, Float))
+
+    of_class, of_feature = tables.class_count, tables.feature_count
+    for view, messages in by_view(summed(of_class.c.messages), of_class):
+        found.of(view).messages += messages
+    counts = summed(of_feature.c.occurrences) + summed(of_feature.c.messages)
+    for view, occurrences in by_view(counts, of_feature):
+        found.of(view).occurrences += occurrences
+    largest = func.max(func.abs(cast(moments.c.high, Float)) + 1)
+    for view, most in by_view(largest, moments, "epoch", "label"):
         found.of(view).measured += most * _WORD / LIMIT**2
     for view, each in connection.execute(
-        select(of_moment.c.view, of_moment.c.field)
-        .where(of_moment.c.profile_id == profile.id)
+        select(moments.c.view, moments.c.field)
+        .where(moments.c.profile_id == profile.id)
         .distinct()
     ):
         found.of(view).fields.add(each)
     for epochs in unfolded(connection, profile):
-        for state in epochs.values():
-            found.add(state)
+        for views in epochs.values():
+            found.add(views)
     return found

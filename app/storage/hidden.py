@@ -1,14 +1,13 @@
 """Hidden profiles: imports in progress, and the rows that they replace.
 
 Contract of this file: a profile is hidden while its name has a blank, which no name
-that people can ask for has (`app.classifier.specification.check_name`).  So it is
-shown and hidden by one update of its name, and who holds a profile that was hidden
-meanwhile is told so by `app.storage.profiles.lock`.  The `created_at` of a hidden
-profile is when somebody last worked on it.
+that a client can ask for has (`app.classifier.specification.check_name`).  So one
+update of its name shows or hides a profile, and `app.storage.profiles.lock` refuses a
+profile that was hidden meanwhile.  The `created_at` of a hidden profile is the time of
+the last work on it.
 
-Contract of this file: both profiles are locked, and what is moved has not been
-folded.  Moving a row changes its key and not its vector, so that of 16,055 messages
-takes 0.35 s on SQLite.
+`leave_out` and `move` need the locks of both profiles, and rows that are not folded.
+Moving a row changes its key and not its vector: 16,055 messages take 0.35 s on SQLite.
 """
 
 from __future__ import annotations
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
 
     from app.storage.profiles import ProfileRow
 
-PATIENCE: Final = timedelta(hours=1)
-"""For how long an import may stand still before what it wrote is removed.
+_LEDGER: Final = tables.ledger
+_PROFILE: Final = tables.profile
+LEASE: Final = timedelta(hours=1)
+"""How long an import may stand still before its rows are removed.
 
 Its longest pause is the proof that the ledger adds up, which reads all of it.
 """
@@ -48,7 +49,7 @@ def begin(
     feature_set: int,
     now: datetime,
 ) -> ProfileRow:
-    """Return a new profile that nobody sees; `name` is what it may be shown as."""
+    """Return a new hidden profile; `name` is the name that it may be shown as."""
     return profiles.create(
         connection,
         name=f"{name} (import {token_hex(8)})",
@@ -59,18 +60,17 @@ def begin(
     )
 
 
-def keep(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
-    """Say that a hidden profile is still worked on, and lock it.
+def renew(connection: Connection, hidden: ProfileRow, *, now: datetime) -> None:
+    """Renew the lease of a hidden profile, and lock it.
 
     Raises
     ------
     DatabaseUnavailable
-        If it was removed, because nobody had said so for longer than `PATIENCE`.
+        If it was removed, because it was not renewed for longer than `LEASE`.
     """
-    profile = tables.profile
     kept = connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
+        update(_PROFILE)
+        .where(_PROFILE.c.id == hidden.id, _PROFILE.c.name == hidden.name)
         .values(created_at=now)
     )
     if not kept.rowcount:
@@ -93,13 +93,12 @@ def show(
 
     That one is hidden, for `remove_step`; the caller holds its lock.
     """
-    profile = tables.profile
     connection.execute(
         delete(tables.fold).where(tables.fold.c.profile_id == instead_of.id)
     )
     connection.execute(
-        update(profile)
-        .where(profile.c.id == instead_of.id)
+        update(_PROFILE)
+        .where(_PROFILE.c.id == instead_of.id)
         .values(
             name=f"{instead_of.name} (replaced {instead_of.id})",
             created_at=_GONE,
@@ -109,30 +108,28 @@ def show(
         )
     )
     connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id)
+        update(_PROFILE)
+        .where(_PROFILE.c.id == hidden.id)
         .values(name=instead_of.name, created_at=created_at, policy=policy or None)
     )
     return profiles.find(connection, instead_of.name)
 
 
-def leave(connection: Connection, hidden: ProfileRow) -> None:
-    """Give a hidden profile up; one that was shown stays."""
-    profile = tables.profile
+def abandon(connection: Connection, hidden: ProfileRow) -> None:
+    """End the lease of a hidden profile; one that was shown stays."""
     connection.execute(
-        update(profile)
-        .where(profile.c.id == hidden.id, profile.c.name == hidden.name)
+        update(_PROFILE)
+        .where(_PROFILE.c.id == hidden.id, _PROFILE.c.name == hidden.name)
         .values(created_at=_GONE)
     )
 
 
 def abandoned(connection: Connection, *, now: datetime) -> list[int]:
-    """Return the keys of the hidden profiles that nobody works on any more."""
-    profile = tables.profile
+    """Return the keys of the hidden profiles whose lease is over."""
     rows = connection.execute(
-        select(profile.c.id)
-        .where(profiles.HIDDEN, profile.c.created_at < now - PATIENCE)
-        .order_by(profile.c.id)
+        select(_PROFILE.c.id)
+        .where(profiles.HIDDEN, _PROFILE.c.created_at < now - LEASE)
+        .order_by(_PROFILE.c.id)
     )
     return list(rows.scalars())
 
@@ -152,19 +149,18 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
     bool
         Whether there is more to delete.
     """
-    profile = tables.profile
     # Two that delete the same rows take turns.
     there = connection.execute(
-        select(profile.c.id)
-        .where(profile.c.id == profile_id, profiles.HIDDEN)
+        select(_PROFILE.c.id)
+        .where(_PROFILE.c.id == profile_id, profiles.HIDDEN)
         .with_for_update()
     ).first()
     if there is None:
         return False
     for table in reversed(tables.metadata.sorted_tables):
-        if table is not profile and _delete(connection, table, profile_id):
+        if table is not _PROFILE and _delete(connection, table, profile_id):
             return True
-    connection.execute(delete(profile).where(profile.c.id == profile_id))
+    connection.execute(delete(_PROFILE).where(_PROFILE.c.id == profile_id))
     return False
 
 
@@ -200,13 +196,12 @@ def leave_out(
     int
         Rows that were deleted: the whole history of each of these messages.
     """
-    ledger = tables.ledger
-    taught = select(ledger.c.digest).where(
-        ledger.c.profile_id == profile.id, ledger.c.revision > after
+    taught = select(_LEDGER.c.digest).where(
+        _LEDGER.c.profile_id == profile.id, _LEDGER.c.revision > after
     )
     return connection.execute(
-        delete(ledger).where(
-            ledger.c.profile_id == hidden.id, ledger.c.digest.in_(taught)
+        delete(_LEDGER).where(
+            _LEDGER.c.profile_id == hidden.id, _LEDGER.c.digest.in_(taught)
         )
     ).rowcount
 
@@ -219,29 +214,28 @@ def move(connection: Connection, hidden: ProfileRow, profile: ProfileRow) -> int
     int
         How many there were.
     """
-    ledger, profiles = tables.ledger, tables.profile
     last = (
-        select(profiles.c.revision).where(profiles.c.id == profile.id).scalar_subquery()
+        select(_PROFILE.c.revision).where(_PROFILE.c.id == profile.id).scalar_subquery()
     )
     # Consecutive, whatever was left out.
     numbered = (
         select(
-            ledger.c.revision,
-            func.row_number().over(order_by=ledger.c.revision).label("number"),
+            _LEDGER.c.revision,
+            func.row_number().over(order_by=_LEDGER.c.revision).label("number"),
         )
-        .where(ledger.c.profile_id == hidden.id)
+        .where(_LEDGER.c.profile_id == hidden.id)
         .subquery()
     )
     moved = connection.execute(
-        update(ledger)
+        update(_LEDGER)
         .where(
-            ledger.c.profile_id == hidden.id, ledger.c.revision == numbered.c.revision
+            _LEDGER.c.profile_id == hidden.id, _LEDGER.c.revision == numbered.c.revision
         )
         .values(profile_id=profile.id, revision=last + numbered.c.number)
     ).rowcount
     connection.execute(
-        update(profiles)
-        .where(profiles.c.id == profile.id)
-        .values(revision=profiles.c.revision + moved)
+        update(_PROFILE)
+        .where(_PROFILE.c.id == profile.id)
+        .values(revision=_PROFILE.c.revision + moved)
     )
     return moved

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
+from app.ledger.entry import Identity, LedgerRow, epoch_of
+from app.ledger.sources import OWN
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
-from app.storage.database.statements import Prepared
+from app.storage.database.statements import Prepared, chunks, materialized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from app.ledger.teaching import Outcome, Teaching
     from app.storage.profiles import ProfileRow
 
+_LEDGER: Final = tables.ledger
+_PROFILE: Final = tables.profile
 WEIGHT_OF_SUM: Final = 8
 """How many rows of messages a sum stands for where work is done in steps.
 
@@ -34,51 +37,54 @@ million counts), and eight messages 45.
 """
 # Rows held in memory at once while they are summed: some 10 MB.
 ROWS_AT_ONCE: Final = 1000
-# Digests asked for in one query: below the 999 variables that SQLite allowed
-# before 3.32, and a power of two, as the queries are that are kept.
-_DIGESTS_PER_QUERY: Final = 512
 # Statements are put together once, and those that a feedback waits for are prepared.
-_MANY: Final = (
-    select(tables.ledger)
+_GET_MANY: Final = (
+    select(_LEDGER)
     .where(
-        tables.ledger.c.profile_id == bindparam("profile_id"),
-        tables.ledger.c.revision.in_(bindparam("revisions", expanding=True)),
+        _LEDGER.c.profile_id == bindparam("profile_id"),
+        _LEDGER.c.revision.in_(bindparam("revisions", expanding=True)),
     )
-    .order_by(tables.ledger.c.revision)
+    .order_by(_LEDGER.c.revision)
 )
 # Without the vectors, which are ten times as large as all the rest.
 _LESSONS: Final = (
     select(
-        tables.ledger.c.revision,
-        tables.ledger.c.digest,
-        tables.ledger.c.label_before,
-        tables.ledger.c.label,
-        tables.ledger.c.scores,
-        tables.ledger.c.source,
+        _LEDGER.c.revision,
+        _LEDGER.c.digest,
+        _LEDGER.c.label_before,
+        _LEDGER.c.label,
+        _LEDGER.c.scores,
+        _LEDGER.c.source,
     )
     .where(
-        tables.ledger.c.profile_id == bindparam("profile_id"),
-        tables.ledger.c.revision > bindparam("after"),
-        tables.ledger.c.kind == "message",
+        _LEDGER.c.profile_id == bindparam("profile_id"),
+        _LEDGER.c.revision > bindparam("after"),
+        _LEDGER.c.kind == "message",
     )
-    .order_by(tables.ledger.c.revision)
+    .order_by(_LEDGER.c.revision)
 )
-_INSERT: Final = Prepared(insert(tables.ledger))
+# Fields of `LedgerRow` that are named like their column.
+_SAME: Final = [
+    column.name
+    for column in _LEDGER.columns
+    if column.name not in {"profile_id", "names"}
+]
+_INSERT: Final = Prepared(insert(_LEDGER))
 _MOVE_REVISION: Final = Prepared(
-    update(tables.profile)
-    .where(tables.profile.c.id == bindparam("profile_id"))
+    update(_PROFILE)
+    .where(_PROFILE.c.id == bindparam("profile_id"))
     .values(revision=bindparam("new_revision"))
 )
-_NEWEST: Final = select(func.max(tables.ledger.c.time)).where(
-    tables.ledger.c.profile_id == bindparam("profile_id")
+_NEWEST: Final = select(func.max(_LEDGER.c.time)).where(
+    _LEDGER.c.profile_id == bindparam("profile_id")
 )
 _AFTER: Final = (
-    select(tables.ledger)
+    select(_LEDGER)
     .where(
-        tables.ledger.c.profile_id == bindparam("profile_id"),
-        tables.ledger.c.revision > bindparam("after"),
+        _LEDGER.c.profile_id == bindparam("profile_id"),
+        _LEDGER.c.revision > bindparam("after"),
     )
-    .order_by(tables.ledger.c.revision)
+    .order_by(_LEDGER.c.revision)
     .limit(bindparam("at_most"))
 )
 
@@ -87,7 +93,15 @@ def write(connection: Connection, profile_id: int, rows: Sequence[LedgerRow]) ->
     """Add rows whose revisions follow the one that `lock` gave, without a gap."""
     if not rows:
         return
-    _INSERT.change(connection, [_values(profile_id, row) for row in rows])
+    values = [
+        {
+            "profile_id": profile_id,
+            "names": row.encoded_names,
+            **{name: getattr(row, name) for name in _SAME},
+        }
+        for row in rows
+    ]
+    _INSERT.change(connection, values)
     _MOVE_REVISION.change(
         connection, [{"profile_id": profile_id, "new_revision": rows[-1].revision}]
     )
@@ -144,11 +158,11 @@ def identities(
     profile_id : int or None
         One of them; None: all.
     """
-    ledger, profile = tables.ledger.c, tables.profile.c
+    ledger, profile = _LEDGER.c, _PROFILE.c
     query = select(
         ledger.profile_id, *(ledger[name] for name in Identity._fields)
     ).join(
-        tables.profile,
+        _PROFILE,
         and_(ledger.profile_id == profile.id, ledger.revision == profile.revision),
     )
     if profile_id is not None:
@@ -193,25 +207,19 @@ def lessons_after(
     ]
 
 
-def latest(connection: Connection, profile_id: int, digest: bytes) -> LedgerRow | None:
-    """Return the newest row of a message, or None if it was never learned.
-
-    The newest row of a message that was learned and forgotten has label None.
-    """
-    return latest_of(connection, profile_id, {digest}).get(digest)
-
-
 def latest_of(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, LedgerRow]:
-    """Return the newest row of each message that has one, by digest."""
-    asked = list(digests)
+    """Return the newest row of each message that has one, by digest.
+
+    The newest row of a message that was learned and forgotten has label None.
+    """
     found = {}
-    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        chunk = asked[start : start + _DIGESTS_PER_QUERY]
-        # One that is asked for twice is found once.
+    for chunk in chunks(digests):
+        # Few sizes, as the queries are kept.  One that is asked for twice is found
+        # once.
         size = 1 << (len(chunk) - 1).bit_length()
-        chunk += chunk[-1:] * (size - len(chunk))
+        chunk.extend(chunk[-1:] * (size - len(chunk)))
         named = {f"digest_{place}": digest for place, digest in enumerate(chunk)}
         for row in _latest(size).rows(connection, profile_id=profile_id, **named):
             read = _read(row)
@@ -226,80 +234,46 @@ def _latest(size: int) -> Prepared:
     # while the table was young, until it is analysed for the first time.  That plan
     # looked for the newest revisions again at each row of the profile: 0.2 s for one
     # digest among 1,000 rows, and 0.4 s among 2,000.
-    newest = (
-        select(func.max(tables.ledger.c.revision).label("revision"))
+    newest = materialized(
+        select(func.max(_LEDGER.c.revision).label("revision"))
         .where(
-            tables.ledger.c.profile_id == bindparam("profile_id"),
-            tables.ledger.c.digest.in_(
+            _LEDGER.c.profile_id == bindparam("profile_id"),
+            _LEDGER.c.digest.in_(
                 [bindparam(f"digest_{place}") for place in range(size)]
             ),
             # The digest of a sum is nobody's message.
-            tables.ledger.c.kind == "message",
+            _LEDGER.c.kind == "message",
         )
-        .group_by(tables.ledger.c.digest)
-        .cte("newest")
-        .prefix_with("MATERIALIZED", dialect="postgresql")
+        .group_by(_LEDGER.c.digest),
+        "newest",
     )
     return Prepared(
-        select(tables.ledger)
-        .join(newest, newest.c.revision == tables.ledger.c.revision)
-        .where(tables.ledger.c.profile_id == bindparam("profile_id"))
+        select(_LEDGER)
+        .join(newest, newest.c.revision == _LEDGER.c.revision)
+        .where(_LEDGER.c.profile_id == bindparam("profile_id"))
     )
 
 
-def many(
+def get_many(
     connection: Connection, profile_id: int, revisions: Sequence[int]
 ) -> list[LedgerRow]:
     """Return the rows of some revisions, a few hundred at most, oldest first."""
     rows = connection.execute(
-        _MANY, {"profile_id": profile_id, "revisions": list(revisions)}
+        _GET_MANY, {"profile_id": profile_id, "revisions": list(revisions)}
     )
     return [_read(row) for row in rows]
 
 
 def _read(row: Any) -> LedgerRow:
     """Return a row of the table as what it means."""
-    return LedgerRow(
-        revision=row.revision,
-        digest=row.digest,
-        label_before=row.label_before,
-        label=row.label,
-        epoch=row.epoch,
-        vector=row.vector,
-        encoded_names=row.names,
-        feature_set=row.feature_set,
-        source=row.source,
-        time=row.time,
-        scores=row.scores,
-        kind=row.kind,
-        undo=row.undo,
-    )
-
-
-def _values(profile_id: int, row: LedgerRow) -> dict[str, object]:
-    """Return a row as the table takes it."""
-    return {
-        "profile_id": profile_id,
-        "revision": row.revision,
-        "digest": row.digest,
-        "label_before": row.label_before,
-        "label": row.label,
-        "epoch": row.epoch,
-        "vector": row.vector,
-        "names": row.encoded_names,
-        "feature_set": row.feature_set,
-        "source": row.source,
-        "time": row.time,
-        "scores": row.scores,
-        "kind": row.kind,
-        "undo": row.undo,
-    }
+    same = {name: getattr(row, name) for name in _SAME}
+    return LedgerRow(encoded_names=row.names, **same)
 
 
 _OWN_OF_DAY: Final = select(func.count()).where(
-    tables.ledger.c.profile_id == bindparam("profile_id"),
-    tables.ledger.c.source == OWN,
-    tables.ledger.c.time >= bindparam("midnight"),
+    _LEDGER.c.profile_id == bindparam("profile_id"),
+    _LEDGER.c.source == OWN,
+    _LEDGER.c.time >= bindparam("midnight"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, insert, select, update
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
 HIDDEN: Final = profile.c.name.like("% %")
-"""Nobody sees a profile of such a name (`app.storage.hidden`)."""
+"""Whether a profile is hidden (`app.storage.hidden`)."""
 _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(
@@ -63,7 +63,7 @@ class ProfileRow:
     policy : object
         What it decides otherwise than the service's settings, as
         `app.classifier.policy.Policy.document` gave it; None for nothing. Checked
-        by who reads it, so that one profile which was spoilt by hand does not stop
+        by `policy_of`, so that one profile which was spoilt by hand does not stop
         the others.
     """
 
@@ -133,7 +133,25 @@ def find(connection: Connection, name: str) -> ProfileRow:
     UnknownProfile
         If there is none.
     """
-    row = connection.execute(select(profile).where(profile.c.name == name)).first()
+    return _one(connection, select(profile).where(profile.c.name == name), name)
+
+
+def find_locked(connection: Connection, name: str) -> ProfileRow:
+    """Return the profile of that name, locked until the end of the transaction.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is none.
+    """
+    query = select(profile).where(profile.c.name == name)
+    return _one(connection, query.with_for_update(key_share=True), name)
+
+
+def _one(
+    connection: Connection, query: Select[tuple[Any, ...]], name: str
+) -> ProfileRow:
+    row = connection.execute(query).first()
     if row is None:
         raise UnknownProfile.named(name)
     return _read(row)
@@ -145,7 +163,7 @@ def policy_of(row: ProfileRow) -> Policy:
     Raises
     ------
     Inconsistent
-        If it is none, as nobody but a hand in the database could have made it.
+        If it is none; only a change by hand in the database can have made it.
     """
     try:
         return Policy() if row.policy is None else Policy.read(row.policy)
@@ -155,22 +173,6 @@ def policy_of(row: ProfileRow) -> Policy:
             f"{error}; `postbayes policy --reset --profile {row.name}` drops it"
         )
         raise Inconsistent(msg) from error
-
-
-def hold(connection: Connection, name: str) -> ProfileRow:
-    """Return the profile of that name, which nobody else changes until the end.
-
-    Raises
-    ------
-    UnknownProfile
-        If there is none.
-    """
-    connection.execute(
-        select(profile.c.id)
-        .where(profile.c.name == name)
-        .with_for_update(key_share=True)
-    )
-    return find(connection, name)
 
 
 def set_policy(
@@ -201,15 +203,32 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
 
 def last_revision(connection: Connection, profile_id: int) -> int:
     """Return the revision of what was taught last; 0 if the profile is gone."""
-    found = connection.execute(
-        select(profile.c.revision).where(profile.c.id == profile_id)
-    )
-    revision: int | None = found.scalar_one_or_none()
-    return 0 if revision is None else revision
+    return _revision(connection, profile_id) or 0
+
+
+def require_revision(connection: Connection, row: ProfileRow) -> int:
+    """Return the revision of what was taught last.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    """
+    revision = _revision(connection, row.id)
+    if revision is None:
+        msg = f"The profile {row.name!r} does not exist any more."
+        raise UnknownProfile(msg)
+    return revision
+
+
+def _revision(connection: Connection, profile_id: int) -> int | None:
+    found = select(profile.c.revision).where(profile.c.id == profile_id)
+    revision: int | None = connection.execute(found).scalar_one_or_none()
+    return revision
 
 
 def lock(connection: Connection, profile: ProfileRow) -> int:
-    """Return the profile's revision; nobody else moves it until the end.
+    """Return the profile's revision, locked until the end of the transaction.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Scored messages, kept for a while so that an id suffices to teach them.
 
-A bounded table: whoever fills it also calls `expire`.  It is written behind the
-answers, in batches, and losing its newest rows loses no feedback.
+A bounded table: the service that fills it also calls `expire`.  It is written behind
+the answers, in batches, and losing its newest rows loses no feedback.
 """
 
 from __future__ import annotations
@@ -10,27 +10,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import and_, bindparam, case, delete, literal, or_, select, tuple_
+from sqlalchemy import bindparam, case, delete, literal, or_, select, tuple_
 
-from app.ledger.entry import OWN
+from app.ledger.sources import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
-from app.storage.database.statements import insert_into
+from app.storage.database.statements import chunks, insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Tuple
 
 
-# As in `app.storage.ledger`.
-_DIGESTS_PER_QUERY: Final = 500
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
 )
+
+
+# Rows in the order in which they are forgotten.
+_AGE: Final = tuple_(tables.scored.c.time, tables.scored.c.digest)
+
+
+def _age(row: tuple[datetime, bytes]) -> Tuple:
+    """Return the place of a row in that order."""
+    time, digest = tables.scored.c.time, tables.scored.c.digest
+    return tuple_(literal(row[0], time.type), literal(row[1], digest.type))
 
 
 def put_many(
@@ -65,19 +73,12 @@ def put_many(
     )
 
 
-def get(connection: Connection, profile_id: int, digest: bytes) -> ScoredRow | None:
-    """Return what is remembered of a message, or None."""
-    return get_many(connection, profile_id, {digest}).get(digest)
-
-
 def get_many(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> dict[bytes, ScoredRow]:
     """Return what is remembered of each message, by digest."""
-    asked = list(digests)
     found = {}
-    for start in range(0, len(asked), _DIGESTS_PER_QUERY):
-        chunk = asked[start : start + _DIGESTS_PER_QUERY]
+    for chunk in chunks(digests):
         rows = connection.execute(_GET, {"profile_id": profile_id, "digests": chunk})
         for row in rows:
             found[row.digest] = _read(row)
@@ -99,7 +100,7 @@ def copy(
     connection : Connection
         From `app.storage.database.engine.writing`.
     profile_id, to : int
-        Whose rows, and who shall have them as well.
+        Whose rows, and the profile that gets them as well.
     after : (datetime, bytes) or None
         What the call before returned; None for the first.
     limit : int
@@ -118,13 +119,7 @@ def copy(
         .limit(limit)
     )
     if after is not None:
-        time, digest = after
-        asked = asked.where(
-            tuple_(table.c.time, table.c.digest)
-            > tuple_(
-                literal(time, table.c.time.type), literal(digest, table.c.digest.type)
-            )
-        )
+        asked = asked.where(_age(after) < _AGE)
     rows = [_read(row) for row in connection.execute(asked)]
     put_many(connection, to, rows)
     return (rows[-1].time, rows[-1].digest) if rows else after
@@ -171,12 +166,7 @@ def expire(
     scored = tables.scored
     gone = scored.c.time < before
     if upto is not None:
-        time, digest = upto
-        gone = or_(
-            gone,
-            scored.c.time < time,
-            and_(scored.c.time == time, scored.c.digest <= digest),
-        )
+        gone = or_(gone, _age(upto) >= _AGE)
     return connection.execute(
         delete(scored).where(
             scored.c.profile_id == profile_id,
@@ -206,7 +196,7 @@ def _read(row: Row[Any]) -> ScoredRow:
 
 _rows: Final = tables.ledger.alias("first")
 _later: Final = tables.ledger.alias("later")
-# The label is the newest of the message, not the first: whoever corrects a slip
+# The label is the newest of the message, not the first: a correction of a slip
 # of the finger corrects the figures too.  A message that was forgotten counts
 # no more.
 #

@@ -13,7 +13,7 @@ from scripts.reference.pages import pages  # noqa: E402
 
 
 def main() -> int:
-    """Write what differs, or with ``--check`` only name it; return the exit code."""
+    """Write the pages that differ, or name them (``--check``); return an exit code."""
     check = "--check" in sys.argv[1:]
     folder = ROOT / "docs" / "reference"
     folder.mkdir(exist_ok=True)

@@ -17,35 +17,37 @@ _TYPES: Final = {
 }
 
 _INTRODUCTION: Final = """
-Results go to standard output, progress and complaints to standard error. A
-complaint is one line that begins with `postbayes:`. Every command takes `--help`.
+Results go to standard output, progress and errors to standard error. An
+error is one line that begins with `postbayes:`. Every command takes `--help`.
 The settings come from the environment or a file: see [settings.md](settings.md).
 Commands and services may work on one database at the same time.
 """
 
 CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers was "
-    "told to stop.",
+    "stopped by SIGTERM.",
     1: "`audit` or `backup --audit` found a difference; the question of "
-    "`import --replace` was answered with no; or a defect of Postbayes, with a "
-    "traceback.",
+    "`import --replace` was answered with no; or there is a defect of Postbayes, with "
+    "a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
-    3: "`serve` could not begin: its port is in use, or its address not of this "
-    "machine; or one of several workers failed while it started.",
-    65: "What was given cannot be used. The sentence says why (EX_DATAERR).",
+    3: "`serve` could not begin: its port is in use, its address is not of this "
+    "machine, or one of several workers failed while it started.",
+    65: "The input cannot be used. The sentence says why (EX_DATAERR).",
     70: "Stored data contradict each other, the database is newer, or a message could "
     "not be read and was passed over, by a defect of Postbayes (EX_SOFTWARE).",
-    74: "The system refused to read or write: a full disk, say (EX_IOERR).",
+    74: "The system refused to read or write: the disk is full, for example "
+    "(EX_IOERR).",
     75: "The database, or the service at `--url`, is away, or the database lacks a "
     "table or a right. Try again later; mail servers do (EX_TEMPFAIL).",
-    78: "A setting cannot be used: of the database too, where its encoding lacks "
-    "letters, or its user may not make the tables (EX_CONFIG).",
-    130: "Interrupted with Ctrl-C, not `serve`. What was committed is kept.",
-    143: "Told to stop with SIGTERM: `serve` answered what it had taken, and `imap` "
-    "remembers what it taught; the others keep what was committed, as after Ctrl-C.",
+    78: "A setting cannot be used; also one of the database, whose encoding lacks "
+    "letters, or whose user may not make the tables (EX_CONFIG).",
+    130: "Interrupted with Ctrl-C, except `serve`. Committed work is kept.",
+    143: "Stopped by SIGTERM: `serve` answered the requests that it had accepted, and "
+    "`imap` remembers the mail that it taught; the others keep committed work, as "
+    "after Ctrl-C.",
 }
-"""What each exit code means."""
+"""Meaning of each exit code."""
 
 _COMMON: Final = (2, 70, 74, 75, 78, 130)
 EXITS: Final[dict[str, tuple[int, ...]]] = {
@@ -76,14 +78,14 @@ def page() -> str:
     commands = {name: load(name) for name in COMMANDS}
     missing = (set(EXIT.values()) | {0, 1, 2, 130}) - CODES.keys()
     if missing:
-        msg = f"say in CODES what the exit codes {sorted(missing)} mean"
+        msg = f"CODES lacks the meaning of the exit codes {sorted(missing)}"
         raise LookupError(msg)
     codes = table(
         ("code", "meaning"), ((f"{code}", CODES[code]) for code in sorted(CODES))
     )
     top = block("text", "postbayes [--version] [--help] COMMAND ...")
     index = table(
-        ("command", "what it does"),
+        ("command", "purpose"),
         (
             (f"[`{name}`](#{name})", command.help.split("\n\n")[0])
             for name, command in commands.items()

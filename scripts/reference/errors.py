@@ -66,12 +66,12 @@ _STORED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a client that meets an error should know.
+    """The advice for a client that gets an error.
 
     Parameters
     ----------
     todo : str
-        What to do about it, in whole sentences.
+        The remedy, in whole sentences.
     operations : tuple of str
         The HTTP operations that may answer with it.
     commands : tuple of str
@@ -88,8 +88,8 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
-        "Say it as the sentence asks. With `--url` it is the sentence that the "
-        "service answered with.",
+        "Correct the input as the sentence asks. With `--url` the sentence is the "
+        "answer of the service.",
         commands=("learn", "classify", "feedback", "backup", "import", "imap"),
     ),
     errors.EmptyMessage: Advice(
@@ -99,13 +99,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
-        "Send raw messages as `message/rfc822`, where the first 4 MiB are looked at "
-        "and the rest may be left out. JSON has to be held whole and may have 8 MiB. "
+        "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
+        "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
         operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.BatchTooLarge: Advice(
-        "Send the messages in several batches; they are not faster for being larger.",
+        "Send the messages in several batches; larger batches are not faster.",
         operations=(BATCH,),
     ),
     errors.SlowRequest: Advice(
@@ -113,9 +113,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.MalformedRequest: Advice(
-        "The sentence names the field or the query parameter. Unknown ones are "
-        "refused, so that a misspelt one is noticed, and those that there are stand "
-        "beside them. The status is 422 where a query parameter is wrong, and 400 "
+        "The sentence names the field or the query parameter. Unknown names are "
+        "refused, so that a misspelt one is noticed, and the sentence lists the known "
+        "ones. The status is 422 where a query parameter is wrong, and 400 "
         "where the body is.",
         operations=(
             CLASSIFY,
@@ -131,14 +131,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         ),
     ),
     errors.InvalidSelection: Advice(
-        "Say at least one of ids, source, from and until. Times are ISO 8601; over "
+        "Give at least one of ids, source, from and until. Times are ISO 8601; over "
         "HTTP they need a time zone.",
         operations=(UNDO,),
         commands=("undo",),
     ),
     errors.UnsupportedContentType: Advice(
-        "Say `Content-Type: message/rfc822` or `application/json`. "
-        "With curl, `-d` alone says that the body is a form.",
+        "Send `Content-Type: message/rfc822` or `application/json`. "
+        "With curl, `-d` alone declares the body to be a form.",
         operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE),
     ),
     errors.Forbidden: Advice(
@@ -165,12 +165,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("learn", "classify", "feedback", "evaluate", "imap"),
     ),
     errors.InvalidObservation: Advice(
-        "Correct the option that the sentence names. No request leads here: at a "
+        "Correct the option that the sentence names. No request causes it: at a "
         "service it is a defect of Postbayes, so please report it.",
         commands=("lab",),
     ),
     errors.UnreadableSource: Advice(
-        "Look at the path and its permissions.",
+        "Check the path and its permissions.",
         commands=(
             "learn",
             "classify",
@@ -187,8 +187,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("lab",),
     ),
     errors.MalformedDump: Advice(
-        "Write the dump as [portable.md](../portable.md#from-other-filters) says. "
-        "Where it holds nothing of use, learn from the mail folders instead.",
+        "Write the dump as [portable.md](../portable.md#from-other-filters) describes. "
+        "If it holds nothing that can be used, learn from the mail folders instead.",
         commands=("import",),
     ),
     errors.MalformedExport: Advice(
@@ -197,22 +197,25 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=("import",),
     ),
     errors.MalformedIndex: Advice(
-        "Mend the line whose number the sentence has: a label, a blank and a path.",
+        "Correct the line whose number the sentence gives: a label, a blank and a "
+        "path.",
         commands=("learn", "evaluate"),
     ),
     errors.InvalidPolicy: Advice(
-        "The sentence names the threshold and what it contradicts. They follow one "
-        "another: ham, spam, quarantine, reject; `postbayes policy` shows them.",
+        "The sentence names the threshold and the one that it contradicts. Thresholds "
+        "rise in the order ham, spam, quarantine, reject; `postbayes policy` shows "
+        "them.",
         operations=(CHANGE,),
         commands=("policy",),
     ),
     errors.InvalidSetting: Advice(
-        "Set what the sentence names; [settings.md](settings.md) has the values.",
+        "Correct the setting that the sentence names; [settings.md](settings.md) has "
+        "the values.",
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
-        "`postbayes profiles` lists those that there are; `--create` makes one, and a "
-        "running service notices it within a second.",
+        "`postbayes profiles` lists the profiles; `--create` makes one, and a running "
+        "service notices it within a second.",
         operations=(
             CLASSIFY,
             BATCH,
@@ -239,80 +242,80 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownMessage: Advice(
         "To teach it, send the message itself. An id is remembered for "
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
-        "learning. To forget it, nothing is to be done: it is not learned.",
+        "learning. To forget it, no action is needed: it is not learned.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("feedback", "undo"),
     ),
     errors.UnknownSource: Advice(
-        "The query under *Who teaches how much* in [operating.md](../operating.md) "
-        "lists those that there are.",
+        "The query under *Feedback by source* in [operating.md](../operating.md) "
+        "lists the sources.",
         operations=(UNDO,),
         commands=("undo",),
     ),
     errors.Expired: Advice(
-        "The features of what was learned are kept for `POSTBAYES_VECTOR_DAYS`, and "
-        "only so long can it be undone, moved or forgotten. Where an undo is refused, "
-        "the sentence says from when on it can be.",
+        "The features of learned messages are kept for `POSTBAYES_VECTOR_DAYS`, and "
+        "only so long can they be undone, moved or forgotten. Where an undo is "
+        "refused, the sentence gives the time from which an undo is possible.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("feedback", "undo"),
     ),
     errors.Irreversible: Advice(
-        "Undo first what took the counts away. What wrote them can be done again.",
+        "First undo the work that took the counts away. The work that wrote them can "
+        "be repeated.",
         operations=(UNDO,),
         commands=("undo", "prune"),
     ),
     errors.ProfileExists: Advice(
-        "Choose another name, or the labels that it has.",
+        "Choose another name, or the labels of the existing profile.",
         commands=("profiles",),
     ),
     errors.OtherProfile: Advice(
-        "Import it into another profile with `--profile`, or in the place of this one "
-        "with `--replace`; the sentence says which of the two helps.",
+        "Import it into another profile with `--profile`, or replace this one with "
+        "`--replace`; the sentence says which of the two helps.",
         commands=("import",),
     ),
     errors.DatabaseUnavailable: Advice(
         f"Try again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
         "Nothing of the request is stored, unless the sentence says that it may be, or "
-        "that it is recorded and will be finished; sending a feedback twice is safe in "
-        "any case. "
-        "With `--url` it is also the answer where the service is away.",
+        "that it is recorded and will be carried out; sending a feedback twice "
+        "is safe in any case. "
+        "With `--url` the error also means that the service is away.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=(*_STORED, "imap"),
     ),
     errors.DatabaseUnprepared: Advice(
-        "The sentence names the table or the schema. Have whoever administers the "
-        "database GRANT the right, correct the search_path, or restore a backup; a "
+        "The sentence names the table or the schema. Ask the administrator of the "
+        "database to GRANT the right, correct the search_path, or restore a backup; a "
         "service takes feedback again without a restart. Scoring goes on meanwhile.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
         commands=_STORED,
     ),
     errors.ProfileReplaced: Advice(
         f"Send it again in a second; over HTTP after the {RETRY_AFTER} seconds of "
-        "`Retry-After`. A service loads what `postbayes import` has put in the place "
-        "of a profile as soon as somebody teaches it, or within half a second; "
-        "feedback waits for that, and has this answer if it is replaced a second "
-        "time.",
+        "`Retry-After`. A service loads a profile that `postbayes import` has replaced "
+        "as soon as somebody teaches it, or within half a second; feedback waits for "
+        "that, and gets this answer if the profile is replaced a second time.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("learn", "feedback", "undo", "import"),
     ),
     errors.MailboxUnavailable: Advice(
-        "Look at POSTBAYES_IMAP_HOST and at the server. `postbayes imap` tries again "
+        "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
         "by itself, at longer and longer intervals; with `--once` it ends.",
         commands=("imap",),
     ),
     errors.InconsistentCounts: Advice(
-        "Run `postbayes audit`, keep a copy of the database, and report it. "
+        "Run `postbayes audit`, keep a copy of the database, and report the error. "
         "Somebody may have changed the tables by hand.",
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.CorruptVector: Advice(
-        "Look at the disk, and restore a backup. Please report it.",
+        "Check the disk, and restore a backup. Please report the error.",
         operations=(FEEDBACK,),
         commands=("learn", "classify", "feedback", "audit", "export", "import"),
     ),
     errors.DatabaseDamaged: Advice(
-        "Look at the disk, and restore a backup, as "
-        "[operating.md](../operating.md#backup-and-restore) says; or correct "
+        "Check the disk, and restore a backup, as "
+        "[operating.md](../operating.md#backup-and-restore) describes; or correct "
         "`POSTBAYES_DATABASE_URL`, where it names a file that is no database. Nothing "
         "of the request is stored. A service that runs goes on scoring from memory.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
@@ -327,9 +330,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
 
 _INTRODUCTION: Final = f"""
 Over HTTP every error is a problem document (RFC 9457) of the type
-`application/problem+json`: `type`, `title`, `status` and `detail`. Tell errors
-apart by `type`, a name that stays; `detail` is a sentence for people, with the
-value that offended and the way out. A 503 has a `Retry-After` of {RETRY_AFTER}
+`application/problem+json`: `type`, `title`, `status` and `detail`. Distinguish errors
+by `type`, a stable name; `detail` is a sentence for people, with the offending
+value and the remedy. A 503 has a `Retry-After` of {RETRY_AFTER}
 seconds. On the command line the same sentence goes to standard error, and the exit
 code is that of `sysexits.h`.
 """
@@ -351,7 +354,7 @@ def page() -> str:
     classes = list(raised())
     missing = [cls.__name__ for cls in classes if cls not in ADVICE]
     if missing:
-        msg = f"say in ADVICE what is to be done about {', '.join(missing)}"
+        msg = f"ADVICE lacks {', '.join(missing)}"
         raise LookupError(msg)
     overview = table(
         ("problem type", "status", "exit code", "when"),

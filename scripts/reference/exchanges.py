@@ -169,7 +169,7 @@ def application(folder: Path) -> FastAPI:
 
 
 def answers() -> dict[Exchange, Any]:
-    """Make the requests of the examples in turn, and return what was answered."""
+    """Make the requests of the examples in turn, and return the answers."""
     with taught_service() as client:
         return {
             request: fixed(_answer(client, request))
@@ -180,7 +180,7 @@ def answers() -> dict[Exchange, Any]:
 
 @contextmanager
 def taught_service() -> Iterator[TestClient]:
-    """Open a client of a new service that was taught what precedes the examples."""
+    """Open a client of a service that was taught the messages before the examples."""
     with (
         tempfile.TemporaryDirectory() as folder,
         TestClient(application(Path(folder))) as client,

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _INTRODUCTION: Final = """
-The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 unless
-it is told otherwise. There is no authentication: whoever reaches the port can teach
-the filter. A running service has the same interface as an OpenAPI document at
+The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 by
+default. There is no authentication: every client that reaches the port can teach the
+filter. A running service has the same interface as an OpenAPI document at
 `/openapi.json`, and as a page at `/docs`. Field names, outcomes and problem types
 are stable; new fields may be added. Log-odds and log-posteriors are in nats: ln 9 =
 2.197 means nine to one.
@@ -30,7 +30,7 @@ messages. Numbers are rounded here to three decimals.
 _BODY: Final = """
 The body is the message itself, as `message/rfc822` (also `message/global`,
 `application/octet-stream`, or no type at all), or JSON as `application/json` with
-these fields. Of a raw message the first 4 MiB are looked at. It may be larger, up
+these fields. The first 4 MiB of a raw message are read. It may be larger, up
 to `POSTBAYES_MAX_REQUEST_BYTES`, and then has the defect `message-too-large`. JSON
 may have 8 MiB.
 """
@@ -47,7 +47,8 @@ MEANINGS: Final = {
 """Meanings of fields that the OpenAPI document gives none."""
 
 _DESCRIPTIONS: Final = {
-    "/healthz": "For a supervisor that restarts what is stuck: it asks nobody else.",
+    "/healthz": "For a supervisor that restarts a stuck service: it depends on "
+    "nothing else.",
     "/readyz": "For a load balancer. The database is read, not written: one that is "
     "locked or full still answers.",
 }
@@ -72,7 +73,7 @@ def page() -> str:
         for method, operation in methods.items()
     ]
     overview = table(
-        ("operation", "what it does"),
+        ("operation", "purpose"),
         (
             (
                 f"[`{method} {path}`](#{_anchor(method, path)})",
@@ -189,17 +190,17 @@ def _fields(
 
 
 def meaning(owner: str | None, name: str, field: dict[str, Any]) -> str:
-    """Return what a field means.
+    """Return the meaning of a field.
 
     Raises
     ------
     LookupError
-        If neither the code nor this file says it.
+        If neither the code nor this file has it.
     """
     given = field.get("description") or MEANINGS.get(f"{owner}.{name}")
     given = given or MEANINGS.get(name)
     if given is None:
-        msg = f"say in the schema what the field {name!r} of {owner} means"
+        msg = f"the schema lacks a description of the field {name!r} of {owner}"
         raise LookupError(msg)
     return str(given)
 

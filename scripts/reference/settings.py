@@ -15,8 +15,7 @@ Every setting is an environment variable, or a line of a file: `postbayes.env` i
 the working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command
 line wins over the environment, and the environment over the file. A value that
 cannot be used stops the command with one sentence and exit code 78. Unknown names
-are ignored, so look at the spelling. A running service reads its settings when it
-starts, and not again.
+are ignored, so check the spelling. A service reads its settings only when it starts.
 """
 
 

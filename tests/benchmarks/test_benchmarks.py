@@ -5,6 +5,7 @@ Their figures are not looked at: they depend on the machine.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +191,38 @@ def test_a_start_is_measured_three_times():
     assert 6 == len(rows)
     assert all(row.startswith("600 features in ") for row in rows[:3])
     assert all(row.startswith("the service answers after ") for row in rows[3:])
+
+
+def test_the_readme_lists_every_benchmark():
+    """Each program has a section, and each module of helpers is named."""
+    readme = (BENCHMARKS / "README.md").read_text()
+    programs = {
+        path.relative_to(BENCHMARKS).as_posix()
+        for path in [*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("speed/*.py")]
+        if path.name != "__init__.py"
+    }
+
+    assert set() == {name for name in programs if name not in readme}
+
+
+def test_every_trick_names_code_and_a_line_that_exist():
+    """The files of the table exist, the names in them too, and so do the records."""
+    readme = (BENCHMARKS / "README.md").read_text()
+    [_, table] = readme.split("## Tricks and their line")
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    for row in rows:
+        _, _, where, line, _ = row.split("|")
+        code = [BENCHMARKS.parent / name for name in re.findall(r"`(app/\S+)`", where)]
+        names = re.findall(r"`(\w+)`", where)
+        records = re.findall(r"`([\w/]+\.py)`|\(\.\./(docs/[\w/.-]+)\)", line)
+        paths = [
+            BENCHMARKS.parent / record if record else BENCHMARKS / program
+            for program, record in records
+        ]
+
+        assert code, row
+        assert paths, row
+        assert [] == [path for path in (*code, *paths) if not path.is_file()]
+        assert [] == [
+            name for name in names if not any(name in path.read_text() for path in code)
+        ]

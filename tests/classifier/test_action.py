@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.classifier.verdict import ActionRule, Said, Verdict
+from app.classifier.verdict import ActionRule, Verdict
 from app.errors import InvalidSetting
 
 VERDICT = Verdict(
@@ -20,7 +20,8 @@ VERDICT = Verdict(
     views={},
     evidence=np.zeros((0, 2)),
     log_prior=np.zeros(2),
-    said=Said({}, 0),
+    batch={},
+    place=0,
 )
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 

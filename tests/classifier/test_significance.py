@@ -1,4 +1,4 @@
-"""Significance: which features could go without a verdict moving by much?"""
+"""Significance: features that could go without moving a verdict by much."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.explain import Entry
+from app.classifier.explain import Summand
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
 from app.doors.documents.feedback import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
@@ -48,10 +48,11 @@ verdicts = st.builds(
     views=st.dictionaries(texts, views, max_size=3),
     evidence=st.none(),
     log_prior=st.none(),
-    said=st.none(),
+    batch=st.none(),
+    place=st.none(),
 )
 entries = st.builds(
-    Entry,
+    Summand,
     kind=st.sampled_from(["prior", "feature", "rest"]),
     feature=texts,
     view=st.none() | texts,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.bayes.sparse import SparseCounts
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
-from app.classifier.verdict import Said, Verdict
+from app.classifier.verdict import Verdict
 from app.errors import UnknownLabel
 from app.evaluation.outcome import DECISIONS, WORST, PartOutcome, run
 from app.evaluation.plan import Online
@@ -38,7 +38,8 @@ class Oracle:
             views={},
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
-            said=Said({}, 0),
+            batch={},
+            place=0,
         )
 
     def learn(self, views, label):

@@ -114,7 +114,7 @@ def test_a_dump_that_is_killed_has_taught_nothing(engine, profile, monkeypatch):
 
     with monkeypatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(hidden, "leave", die)
+        patch.setattr(hidden, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, profile, die)
     with reading(engine) as connection:

@@ -15,7 +15,7 @@ from app.exchange import export as exporting
 from app.exchange import hidden_profile
 from app.exchange.survey import survey
 from app.ledger import teaching
-from app.ledger.entry import OWN
+from app.ledger.sources import OWN
 from app.services.memory.live import LiveProfiles
 from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, hidden, profiles, scored, tables
@@ -94,7 +94,7 @@ def cut(engine, data, name, *, after=1):
 
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(hidden, "leave", die)
+        patch.setattr(hidden, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, data, name, die, after=after)
 
@@ -162,7 +162,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         connection.execute(
             tables_profile.update()
             .where(tables_profile.c.id.in_(unseen))
-            .values(created_at=LATER - hidden.PATIENCE - timedelta(seconds=1))
+            .values(created_at=LATER - hidden.LEASE - timedelta(seconds=1))
         )
     if by == "import":
         imported(engine, data, "late")
@@ -268,7 +268,7 @@ def test_others_may_write_after_each_step_of_an_import(
         return note
 
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
-    steps = (hidden, "keep"), (hidden, "remove_step"), (fold, "write")
+    steps = (hidden, "renew"), (hidden, "remove_step"), (fold, "write")
     for module, name in steps:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})
@@ -276,7 +276,7 @@ def test_others_may_write_after_each_step_of_an_import(
 
     assert ["pause"] * (len(did) // 2) == did[1::2]
     assert "pause" not in did[::2]
-    assert 5 < did.count("keep")
+    assert 5 < did.count("renew")
     assert 0 < did.count("remove_step")
 
 

@@ -32,7 +32,7 @@ from app.exchange.format.parts import (
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.capacity import Amounts
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
@@ -42,7 +42,6 @@ from app.storage import bulk, profiles, scored, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
-from app.storage.undo.records import UndoRecord
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.ledger.undo import Learned, Step, transition
+from app.ledger.undo import Assignment, MessageRow, transition
 
 
 def steps(*rows):
@@ -14,7 +14,7 @@ def steps(*rows):
     for revision, text in enumerate(rows, 1):
         label = None if text.strip("*-!") == "" else text.strip("*!")
         found.append(
-            Step(
+            MessageRow(
                 revision=revision,
                 label_before=before,
                 label=label,
@@ -67,7 +67,7 @@ def test_a_vector_is_found_wherever_the_chain_still_has_it():
     history = steps("spam!", "ham")
     found = transition(history, {2})
 
-    assert (Learned("ham", 1), Learned("spam", 1)) == (found.before, found.after)
+    assert (Assignment("ham", 1), Assignment("spam", 1)) == (found.before, found.after)
     assert (2, 2) == (found.lost, found.gained)
     assert found.possible
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.errors import InvalidSetting
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.application import Application, now
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify

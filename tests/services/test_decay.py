@@ -18,7 +18,7 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
 from app.evaluation.subject import Subject, Training
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.application import specification as specified
 from app.services.classify import observe
 from app.services.learn import Learn

@@ -14,12 +14,12 @@ from app.services.application import now, specify
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
 from app.services.threads import scheduler
-from app.services.threads import scheduler as maintenance
 from app.services.threads import scheduler as pace
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import tables
 from app.storage.database import engine as turn
+from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import reading, writing
 from app.storage.fold import fold
 from app.storage.fold.state import folded_revision
@@ -86,10 +86,10 @@ def test_all_of_a_ledger_is_folded(engine):
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(engine, monkeypatch):
     """Make each step a part of a few features, however fast they are written."""
     monkeypatch.setattr(folding, "BY_HAND", 1e-9)
-    monkeypatch.setattr(maintenance, "STEP", dict.fromkeys(scheduler.STEP, 1e-9))
+    monkeypatch.setattr(type(dialect_of(engine)), "step_seconds", 1e-9)
 
 
 def test_a_batch_is_written_in_parts(engine, small):

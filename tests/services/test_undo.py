@@ -15,7 +15,7 @@ from app.errors import (
     UnknownProfile,
     UnknownSource,
 )
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.application import Application
 from app.settings import Settings
 from app.storage.database.engine import reading

@@ -13,7 +13,7 @@ from app.bayes.state import State
 from app.errors import CorruptVector, InvalidObservation, ProfileReplaced
 from app.storage import bulk, tables
 from app.storage.database.engine import reading, writing
-from app.storage.ledger import WEIGHT_OF_SUM, latest, rows_after
+from app.storage.ledger import WEIGHT_OF_SUM, latest_of, rows_after
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -111,7 +111,7 @@ def test_a_sum_is_nobodys_message(engine):
     ]
     outcomes = teach(engine, profile, *by_id)
     with reading(engine) as connection:
-        assert latest(connection, profile.id, row.digest) is None
+        assert latest_of(connection, profile.id, [row.digest]).get(row.digest) is None
     assert ["unknown", "unknown"] == [outcome.kind for outcome in outcomes]
 
 

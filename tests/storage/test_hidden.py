@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
-from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import hidden, ledger, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
@@ -149,16 +149,16 @@ def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
     new = begun(engine)
     old = new_profile(engine)
     replaced(engine, old)
-    soon = MARCH + hidden.PATIENCE
+    soon = MARCH + hidden.LEASE
     later = soon + timedelta(seconds=1)
 
     assert [old.id] == left(engine, soon)
     assert sorted([old.id, new.id]) == left(engine, later)
     with writing(engine) as connection:
-        hidden.keep(connection, new, now=APRIL)
+        hidden.renew(connection, new, now=APRIL)
     assert [old.id] == left(engine, later)
     with writing(engine) as connection:
-        hidden.leave(connection, new)
+        hidden.abandon(connection, new)
     assert sorted([old.id, new.id]) == left(engine, later)
 
 
@@ -171,7 +171,7 @@ def test_what_is_shown_is_not_given_up(engine):
             connection, new, instead_of=old, created_at=APRIL, policy=None
         )
     with writing(engine) as connection:
-        hidden.leave(connection, new)
+        hidden.abandon(connection, new)
         assert not hidden.remove_step(connection, shown.id)
 
     assert shown.name in names(engine)
@@ -188,7 +188,7 @@ def test_who_comes_back_to_an_import_that_was_removed_is_told_so(engine):
         pytest.raises(DatabaseUnavailable, match="Import it again"),
         writing(engine) as connection,
     ):
-        hidden.keep(connection, new, now=APRIL)
+        hidden.renew(connection, new, now=APRIL)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4096])

@@ -19,7 +19,7 @@ from app.ledger.entry import epoch_of
 from app.ledger.teaching import Teaching
 from app.storage import scored, tables
 from app.storage.database.engine import reading, writing
-from app.storage.ledger import append, latest, latest_of, rows_after
+from app.storage.ledger import append, latest_of, rows_after
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -342,8 +342,8 @@ def test_the_newest_row_of_a_message_is_found(engine):
         taught(1, "ham"),
     )
     with reading(engine) as connection:
-        found = latest(connection, profile.id, digest(1))
-        missing = latest(connection, profile.id, digest(3))
+        found = latest_of(connection, profile.id, [digest(1)]).get(digest(1))
+        missing = latest_of(connection, profile.id, [digest(3)]).get(digest(3))
 
     assert (3, "ham") == (found.revision, found.label)
     assert missing is None

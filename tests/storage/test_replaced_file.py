@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.storage.database.engine import Kept, open_engine, reading, writing
+from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from tests.support.builders import new_profile, taught, teach
 
@@ -111,14 +111,3 @@ def test_a_file_that_comes_back_is_used_again(opened, file):
     (outcome,) = teach(opened, profile, taught(1, "ham", {"a": 1}))
 
     assert 1 == outcome.row.revision
-
-
-def test_a_connection_that_is_kept_looks_as_well(opened, file):
-    """The writer's, of a service that is taught."""
-    kept = Kept(opened)
-    with kept.writing():
-        pass
-    file.unlink()
-    with pytest.raises(DatabaseUnavailable, match="deleted"), kept.writing():
-        pass
-    kept.close()

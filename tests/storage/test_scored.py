@@ -54,8 +54,8 @@ def test_a_scored_message_comes_back_as_it_was(engine):
     profile = new_profile(engine)
     put(engine, profile, row(1))
     with reading(engine) as connection:
-        found = scored.get(connection, profile.id, digest(1))
-        missing = scored.get(connection, profile.id, digest(2))
+        found = scored.get_many(connection, profile.id, [digest(1)]).get(digest(1))
+        missing = scored.get_many(connection, profile.id, [digest(2)]).get(digest(2))
 
     assert row(1) == found
     assert missing is None
@@ -67,7 +67,7 @@ def test_scoring_a_message_again_renews_it(engine):
     put(engine, profile, row(1))
     put(engine, profile, row(1, minutes=1), row(1, minutes=2, words=["other"]))
     with reading(engine) as connection:
-        found = scored.get(connection, profile.id, digest(1))
+        found = scored.get_many(connection, profile.id, [digest(1)]).get(digest(1))
 
     assert row(1, minutes=2, words=["other"]) == found
 

@@ -16,13 +16,13 @@ from app.errors import (
     UnknownSource,
 )
 from app.features.observation import Observation
-from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import bulk, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import plan as undo_plan
-from app.storage.undo import records, sums, work
+from app.storage.undo import sums, work
 from app.storage.undo import sums as undo_features
 from tests.support.builders import (
     APRIL,
@@ -485,8 +485,3 @@ def test_the_state_is_that_of_a_ledger_without_what_is_undone(tmp_path_factory, 
         ).scalar_one()
     assert (True, revision) == audited(engine, profile)
     engine.dispose()
-
-
-def test_chunks_hold_everything_once():
-    """In lists of 500."""
-    assert [500, 500, 1] == [len(part) for part in records.chunks(list(range(1001)))]

@@ -19,8 +19,8 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
-from app.ledger.sources import Selection
 from app.ledger.teaching import ScoredRow
+from app.ledger.undo import Selection
 from app.storage import profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing

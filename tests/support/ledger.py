@@ -8,7 +8,7 @@ from app.storage import tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
-from app.storage.ledger import latest
+from app.storage.ledger import latest_of
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import work
 from app.storage.upkeep.audit import audit
@@ -99,7 +99,10 @@ def finish(engine, profile, *, limit=256):
 def labels_of(engine, profile, messages=range(4)):
     """Return what each message is learned as now."""
     with reading(engine) as connection:
-        found = [latest(connection, profile.id, digest(m)) for m in messages]
+        found = [
+            latest_of(connection, profile.id, [digest(m)]).get(digest(m))
+            for m in messages
+        ]
     return [row and row.label for row in found]
 
 

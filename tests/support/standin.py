@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from app.classifier.explain import Attribution, Entry
+from app.classifier.explain import Attribution, Summand
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
-from app.classifier.verdict import ActionRule, Said, Verdict
+from app.classifier.verdict import ActionRule, Verdict
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
@@ -38,7 +38,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
     elif log_odds <= rule.ham_threshold:
         decision = "ham"
     named = tuple(
-        Entry(
+        Summand(
             kind="feature",
             feature=word.decode(),
             view="words",
@@ -59,7 +59,8 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
             views={},
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
-            said=Said({}, 0),
+            batch={},
+            place=0,
         ),
         attribution=Attribution(
             prior=0.0,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from tests.support.builders import (
     digest,
     taught,

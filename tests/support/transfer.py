@@ -10,7 +10,7 @@ from pathlib import Path
 from app.exchange.dumps import bogofilter
 from app.exchange.format.blocks import BlockReader, BlockWriter
 from app.exchange.survey import survey
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.transfer import Transfer
 from app.storage import profiles, tables
 from app.storage.database.engine import reading, writing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.likelihood import Breakdown, Likelihood, sums
+from app.bayes.likelihood import Contributions, Likelihood, sums
 from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
 
@@ -156,7 +156,7 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
     absent: NDArray[np.float64]
     impossible: NDArray[np.int64]
 
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by feature.
 
         A feature's contribution is ``log(theta / (1 - theta))``; where its
@@ -175,4 +175,4 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
             left = self.impossible - sums(needed.astype(np.float64), x.bounds)
             constants[left > 0] = -np.inf
         terms = np.subtract(present, absent, where=seen, out=np.zeros(present.shape))
-        return Breakdown(constants, terms, seen, x.bounds)
+        return Contributions(constants, terms, seen, x.bounds)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts, first_of_each
 from app.errors import InvalidObservation
@@ -169,12 +169,9 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
 
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by value."""
-        terms, seen = self._terms(x)
-        return Breakdown(
-            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
-        )
+        return Contributions.of_terms(*self._terms(x), x.bounds)
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which values are seen (N,)."""

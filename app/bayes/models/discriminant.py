@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from app.bayes.likelihood import Breakdown, Contributions, Likelihood
+from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.gaussian import Constant, Floor, mean, population_variance
 from app.bayes.moments import MomentSums
@@ -300,7 +300,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         covariance: NDArray[np.float64] = self.factor @ self.factor.T
         return covariance
 
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by field.
 
         The quadratic form is a sum over the fields of
@@ -314,28 +314,22 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         terms = np.zeros((n_classes, x.ids.size))
         seen = np.zeros(x.ids.size, np.bool_)
         for m, its in enumerate(starmap(slice, pairwise(x.bounds))):
-            parts = self._apart(x.ids[its], x.values[its])
-            constants[m], terms[:, its], seen[its] = (
-                parts.constant,
-                parts.features.T,
-                parts.seen,
+            constants[m], terms[:, its], seen[its] = self._apart(
+                x.ids[its], x.values[its]
             )
-        return Breakdown(constants, terms, seen, x.bounds)
+        return Contributions(constants, terms, seen, x.bounds)
 
     def _apart(
         self, ids: NDArray[np.int64], values: NDArray[np.int64]
-    ) -> Contributions:
-        """Return the log-likelihood of one message, taken apart by field."""
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the constant of one message, its terms (K, n) and which are seen."""
         # Here, since nothing that serves is of this event model, and would import
         # scipy, which takes a quarter of a second.
         from scipy.linalg import cho_solve  # noqa: PLC0415
 
-        n_classes = self.means.shape[1]
-        features = np.zeros((ids.size, n_classes))
+        features = np.zeros((ids.size, self.means.shape[1]))
         if not self.ids.size:
-            return Contributions(
-                np.zeros(n_classes), features, np.zeros(ids.size, np.bool_)
-            )
+            return 0.0, features.T, np.zeros(ids.size, np.bool_)
         row = self.ids.searchsorted(ids)
         seen = self.ids.take(row, mode="clip") == ids
         row = row[seen]
@@ -350,7 +344,7 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         constant = -0.5 * row.size * math.log(2 * math.pi) - float(
             np.log(np.abs(np.diagonal(factor))).sum()
         )
-        return Contributions(np.full(n_classes, constant), features, seen)
+        return constant, features.T, seen
 
 
 def _scatter(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.errors import InvalidObservation
@@ -70,7 +70,7 @@ class Floor:
         whole : ndarray of float64
             The variance of each feature over all messages.
         fraction_bits : int
-            Of the fixed point (`app.bayes.measurements`).
+            Bits of the fixed point (`app.bayes.measurements`).
         """
         rounding = 0.25**fraction_bits / 12
         return max(rounding, self.fraction * float(whole.max(initial=0.0)))
@@ -240,12 +240,9 @@ class GaussianLikelihood(Likelihood[Measurements]):
     variances: NDArray[np.float64]
     step: float
 
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by field."""
-        terms, seen = self._terms(x)
-        return Breakdown(
-            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
-        )
+        return Contributions.of_terms(*self._terms(x), x.bounds)
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which fields take part (N,)."""

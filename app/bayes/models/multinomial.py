@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.likelihood import Breakdown, Likelihood
+from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import (
     Backoff,
     Lidstone,
@@ -160,12 +160,9 @@ class MultinomialLikelihood(Likelihood[SparseCounts]):
     n_values: int
     trust: NDArray[np.float64] | None = None
 
-    def breakdown(self, x: Joined, /) -> Breakdown:
+    def decompose(self, x: Joined, /) -> Contributions:
         """Return the log-likelihoods of M messages, taken apart by feature."""
-        terms, seen = self._terms(x)
-        return Breakdown(
-            np.zeros((len(x.bounds) - 1, terms.shape[0])), terms, seen, x.bounds
-        )
+        return Contributions.of_terms(*self._terms(x), x.bounds)
 
     def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the contributions (K, N) and which features are seen (N,)."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from app.evaluation.run import Comparison, Difference, Run
+    from app.evaluation.run import Comparison, Run
 
 TRAIN: Final = "train"
 """The training: not a setting, since a service learns all feedback."""
@@ -178,20 +178,13 @@ def sentence(comparison: Comparison) -> str:
     -----
     Differences are new minus old: less than 0 is better.
     """
+    undefined = "is not defined"
     return (
         f"{comparison.configuration} against {comparison.against}: "
-        f"1-ROCA {_change(comparison.roca)}, lam {_change(comparison.lam)}; "
+        f"1-ROCA {comparison.roca.written(undefined)}, "
+        f"lam {comparison.lam.written(undefined)}; "
         f"won {comparison.won}, tied {comparison.tied}, lost {comparison.lost}."
     )
-
-
-def _change(difference: Difference) -> str:
-    if difference.value is None:
-        return "is not defined"
-    said = f"{difference.value:+.3f}"
-    if difference.interval is not None:
-        said += " ({:+.3f} to {:+.3f})".format(*difference.interval)
-    return said
 
 
 def _shown(value: float | None) -> str:

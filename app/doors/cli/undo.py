@@ -20,7 +20,7 @@ from app.doors.cli.console import (
 from app.doors.documents.feedback import UndoOut
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.application import load_profiles, now, opened_database
 from app.services.undo import Undo
 from app.settings import load_settings

@@ -82,7 +82,7 @@ def _by_label(
 class EntryOut(BaseModel):
     """One summand of the log-odds."""
 
-    # Read from an `Entry` as it is.
+    # Read from a `Summand` as it is.
     model_config = ConfigDict(from_attributes=True)
 
     kind: Literal["prior", "feature", "rest"] = Field(

@@ -108,6 +108,6 @@ def create_app(
     install(app, routes.messages)
     for router in INCLUDED:
         app.include_router(router)
-    application.tally.registry.register(metrics.State(application))
+    application.tally.registry.register(metrics.Gauges(application))
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

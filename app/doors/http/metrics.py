@@ -51,7 +51,7 @@ async def metrics(request: Request, app: ApplicationDep) -> Response:
     return Response(content, media_type=content_type)
 
 
-class State(Collector):
+class Gauges(Collector):
     """Collects the state of the service; the tally has its counters.
 
     Parameters

@@ -17,7 +17,7 @@ from app.doors.http.query import ProfileName, Strict
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.profiles import learned
 
 router = APIRouter(route_class=Strict)

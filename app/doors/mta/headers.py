@@ -15,7 +15,7 @@ from app.errors import InvalidSetting
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.classifier.explain import Entry
+    from app.classifier.explain import Summand
     from app.classifier.verdict import Action
     from app.services.classify import Classified
 
@@ -158,7 +158,7 @@ def marks(
     return found if flag is None or action == "none" else [*found, flag]
 
 
-def _entries(explanation: tuple[Entry, ...]) -> Iterator[str]:
+def _entries(explanation: tuple[Summand, ...]) -> Iterator[str]:
     for entry in explanation:
         name = entry.feature[:MAX_FEATURE_CHARS]
         if entry.kind == "rest":

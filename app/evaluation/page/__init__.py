@@ -1,1 +1,1 @@
-"""The page of an evaluation."""
+"""Evaluation page: figures, diagrams and mistakes in one HTML file."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.evaluation.page.tables import Names
-    from app.evaluation.run import Comparison, Difference, Run
+    from app.evaluation.run import Comparison, Run
 
 MEANINGS: Final = (
     ("ham lost", "Wanted mail that was decided to be spam. The error that hurts."),
@@ -182,8 +182,8 @@ def _comparisons(document: Document) -> str:
     rows = [
         (
             each.configuration,
-            _change(each.roca),
-            _change(each.lam),
+            each.roca.written(number(None)),
+            each.lam.written(number(None)),
             number(each.won),
             number(each.tied),
             number(each.lost),
@@ -246,15 +246,6 @@ def _interval(ends: tuple[float, float] | None, digits: int = 3) -> str:
         return ""
     low, high = ends
     return f" ({low:.{digits}f} to {high:.{digits}f})"
-
-
-def _change(difference: Difference) -> str:
-    if difference.value is None:
-        return number(None)
-    said = f"{difference.value:+.3f}"
-    if difference.interval is not None:
-        said += " ({:+.3f} to {:+.3f})".format(*difference.interval)
-    return said
 
 
 def _and(names: Sequence[str]) -> str:

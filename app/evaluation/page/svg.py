@@ -230,11 +230,8 @@ class Plot:
 
     def down(self, value: float) -> float:
         """Return the vertical position of a value.  Unit: pixels."""
-        return self.height - _BOTTOM - self.y.scale.position(value) * self._tall
-
-    @property
-    def _tall(self) -> int:
-        return self.height - _TOP - _BOTTOM
+        tall = self.height - _TOP - _BOTTOM
+        return self.height - _BOTTOM - self.y.scale.position(value) * tall
 
     def axes(self) -> str:
         """Return the grid, the ticks and the titles."""

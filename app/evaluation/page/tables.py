@@ -14,7 +14,7 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.classifier.explain import Entry
+    from app.classifier.explain import Summand
     from app.corpora.source import MailSource
     from app.evaluation.outcome import Mistake
     from app.evaluation.run import Run
@@ -155,7 +155,7 @@ def _probability(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def _reason(reason: Entry, names: Names) -> str:
+def _reason(reason: Summand, names: Names) -> str:
     text = names.get((reason.view or "", reason.feature), reason.feature)
     if reason.view is None and reason.features:
         text = f"({reason.features:,} other features)"

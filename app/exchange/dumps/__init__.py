@@ -1,1 +1,1 @@
-"""Readers of the dumps of other filters."""
+"""Dumps of other filters, read into counts of features."""

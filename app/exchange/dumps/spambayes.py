@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from app.errors import MalformedDump
 from app.exchange.dumps.tally import (
     NO_MESSAGES,
+    SPLIT,
     SUBJECT,
     TEXT,
     DumpTally,
@@ -76,10 +77,21 @@ def read(file: BinaryIO) -> DumpTally:
             msg = f"line {number} is not a token and two counts, but {len(row)} fields"
             raise MalformedDump(msg)
         counts = TokenCounts(count(row[1], number), count(row[2], number))
-        if any(counts):
-            _carry(tally, row[0], counts)
-        else:
+        token = row[0]
+        tag, _, rest = token.partition(":")
+        if tag in _ADDRESSED:
+            part, _, rest = rest.partition(":")
+            tag = f"{tag}:{part}"
+        if not any(counts):
             tally.left[NO_MESSAGES] += 1
+        elif tag in {"skip", "8bit%"}:
+            tally.left[_LONG] += 1
+        elif tag in _RULES:
+            tally.carry(_RULES[tag], rest, counts)
+        else:
+            # A word of the text may have a colon too, as in "note:".
+            reason = _FACTS if ":" in token else SPLIT
+            tally.carry(TEXT, token, counts, otherwise=reason)
     return tally
 
 
@@ -92,21 +104,3 @@ def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         msg = f"line {reader.line_num} is not CSV: {error}"
         raise MalformedDump(msg) from error
-
-
-def _carry(tally: DumpTally, token: str, counts: TokenCounts) -> None:
-    """Count a token by the rule of its tag."""
-    tag, _, rest = token.partition(":")
-    if tag in _ADDRESSED:
-        part, _, rest = rest.partition(":")
-        tag = f"{tag}:{part}"
-    rule = _RULES.get(tag)
-    if tag in {"skip", "8bit%"}:
-        tally.left[_LONG] += 1
-    elif rule is not None:
-        tally.carry(rule, rest, counts)
-    elif ":" in token:
-        # A word of the text may have a colon too, as in "note:".
-        tally.carry(TEXT, token, counts, otherwise=_FACTS)
-    else:
-        tally.carry(TEXT, token, counts)

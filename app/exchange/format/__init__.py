@@ -1,1 +1,1 @@
-"""The format of an export."""
+"""Format of an export: blocks, header and parts."""

@@ -115,7 +115,7 @@ def listed(value: object) -> list[object]:
 
 
 def asked(value: object) -> dict[str, object]:
-    """Return the request of an undo (`app.storage.undo.records.Selection`)."""
+    """Return the request of an undo (`app.ledger.undo.Selection`)."""
     readers: dict[str, Callable[[object], object]] = {
         "ids": lambda ids: list(map(digest, listed(ids))),
         "source": source,

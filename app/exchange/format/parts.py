@@ -35,7 +35,7 @@ from app.exchange.format.header import (
 )
 from app.ledger.entry import LedgerRow
 from app.ledger.sums import decode_sum, encode_sum
-from app.storage.undo.records import UndoRecord
+from app.ledger.undo import UndoRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

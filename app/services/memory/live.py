@@ -25,7 +25,7 @@ from app.ledger.entry import epoch_of
 from app.ledger.teaching import learn_rows
 from app.services.retry import Failures
 from app.storage import ledger, profiles
-from app.storage.database.engine import hasty, opened, reading
+from app.storage.database.engine import connections_opened, reading, with_short_timeout
 from app.storage.fold import state
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class LiveProfile:
         Where the ledger has another history than memory, the profile is reloaded.
         """
         start = self.revision
-        before = opened(engine)
+        before = connections_opened(engine)
         while True:
             last = self.last_row
             after = self.revision if last is None else last.revision - 1
@@ -355,8 +355,8 @@ class LiveProfiles:
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
         known = {name: live.revision for name, live in self._profiles.items()}
-        before_it = opened(self._engine)
-        with reading(hasty(self._engine)) as connection:
+        before_it = connections_opened(self._engine)
+        with reading(with_short_timeout(self._engine)) as connection:
             rows = profiles.list_all(connection)
             # The ledger of another server may be as long, by other rows.
             changed = self._opened != before_it
@@ -437,7 +437,7 @@ class LiveProfiles:
 
 def _load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
     """Return a profile as the database has it."""
-    before = opened(engine)
+    before = connections_opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
             specification = specification.as_of(ledger.newest_epoch(connection, row.id))

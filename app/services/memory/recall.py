@@ -25,7 +25,7 @@ from app.ledger.teaching import ScoredRow
 from app.services.memory.replacements import Job, Replacements
 from app.services.queue import JobQueue
 from app.storage import ledger, profiles, scored
-from app.storage.database.engine import hasty, reading
+from app.storage.database.engine import reading, with_short_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -209,7 +209,7 @@ class Recall:
     def _find(
         self, profile: ProfileRow, digests: Sequence[bytes]
     ) -> dict[bytes, StoredMessage]:
-        with reading(hasty(self._engine)) as connection:
+        with reading(with_short_timeout(self._engine)) as connection:
             latest = ledger.latest_of(connection, profile.id, set(digests))
             kept: dict[bytes, LedgerRow | ScoredRow] = {
                 digest: row for digest, row in latest.items() if row.vector is not None

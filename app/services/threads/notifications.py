@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable
 from app.storage.database.engine import listening
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.storage.database.dialect import Listener
+
 log = logging.getLogger(__name__)
-# Notifications of other schemas of the database come too, and change nothing.
-_LISTEN: Final = "LISTEN postbayes"
-# Not in the transaction of the feedback: one that notifies commits under a lock of
-# the whole cluster, and would wait for the disk under it.  Nor does this one wait
-# for the disk; SET LOCAL, because a pooler gives the connection to others.
-_NOTIFY: Final = "BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY postbayes; COMMIT"
 # Seconds between two looks, however many notifications come: feedback that never pauses
 # would have every other process look after each commit.
 PAUSE: Final = 0.05
@@ -83,8 +79,8 @@ class Notifier:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                with listening(self._engine) as connection:
-                    self._attend(connection)
+                with listening(self._engine) as listener:
+                    self._attend(listener)
             except DatabaseUnavailable as error:
                 # The maintenance logs it as a warning.
                 log.debug("no notifications of other workers: %s", error)
@@ -94,16 +90,12 @@ class Notifier:
                 )
             self._stopping.wait(RETRY)
 
-    def _attend(self, connection: Any) -> None:
+    def _attend(self, listener: Listener) -> None:
         """Listen and notify until the end, or until the connection is lost."""
-        own = connection.info.backend_pid
-        # What comes with the answer to a statement.
-        connection.add_notify_handler(lambda note: self._hear(note.pid, own))
-        connection.execute(_LISTEN)
         # Until now nobody listened.
         self._notified = True
         with DefaultSelector() as selector:
-            selector.register(connection.fileno(), EVENT_READ)
+            selector.register(listener, EVENT_READ)
             selector.register(self._wake_read, EVENT_READ)
             while True:
                 woken = self._woken()
@@ -112,14 +104,9 @@ class Notifier:
                 if self._stopping.is_set():
                     return
                 if woken:
-                    connection.execute(_NOTIFY)
-                connection.pgconn.consume_input()
-                while note := connection.pgconn.notifies():
-                    self._hear(note.be_pid, own)
+                    listener.notify()
+                self._notified |= listener.heard()
                 selector.select(self._follow_if_due())
-
-    def _hear(self, process: int, own: int) -> None:
-        self._notified |= process != own
 
     def _woken(self) -> bool:
         """Return whether this process has something to notify of."""

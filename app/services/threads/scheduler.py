@@ -22,7 +22,14 @@ from app.services.retry import Failures
 from app.services.undo import carry_out
 from app.storage import hidden, scored
 from app.storage.database import engine
-from app.storage.database.engine import checkpoint, hasty, probe, reading, writing
+from app.storage.database.dialect import dialect_of
+from app.storage.database.engine import (
+    checkpoint,
+    probe,
+    reading,
+    with_short_timeout,
+    writing,
+)
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 from app.storage.upkeep import retention
@@ -36,13 +43,6 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
 
-# How long a step may take, by dialect.  On SQLite it holds the one write lock for so
-# long, which the next feedback may have to wait for.  On PostgreSQL, where a step costs
-# 6 ms of its own, others wait for the interpreter alone: 2,000 rows are folded in 17 s
-# in steps of 10 ms, in 11 s in those of 25, and in 9 s in those of 50, beside which the
-# p99 of scoring was 1.8 to 2.9 times the quiet one, and 1.3 to 2.4 beside the others.
-# Unit: seconds.
-STEP: Final = {"sqlite": 0.01, "postgresql": 0.025}
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
 # once are cheaper, because they have most of their features in common
 # (`app.services.fold`).  Rows that are not folded are read by a start, 1,000 in
@@ -223,7 +223,7 @@ class Maintenance:
         self._folded: dict[int, int] = {}
         self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
         self._folding = Folding(engine)
-        self._step_seconds = STEP[engine.dialect.name]
+        self._step_seconds = dialect_of(engine).step_seconds
         self._stepped = False
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
@@ -251,9 +251,9 @@ class Maintenance:
         if now >= self._follow_at:
             self._live.refresh()
             if self._recent is not None:
-                self._recent.flush(hasty(self._engine))
+                self._recent.flush(with_short_timeout(self._engine))
             # Undos whose process ended before it carried them out.
-            with reading(hasty(self._engine)) as connection:
+            with reading(with_short_timeout(self._engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
             self._follow_at = time.monotonic() + FOLLOW_SECONDS
         if now >= self._expire_at:

@@ -22,7 +22,7 @@ from app.services.memory import live
 from app.services.memory.replacements import Job, Replacements
 from app.services.queue import JobQueue
 from app.services.retry import LogLimit
-from app.storage.database.engine import Kept, hasty, opened
+from app.storage.database.engine import connections_opened, with_short_timeout, writing
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Writer:
         successor: Successor = lambda profile: profile,
     ) -> None:
         self._engine = engine
-        self._kept = Kept(hasty(engine))
+        self._short = with_short_timeout(engine)
         self._notify = notify
         self._committed_at = -math.inf
         self._taught: set[LiveProfile] = set()
@@ -150,7 +150,6 @@ class Writer:
                 self._settle(before - self._taught)
         finally:
             self._queue.close()
-            self._kept.close()
 
     def _next(self) -> list[_Job]:
         """Wait for the next jobs; in a lull, add up the rows that wait for each other.
@@ -184,7 +183,7 @@ class Writer:
             profile.reload(self._engine, "revisions are given out a second time")
             return
         try:
-            if profile.last_row and profile.opened != opened(self._engine):
+            if profile.last_row and profile.opened != connections_opened(self._engine):
                 # Another server may have lost rows, and given their revisions to what
                 # others taught.
                 profile.follow(self._engine)
@@ -205,7 +204,7 @@ class Writer:
         known = profile.revision
         try:
             teachings, before = scored([job.teaching for job in jobs], profile.computed)
-            with self._kept.writing() as connection:
+            with writing(self._short) as connection:
                 outcomes = append(connection, profile.row, teachings)
         except ProfileReplaced as error:
             self._replacements.requeue(profile, jobs, error)

@@ -4,8 +4,8 @@ Contract of this file: a row is written as what it shall be, not as what is to
 be added.  Words of sums that are added column by column keep their meaning but
 not their form (2**31 learned twice in one step and unlearned in two is
 ``-2**32 + 1 * 2**32``), and the tables must equal those of a database that
-never learned a message.  A label has few rows, 152 with 16 fields, and whoever
-writes them holds the profile's fold lock.
+never learned a message.  A label has few rows, 152 with 16 fields, and the
+caller holds the profile's fold lock.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, delete, select
 from app.bayes.moment_rows import MomentRow
 from app.storage import tables
 from app.storage.counts.features import Key
+from app.storage.database.statements import BulkInsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,29 +33,16 @@ _FIELDS: Final = select(_TABLE.c.field).where(*_AT, _TABLE.c.degree == 1)
 _DELETE: Final = delete(_TABLE).where(
     *_AT, *(_TABLE.c[name] == bindparam(name) for name in _PLACE)
 )
-_WRITE: Final = {
-    "sqlite": """
-        INSERT INTO moment_sum (profile_id, epoch, view, label,
-            field, other, degree, messages, low, middle, high)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_WRITE: Final = BulkInsert(
+    _TABLE,
+    shared=Key._fields,
+    given=_PLACE + _VALUES,
+    conflict="""
         ON CONFLICT (profile_id, epoch, view, label, field, other, degree)
         DO UPDATE SET messages = excluded.messages, low = excluded.low,
             middle = excluded.middle, high = excluded.high
     """,
-    "postgresql": """
-        INSERT INTO moment_sum (profile_id, epoch, view, label,
-            field, other, degree, messages, low, middle, high)
-        SELECT %(profile_id)s, %(epoch)s, %(view)s, %(label)s, t.*
-        FROM unnest(
-            %(field)s::bigint[], %(other)s::bigint[], %(degree)s::integer[],
-            %(messages)s::bigint[],
-            %(low)s::bigint[], %(middle)s::bigint[], %(high)s::bigint[]
-        ) AS t
-        ON CONFLICT (profile_id, epoch, view, label, field, other, degree)
-        DO UPDATE SET messages = excluded.messages, low = excluded.low,
-            middle = excluded.middle, high = excluded.high
-    """,
-}
+)
 
 
 def read(connection: Connection, key: Key, *, label: int) -> list[MomentRow]:
@@ -78,7 +66,8 @@ def replace(
     changed = [row for place, row in now.items() if before.get(place) != row]
     gone = [place for place in before if place not in now]
     if changed:
-        _write(connection, key, changed)
+        columns = zip(*((*row[:3], *row[4:]) for row in changed), strict=True)
+        _WRITE.run(connection, key._asdict(), *columns)
     if gone:
         places = [dict(zip(_PLACE, place, strict=True)) for place in gone]
         connection.execute(_DELETE, [key._asdict() | place for place in places])
@@ -88,17 +77,3 @@ def counted(connection: Connection, key: Key, fields: Sequence[int]) -> set[int]
     """Return those of the fields that have a row."""
     found = connection.execute(_FIELDS, key._asdict())
     return set(found.scalars()) & set(fields)
-
-
-def _write(connection: Connection, key: Key, rows: Sequence[MomentRow]) -> None:
-    """Write rows, whether they are there or not."""
-    statement = _WRITE[connection.dialect.name]
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(
-            statement, [(*key, *row[:3], *row[4:]) for row in rows]
-        )
-    else:
-        columns = {
-            name: [getattr(row, name) for row in rows] for name in _PLACE + _VALUES
-        }
-        connection.exec_driver_sql(statement, key._asdict() | columns)

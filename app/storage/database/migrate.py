@@ -40,11 +40,6 @@ def upgrade(connection: Connection) -> None:
 
 # Beside the package, in a checkout as in an installed wheel.
 MIGRATIONS: Final = Path(app.__file__).parent.parent / "migrations"
-# Key of PostgreSQL's advisory lock: the first eight bytes of "postbayes", so
-# that it is unlikely to be anybody else's.
-_ADVISORY_LOCK: Final = int.from_bytes(b"postbaye", "big")
-# How long a process waits for another that migrates.  Unit: milliseconds.
-_PATIENCE: Final = 300_000
 
 
 def migrate(engine: Engine) -> None:
@@ -67,9 +62,7 @@ def migrate(engine: Engine) -> None:
             return
     try:
         with migrating(engine) as connection:
-            if connection.dialect.name == "postgresql":
-                _lock(connection)
-            # Again, now that nobody else is at it.
+            # Again, now that no other process migrates.
             if not _is_current(connection):
                 upgrade(connection)
     # Nobody has used it in this version: the URL names the wrong database or user.
@@ -97,16 +90,3 @@ def _is_current(connection: Connection) -> bool:
             )
             raise DatabaseTooNew(msg)
     return revisions == known[-1:]
-
-
-def _lock(connection: Connection) -> None:
-    """Wait until no other process migrates this PostgreSQL database."""
-    usual = connection.execute(text("SHOW lock_timeout")).scalar_one()
-    set_timeout = text("SELECT set_config('lock_timeout', :value, true)")
-    connection.execute(set_timeout, {"value": str(_PATIENCE)})
-    connection.execute(
-        text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK}
-    )
-    # The patience is for other migrations only: one that itself waits long for
-    # a table's lock makes every query wait behind it.
-    connection.execute(set_timeout, {"value": usual})

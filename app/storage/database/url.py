@@ -2,7 +2,7 @@
 
 A password may stand in it, also where it was not meant to: one with an @ in it ends
 there, and its rest is taken for a host.  So no sentence quotes what was not read as
-a name, nor the error of who tried.
+a name, nor the error of the parser.
 """
 
 from __future__ import annotations
@@ -119,20 +119,3 @@ def _require_whole_password(url: str) -> None:
     if password and "@" in behind.partition("?")[0]:
         msg = "The database URL has an @ too many. In a password, write it as %40."
         raise InvalidSetting(msg)
-
-
-READS: Final = "postbayes_reads"
-"""Execution option of a connection: its transactions only read.
-
-PostgreSQL refuses what they would write.  On SQLite all others take the write lock as
-they begin: a transaction that reads first and then writes fails at once with
-SQLITE_BUSY, whatever the busy time-out, when another one wrote in between
-(https://sqlite.org/isolation.html).
-"""
-PATIENCE: Final = "postbayes_patience"
-"""Execution option: for how long a writer waits for the others.  Unit: seconds."""
-SILENCE: Final = "postbayes_silence"
-"""Execution option: how long PostgreSQL may be silent beyond its patience.
-
-Unit: seconds.
-"""

@@ -25,7 +25,6 @@ from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage.counts import deltas as counts
 from app.storage.counts import names
-from app.storage.counts.names import texts_of, unnoted
 from app.storage.fold import state
 from app.storage.fold.state import Mark, Rest, begun
 from app.storage.ledger import rows_after, weight
@@ -112,9 +111,9 @@ class Step:
 
 # To decode and sum a row takes 0.5 ms of the interpreter's lock, and a feedback asks
 # for that several times, up to 5 ms each where a thread does not let go of it.  So a
-# thread that prepares a thousand rows rests after some.  Unit: seconds.
+# thread that prepares a thousand rows pauses after some.  Unit: seconds.
 ROWS_AT_ONCE: Final = 32
-BREATH: Final = 0.005
+PAUSE: Final = 0.005
 
 
 def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
@@ -154,11 +153,11 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     )
     for some in batch:
         if rows:
-            time.sleep(BREATH)
+            time.sleep(PAUSE)
         rows += len(some)
         upto = some[-1].revision
         parts.append(sum_by_epoch(some, profile.labels))
-        for view, found in texts_of(some, profile).items():
+        for view, found in names.texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
     if here.rest is not None and rows < here.rest.upto - here.rest.after:
         msg = (
@@ -177,7 +176,7 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         upto=upto,
         epochs=epochs,
         texts={
-            view: unnoted(connection, profile.id, view, found, gained[view])
+            view: names.missing(connection, profile.id, view, found, gained[view])
             for view, found in texts.items()
         },
         lost=_lost(epochs),
@@ -201,7 +200,7 @@ def write(
 ) -> Step | None:
     """Add prepared rows, or a part of them, to the count tables.
 
-    It waits for no other fold: who finds one at work has nothing to do.  It begins
+    It waits for no other fold: while one is at work there is nothing to do.  It begins
     where the part before it ended, whichever process wrote that.
 
     Parameters

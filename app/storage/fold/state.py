@@ -1,7 +1,7 @@
 """State: the count tables plus the rows that are not folded yet.
 
-Contract of this file: whoever moves a mark holds its lock, and changes the counts in
-the same transaction.
+Contract of this file: a mark is moved under its lock, in the transaction that changes
+the counts.
 
 A fold sums the rows of a batch, and may write the sum in parts, each in a transaction
 of its own.  What one feature gains or loses, in all views, months and labels, is in one
@@ -23,11 +23,11 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from app.bayes.state import History, State
 from app.classifier.decay import weighted
-from app.errors import UnknownProfile
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
 from app.storage.counts import deltas
 from app.storage.ledger import ROWS_AT_ONCE, batches_after
+from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -247,12 +247,7 @@ def load(
     InconsistentCounts
         If the database holds a label that the profile has not.
     """
-    revision = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
-    ).scalar_one_or_none()
-    if revision is None:
-        msg = f"The profile {profile.name!r} does not exist any more."
-        raise UnknownProfile(msg)
+    revision = require_revision(connection, profile)
     parts = [deltas.load(connection, profile.id, profile.labels, decay)]
     for epochs in unfolded(connection, profile):
         parts += weighted(epochs, decay)

@@ -14,14 +14,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, exists, func, select
 
 from app.errors import Expired, UnknownMessage, UnknownSource
-from app.ledger.undo import Step, transition
+from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import profiles, tables
+from app.storage.database.statements import chunks
 from app.storage.undo import records
-from app.storage.undo.records import UndoRow, chunks
-from app.storage.undo.sums import require_kept, require_reachable, signs, too_old
+from app.storage.undo.sums import require_kept, require_reachable, too_old
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from app.ledger.sources import Selection
-    from app.ledger.undo import Transition
+    from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import Taught
+    from app.storage.undo.records import TaughtRow
+
+_LEDGER: Final = tables.ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +67,18 @@ class Basis:
         profile : ProfileRow
             Whose ledger.
         """
-        ledger = tables.ledger
-        if self.undo != _newest_undo(connection, profile.id):
+        if self.undo != records.newest(records.all_of(connection, profile.id)):
             return False
         # Counts that a sum has taken away may be those that the plan takes back.
-        summed = connection.execute(
-            select(ledger.c.revision)
-            .where(
-                ledger.c.profile_id == profile.id,
-                ledger.c.revision > self.revision,
-                ledger.c.kind == "sum",
-            )
-            .limit(1)
-        ).first()
-        if summed is not None:
+        summed = exists().where(
+            _LEDGER.c.profile_id == profile.id,
+            _LEDGER.c.revision > self.revision,
+            _LEDGER.c.kind == "sum",
+        )
+        if connection.execute(select(summed)).scalar_one():
             return False
         # Of the rows that there were, the oldest lose their vectors first.
-        kept = _oldest_kept(connection, profile.id, upto=self.revision)
+        kept = records.oldest_kept(connection, profile.id, upto=self.revision)
         return (
             self.needed is None
             or kept == self.kept
@@ -94,6 +90,7 @@ def basis_of(
     connection: Connection,
     profile: ProfileRow,
     *,
+    undo: int,
     needed: Iterable[bytes],
     sums: Iterable[int],
 ) -> Basis:
@@ -105,21 +102,22 @@ def basis_of(
         The snapshot that the plan is made on.
     profile : ProfileRow
         Whose ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
     needed : iterable of bytes
         Digests of the messages.
     sums : iterable of int
         Revisions of the sums.
     """
-    ledger = tables.ledger
     revision = profiles.last_revision(connection, profile.id)
     times = [
-        *_times(connection, profile.id, ledger.c.digest, sorted(needed)),
-        *_times(connection, profile.id, ledger.c.revision, sorted(sums)),
+        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
+        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
     ]
     return Basis(
         revision=revision,
-        undo=_newest_undo(connection, profile.id),
-        kept=_oldest_kept(connection, profile.id, upto=revision),
+        undo=undo,
+        kept=records.oldest_kept(connection, profile.id, upto=revision),
         needed=min(times, default=None),
     )
 
@@ -131,13 +129,12 @@ def _times(
     values: list[bytes] | list[int],
 ) -> list[datetime]:
     """Return times of which one is that of the oldest of some rows with vectors."""
-    ledger = tables.ledger
     found = [
         connection.execute(
-            select(func.min(ledger.c.time)).where(
-                ledger.c.profile_id == profile_id,
+            select(func.min(_LEDGER.c.time)).where(
+                _LEDGER.c.profile_id == profile_id,
                 column.in_(chunk),
-                ledger.c.vector.is_not(None),
+                _LEDGER.c.vector.is_not(None),
             )
         ).scalar_one()
         for chunk in chunks(values)
@@ -145,41 +142,12 @@ def _times(
     return [time for time in found if time is not None]
 
 
-def _newest_undo(connection: Connection, profile_id: int) -> int:
-    """Return the number of the newest undo, 0 without one."""
-    undo = tables.undo
-    found: int = connection.execute(
-        select(func.coalesce(func.max(undo.c.number), 0)).where(
-            undo.c.profile_id == profile_id
-        )
-    ).scalar_one()
-    return found
-
-
-def _oldest_kept(
-    connection: Connection, profile_id: int, *, upto: int
-) -> tuple[datetime, int] | None:
-    """Return time and revision of the row, of some, that loses its vector first."""
-    ledger = tables.ledger
-    row = connection.execute(
-        select(ledger.c.time, ledger.c.revision)
-        .where(
-            ledger.c.profile_id == profile_id,
-            ledger.c.revision <= upto,
-            ledger.c.vector.is_not(None),
-        )
-        .order_by(ledger.c.time, ledger.c.revision)
-        .limit(1)
-    ).first()
-    return None if row is None else (row.time, row.revision)
-
-
 # Of the messages that `app.storage.scored` counts: an infinite score has no place
 # in a figure.
 _DECISION: Final = case(
     (
-        tables.ledger.c.scores["log_odds"].as_float().is_not(None),
-        tables.ledger.c.scores["decision"].as_string(),
+        _LEDGER.c.scores["log_odds"].as_float().is_not(None),
+        _LEDGER.c.scores["decision"].as_string(),
     )
 )
 
@@ -258,23 +226,23 @@ def plan(
     """
     _require_known(connection, profile, asked)
     known = records.all_of(connection, profile.id)
-    in_force = records.in_force(known)
+    before = in_force(known)
     undo = UndoRow(
-        number=max((each.number for each in known), default=0) + 1,
+        number=records.newest(known) + 1,
         source=source,
         time=time,
-        takes=records.to_take(known, records.undos_matching(known, asked)),
+        takes=to_take(known, {each.number for each in known if asked.matches(each)}),
     )
-    left = records.in_force([*known, undo]) - {undo.number}
+    left = in_force([*known, undo]) - {undo.number}
     matched = records.matching(connection, profile.id, asked)
     reach = {row.revision: row for row in matched}
     reach |= {
         row.revision: row
-        for row in records.rows_of(connection, profile.id, in_force ^ left)
+        for row in records.rows_of(connection, profile.id, before ^ left)
     }
     taken = records.taken_by(connection, profile.id, reach)
 
-    def counts(row: Taught, undone: frozenset[int]) -> bool:
+    def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
         return not taken.get(row.revision, set()) & undone
 
     # Also what another undo takes back, if that is taken back now: else it would be
@@ -283,19 +251,18 @@ def plan(
     affected = [
         row
         for row in reach.values()
-        if counts(row, in_force) != (counts(row, left) and row.revision not in own)
+        if counts(row, before) != (counts(row, left) and row.revision not in own)
     ]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
     require_kept(connection, profile, [row for row in affected if row.revision in own])
-    changed_sums = signs(
-        connection,
-        profile,
-        [row for row in affected if row.is_sum],
-        before=in_force,
-        after=left,
-        own=own,
-    )
+    sums = [row for row in affected if row.is_sum]
+    require_kept(connection, profile, sums)
+    # 1 for a sum to add again, -1 for one to take back.
+    changed_sums = {
+        row.revision: 1 if counts(row, left) and row.revision not in own else -1
+        for row in sums
+    }
     summed = require_reachable(connection, profile, changed_sums)
     messages: Counter[tuple[str | None, str | None]] = Counter()
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
@@ -326,7 +293,13 @@ def plan(
         work=tuple(work),
         scored=scored,
         asked=asked,
-        basis=basis_of(connection, profile, needed=digests, sums=changed_sums),
+        basis=basis_of(
+            connection,
+            profile,
+            undo=undo.number - 1,
+            needed=digests,
+            sums=changed_sums,
+        ),
     )
 
 
@@ -336,7 +309,7 @@ def transitions(
     digests: Iterable[bytes],
     in_force: frozenset[int],
     taken_back: frozenset[int] = frozenset(),
-) -> Iterator[tuple[list[Step], Transition | None]]:
+) -> Iterator[tuple[list[MessageRow], Transition | None]]:
     """Give the rows of each message, and what makes it what they say.
 
     Parameters
@@ -352,30 +325,29 @@ def transitions(
     taken_back : frozenset of int
         Rows that are taken back beside theirs.
     """
-    table = tables.ledger
     for chunk in chunks(sorted(digests)):
         found = connection.execute(
             select(
-                table.c.digest,
-                table.c.revision,
-                table.c.label_before,
-                table.c.label,
-                table.c.epoch,
-                table.c.undo,
-                table.c.vector.is_not(None).label("kept"),
+                _LEDGER.c.digest,
+                _LEDGER.c.revision,
+                _LEDGER.c.label_before,
+                _LEDGER.c.label,
+                _LEDGER.c.epoch,
+                _LEDGER.c.undo,
+                _LEDGER.c.vector.is_not(None).label("kept"),
                 _DECISION.label("decision"),
             )
             .where(
-                table.c.profile_id == profile_id,
-                table.c.digest.in_(chunk),
-                table.c.kind == "message",
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.kind == "message",
             )
-            .order_by(table.c.digest, table.c.revision)
+            .order_by(_LEDGER.c.digest, _LEDGER.c.revision)
         )
-        histories: dict[bytes, list[Step]] = {}
+        histories: dict[bytes, list[MessageRow]] = {}
         for row in found:
             histories.setdefault(row.digest, []).append(
-                Step(
+                MessageRow(
                     revision=row.revision,
                     label_before=row.label_before,
                     label=row.label,

@@ -10,22 +10,22 @@ import numpy as np
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.storage import ledger
+from app.storage.database.statements import chunks
 from app.storage.fold import state
 from app.storage.undo import records
-from app.storage.undo.records import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.records import Taught
+    from app.storage.undo.records import TaughtRow
 
 
 def require_kept(
-    connection: Connection, profile: ProfileRow, rows: Iterable[Taught]
+    connection: Connection, profile: ProfileRow, rows: Iterable[TaughtRow]
 ) -> None:
     """Raise if a row has no vector any more."""
     gone = [row.revision for row in rows if not row.kept]
@@ -40,33 +40,12 @@ def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
     since = (
         "nothing"
         if oldest is None
-        else f"what came from {oldest + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
+        else f"what came from {oldest[0] + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ} on"
     )
     return (
         f"row {revision} of the ledger is too old: its features are not kept any "
         f"more (POSTBAYES_VECTOR_DAYS); {since} can be undone, and nothing was"
     )
-
-
-def signs(
-    connection: Connection,
-    profile: ProfileRow,
-    sums: Sequence[Taught],
-    *,
-    before: frozenset[int],
-    after: frozenset[int],
-    own: frozenset[int],
-) -> dict[int, int]:
-    """Return which sums to add again, 1, and which to take back, -1."""
-    taken = records.taken_by(connection, profile.id, [row.revision for row in sums])
-    found = {}
-    for row in sums:
-        by = taken.get(row.revision, set())
-        sign = int(not by & after and row.revision not in own) - int(not by & before)
-        if sign:
-            found[row.revision] = sign
-    require_kept(connection, profile, [row for row in sums if row.revision in found])
-    return found
 
 
 def require_reachable(
@@ -77,7 +56,7 @@ def require_reachable(
         return {}
     delta = History()
     for revision in sorted(changed):
-        (row,) = ledger.many(connection, profile.id, [revision])
+        (row,) = ledger.get_many(connection, profile.id, [revision])
         added = row.delta(profile.labels)
         if changed[revision] > 0 and any(part.negative for part in added.values()):
             msg = (
@@ -120,7 +99,7 @@ def features_of(
     """
     seen: dict[str, _Distinct] = {}
     for chunk in chunks(sorted(revision for revision, _ in work)):
-        for row in ledger.many(connection, profile.id, chunk):
+        for row in ledger.get_many(connection, profile.id, chunk):
             if row.vector is None:
                 continue
             for view, ids in row.ids(profile.labels).items():

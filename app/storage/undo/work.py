@@ -2,50 +2,41 @@
 
 What an undo takes back is noted in one transaction (`begin`), and with it the
 list of rows to put right.  `step` does a part of that list in each further
-transaction, as rows appended to the ledger: it can stop anywhere, whoever comes
-next goes on, and two at once take turns.  On the way every message is either as
+transaction, as rows appended to the ledger: it can stop anywhere, the next
+process goes on, and two at once take turns.  On the way every message is either as
 before or as it shall be.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, select
 
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
+from app.ledger.undo import UndoRecord, in_force
 from app.storage import ledger, profiles, tables
+from app.storage.database.statements import BulkInsert, chunks
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.plan import transitions
-from app.storage.undo.records import UndoRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sqlalchemy import Connection
 
-    from app.ledger.undo import Transition
+    from app.ledger.undo import Transition, UndoRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
-    from app.storage.undo.records import UndoRow
 
 STEP: Final = 256
 """Rows of one step: as many as share a commit in `app.services.threads.writer`."""
-# As the drivers take them, under the lock: 16,000 rows took 11 ms on SQLite so, and
-# 63 ms as dictionaries.
-_NOTE: Final = {
-    "sqlite": (
-        "INSERT INTO undo_work (profile_id, number, revision, sign) VALUES (?, ?, ?, ?)"
-    ),
-    "postgresql": (
-        "INSERT INTO undo_work (profile_id, number, revision, sign)"
-        " SELECT %(profile_id)s, %(number)s, t.*"
-        " FROM unnest(%(revisions)s::bigint[], %(signs)s::integer[])"
-        " AS t (revision, sign)"
-    ),
-}
+_NOTE: Final = BulkInsert(
+    tables.undo_work, shared=("profile_id", "number"), given=("revision", "sign")
+)
 
 
 def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
@@ -89,28 +80,9 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         ),
     )
     if plan.work:
-        _note(connection, profile.id, plan)
+        shared = {"profile_id": profile.id, "number": plan.undo.number}
+        _NOTE.run(connection, shared, *zip(*plan.work, strict=True))
     return True
-
-
-def _note(connection: Connection, profile_id: int, plan: Plan) -> None:
-    """Note what is to be done."""
-    statement = _NOTE[connection.dialect.name]
-    if connection.dialect.name == "sqlite":
-        number = plan.undo.number
-        connection.exec_driver_sql(
-            statement, [(profile_id, number, *row) for row in plan.work]
-        )
-    else:
-        connection.exec_driver_sql(
-            statement,
-            {
-                "profile_id": profile_id,
-                "number": plan.undo.number,
-                "revisions": [revision for revision, _ in plan.work],
-                "signs": [sign for _, sign in plan.work],
-            },
-        )
 
 
 def pending(connection: Connection, profile_id: int) -> int:
@@ -172,7 +144,9 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     revisions = [row.revision for row in done]
     if sums:
         signs = {row.revision: row.sign for row in done}
-        stored = {r.revision: r for r in ledger.many(connection, profile.id, revisions)}
+        stored = {
+            r.revision: r for r in ledger.get_many(connection, profile.id, revisions)
+        }
         rows = [
             _of_sum(profile, stored[each], signs[each], revision + n, undo)
             for n, each in enumerate(revisions, 1)
@@ -183,7 +157,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             profile,
             revisions,
             undo,
-            in_force=records.in_force(known),
+            in_force=in_force(known),
             revision=revision,
         )
     ledger.write(connection, profile.id, rows)
@@ -225,8 +199,8 @@ def _of_messages(
 ) -> list[LedgerRow]:
     """Return the rows that put messages right."""
     written: list[LedgerRow] = []
-    for chunk in records.chunks(list(revisions)):
-        digests = {row.digest for row in ledger.many(connection, profile.id, chunk)}
+    for chunk in chunks(revisions):
+        digests = {row.digest for row in ledger.get_many(connection, profile.id, chunk)}
         changes = [
             change
             for _, change in transitions(connection, profile.id, digests, in_force)
@@ -245,23 +219,20 @@ def _of_messages(
             if each is not None
         }
         stored: dict[int, LedgerRow] = {}
-        for some in records.chunks(sorted(needed)):
+        for some in chunks(sorted(needed)):
             stored |= {
-                row.revision: row for row in ledger.many(connection, profile.id, some)
+                row.revision: row
+                for row in ledger.get_many(connection, profile.id, some)
             }
         for change in changes:
             for label_before, label, row in _moves(change, stored):
                 revision += 1
                 written.append(
-                    LedgerRow(
+                    replace(
+                        row,
                         revision=revision,
-                        digest=row.digest,
                         label_before=label_before,
                         label=label,
-                        epoch=row.epoch,
-                        vector=row.vector,
-                        encoded_names=row.encoded_names,
-                        feature_set=row.feature_set,
                         source=undo.name,
                         time=undo.time,
                         scores=None,

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, exists, func, select
 
 from app.bayes.state import State
-from app.errors import UnknownProfile
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
 from app.storage.counts import classes
+from app.storage.counts.features import Key
 from app.storage.fold import state
 from app.storage.fold.state import folded_revision
 from app.storage.ledger import batches_after
+from app.storage.profiles import require_revision
 from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import Connection
 
     from app.bayes.state import History
     from app.storage.profiles import ProfileRow
@@ -80,12 +81,7 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         If the tables hold a label that the profile has not, or a view of
         another kind than the ledger does.
     """
-    revision = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
-    ).scalar_one_or_none()
-    if revision is None:
-        msg = f"The profile {profile.name!r} does not exist any more."
-        raise UnknownProfile(msg)
+    revision = require_revision(connection, profile)
     # What was dropped for its age is in the sealed sums.
     replayed = retention.load(connection, profile)
     held = state.load_by_epoch(connection, profile)
@@ -125,27 +121,20 @@ def _uncounted(connection: Connection, profile_id: int) -> int:
         tables.moment_sum,
         tables.class_count,
     )
-
-    def of(table: Table, kind: str, cells: ColumnElement[int]) -> int:
-        stray = connection.execute(
-            select(func.coalesce(func.sum(cells), 0)).where(
-                table.c.profile_id == profile_id,
-                ~select(klass.c.messages)
-                .where(
-                    klass.c.profile_id == table.c.profile_id,
-                    klass.c.epoch == table.c.epoch,
-                    klass.c.view == table.c.view,
-                    klass.c.label == table.c.label,
-                    klass.c.kind == kind,
-                )
-                .exists(),
-            )
-        ).scalar_one()
-        return int(stray)
-
-    return of(
-        feature, classes.FEATURES, feature.c.occurrences + feature.c.messages
-    ) + of(moment, classes.MOMENTS, moment.c.messages)
+    uncounted = 0
+    for table, kind, cells in (
+        (feature, classes.FEATURES, feature.c.occurrences + feature.c.messages),
+        (moment, classes.MOMENTS, moment.c.messages),
+    ):
+        counted = exists().where(
+            klass.c.kind == kind,
+            *(klass.c[name] == table.c[name] for name in Key._fields),
+        )
+        stray = select(func.coalesce(func.sum(cells), 0)).where(
+            table.c.profile_id == profile_id, ~counted
+        )
+        uncounted += int(connection.execute(stray).scalar_one())
+    return uncounted
 
 
 def _contradictory(connection: Connection, profile_id: int) -> int:

@@ -22,12 +22,14 @@ from sqlalchemy import exists, func, select
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
-from app.ledger.sources import PRUNED, Selection
+from app.ledger.sources import PRUNED
+from app.ledger.undo import Selection, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums
 from app.storage.counts import classes
 from app.storage.counts import features as feature_columns
 from app.storage.counts.features import Key
+from app.storage.database.statements import chunks
 from app.storage.fold.state import folded_revision
 from app.storage.undo import records
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
+
+_LEDGER: Final = tables.ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +95,7 @@ def find(
         Features that say little, view by view: they go however many messages
         have them (`app.classifier.explain`).
     """
-    revision = connection.execute(
-        select(tables.profile.c.revision).where(tables.profile.c.id == profile.id)
-    ).scalar_one()
+    revision = profiles.require_revision(connection, profile)
     folded = folded_revision(connection, profile.id)
     if _moved_since(connection, profile.id, revision=folded):
         return None
@@ -163,13 +165,12 @@ def carry_out(
 def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether anything was undone, imported or pruned after a revision."""
     # Feedback changes nothing that is found: its vectors are in the ledger.
-    table = tables.ledger
     return connection.execute(
         select(
             exists().where(
-                table.c.profile_id == profile_id,
-                table.c.revision > revision,
-                (table.c.kind == "sum") | table.c.undo.is_not(None),
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.revision > revision,
+                (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None),
             )
         )
     ).scalar_one()
@@ -202,21 +203,16 @@ def _without_needed(
     connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, NDArray[np.int64]]:
     """Return the features without those that a vector in the ledger still has."""
-    table = tables.ledger
     left = dict(rare)
     # All epochs: a message of long ago may have been moved today.
-    revisions = (
-        connection.execute(
-            select(table.c.revision).where(
-                table.c.profile_id == profile.id, table.c.vector.is_not(None)
-            )
+    revisions = connection.execute(
+        select(_LEDGER.c.revision).where(
+            _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
         )
-        .scalars()
-        .all()
-    )
-    for chunk in records.chunks(revisions):
+    ).scalars()
+    for chunk in chunks(revisions.all()):
         needed: dict[str, list[NDArray[np.int64]]] = {}
-        for row in ledger.many(connection, profile.id, chunk):
+        for row in ledger.get_many(connection, profile.id, chunk):
             # A pruning itself needs nothing: its features are gone.
             if row.source == PRUNED and row.kind == "sum":
                 continue
@@ -246,24 +242,18 @@ def _negative(
     )
 
 
-# As in `app.storage.ledger`.
-_PER_QUERY: Final = 500
-
-
 def known_digests(
     connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
 ) -> set[bytes]:
     """Return those of the digests that have a row up to a revision."""
-    ledger = tables.ledger
-    asked = list(digests)
     found: set[bytes] = set()
-    for start in range(0, len(asked), _PER_QUERY):
+    for chunk in chunks(digests):
         rows = connection.execute(
-            select(ledger.c.digest)
+            select(_LEDGER.c.digest)
             .where(
-                ledger.c.profile_id == profile_id,
-                ledger.c.digest.in_(asked[start : start + _PER_QUERY]),
-                ledger.c.revision <= until,
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.revision <= until,
             )
             .distinct()
         )
@@ -271,10 +261,10 @@ def known_digests(
     return found
 
 
-def sums_stand(connection: Connection, profile_id: int, source: str) -> bool:
+def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether sums of a source are learned, and were not taken back."""
     rows = records.matching(connection, profile_id, Selection(source=source))
     sums = [row.revision for row in rows if row.is_sum]
     taken = records.taken_by(connection, profile_id, sums)
-    in_force = records.in_force(records.all_of(connection, profile_id))
-    return any(not taken.get(revision, set()) & in_force for revision in sums)
+    standing = in_force(records.all_of(connection, profile_id))
+    return any(not taken.get(revision, set()) & standing for revision in sums)

@@ -1,22 +1,18 @@
 """Retention: old vectors dropped, and their sums sealed.
 
-Contract of this file: the sealed sums and the rows that have vectors add up to
-the whole ledger.  Sums of small steps are kept beside one another and merged
-when there are many, sixteen at a time, so that a step costs what it has itself.
-
-A merge has two halves, as a fold has: `prepare` reads and adds without a lock,
-`write` puts the sum in the place of its parts.
-
 A row of the ledger keeps its digest, labels, scores and time for ever.  Its
 vector is what an undo needs, and most of its bytes; once it is dropped, the row
-can no longer be taken back, and what it has added is in the sealed sums.
+can no longer be taken back, and the counts that it added are in the sealed sums.
 
-A step has two halves, as that of a fold has: `prepare` reads and adds without a
-lock, `write` drops.
+Contract of this file: the sealed sums and the rows that have vectors add up to
+the whole ledger, and the oldest rows lose their vectors first.  So an undo that was
+planned without a lock knows by one row whether the vectors that it needs are there
+(`app.storage.undo.plan`).
 
-Contract of this file: of the rows that have vectors, the oldest lose them first.  So
-an undo that was planned without a lock knows by one row whether those that it needs
-are there (`app.storage.undo.plan`).
+Sums of small steps are stored beside one another and merged when there are many,
+sixteen at a time, so that the cost of a step is that of its own rows.  Dropping and
+merging have two halves each, as a fold has: `prepare` and `prepare_seal` read and add
+without a lock, `write` and `write_seal` change the tables.
 """
 
 from __future__ import annotations
@@ -300,7 +296,7 @@ def prepare(
     if not ready:
         return None
     revisions = tuple(row.revision for row in ready)
-    rows = ledger.many(connection, profile.id, revisions)
+    rows = ledger.get_many(connection, profile.id, revisions)
     return Drop(
         revisions=revisions,
         last=(ready[-1].time, ready[-1].revision),

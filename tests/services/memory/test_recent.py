@@ -50,7 +50,7 @@ def test_what_is_written_is_the_same_in_memory_and_in_the_database(engine, profi
     recent.flush(engine)
     written = recent.get(profile.id, digest)
     with reading(engine) as connection:
-        stored = scored.get(connection, profile.id, digest)
+        stored = scored.get_many(connection, profile.id, [digest]).get(digest)
 
     assert stored == waiting == written
     assert written.decoded == waiting.decoded
@@ -139,7 +139,7 @@ def test_what_is_scored_again_while_it_is_written_is_written_again(engine, profi
     recent.add(profile.id, replace(seen, views=views), NOON)
     flushed = [recent.flush(engine) for _ in range(3)]
     with reading(engine) as connection:
-        stored = scored.get(connection, profile.id, seen.digest)
+        stored = scored.get_many(connection, profile.id, [seen.digest]).get(seen.digest)
 
     assert [1, 1, 0] == flushed
     assert later == stored.time

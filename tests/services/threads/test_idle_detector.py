@@ -12,10 +12,11 @@ from app.services.threads.scheduler import (
     MOST,
     PAUSE,
     SHARE,
-    STEP,
     IdleDetector,
     rest,
 )
+from app.storage.database.postgresql import Postgresql
+from app.storage.database.sqlite import Sqlite
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_within_a_burst_there_is_no_step_but_in_a_pause(left):
 
 
 @pytest.mark.parametrize("bursts", [1.5, 2, 3, 50])
-@pytest.mark.parametrize("step", STEP.values())
+@pytest.mark.parametrize("step", [Sqlite.step_seconds, Postgresql.step_seconds])
 def test_the_further_behind_the_sooner_the_next_step(bursts, step):
     """By the share of the time that steps have."""
     share = min(bursts * SHARE, MOST)

@@ -24,7 +24,7 @@ from app.services.memory.live import LiveProfile
 from app.services.threads import writer as writer_module
 from app.services.threads.writer import Writer
 from app.storage import hidden, profiles, tables
-from app.storage.database.engine import opened, writing
+from app.storage.database.engine import connections_opened, writing
 from tests.support.builders import new_profile
 from tests.support.messages import ham, spam
 from tests.support.service import PATIENCE
@@ -180,7 +180,7 @@ def large(engine, live):
     with writing(engine) as connection:
         connection.execute(tables.profile.update().values(revision=640))
     snapshot = replace(live.snapshot, revision=640)
-    return LiveProfile(live.row, snapshot, opened=opened(engine))
+    return LiveProfile(live.row, snapshot, opened=connections_opened(engine))
 
 
 def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):

@@ -15,7 +15,7 @@ from app.bayes.state import State
 from app.errors import InconsistentCounts
 from app.storage import tables
 from app.storage.counts import deltas
-from app.storage.counts import features as feature_columns
+from app.storage.database import sqlite
 from app.storage.database.engine import reading, writing
 from tests.support.builders import feature, new_profile, rows_of, sparse
 from tests.support.databases import on_sqlite
@@ -53,9 +53,7 @@ def loaded(engine, profile):
         return deltas.load(connection, profile.id, LABELS)
 
 
-@pytest.mark.parametrize(
-    "features", [feature_columns.AT_ONCE, feature_columns.AT_ONCE + 9]
-)
+@pytest.mark.parametrize("features", [sqlite.AT_ONCE, sqlite.AT_ONCE + 9])
 def test_more_features_are_read_than_fit_into_one_value(engine, features):
     """Up to the last page, whether it is full or not, and the largest id."""
     ids = np.linspace(LEAST, 0, features, dtype=np.int64)

@@ -12,7 +12,9 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.storage.counts import deltas
 from app.storage.counts import features as feature_columns
-from app.storage.counts.features import LEAST, MOST, Key
+from app.storage.counts.features import Key
+from app.storage.database import sqlite
+from app.storage.database.dialect import LEAST, MOST
 from app.storage.database.engine import reading, writing
 from tests.support.builders import new_profile
 from tests.support.databases import on_sqlite
@@ -58,7 +60,7 @@ def learned(engine, profile, ids, *, epoch=202601):
 )
 def test_many_keys_are_read_whole_and_in_their_order(engine, monkeypatch, batches):
     """Wherever their ids lie: thickly, at both ends, or nowhere."""
-    monkeypatch.setattr(feature_columns, "AT_ONCE", 64)
+    monkeypatch.setattr(sqlite, "AT_ONCE", 64)
     profile = new_profile(engine)
     keys = [
         learned(engine, profile, sorted(batch), epoch=202601 + n)
@@ -76,7 +78,7 @@ def test_many_keys_are_read_whole_and_in_their_order(engine, monkeypatch, batche
 @on_sqlite
 def test_no_value_is_much_longer_than_what_is_read_at_once(engine, monkeypatch):
     """Features are hashes, so slices of a key follow from the one before."""
-    monkeypatch.setattr(feature_columns, "AT_ONCE", 64)
+    monkeypatch.setattr(sqlite, "AT_ONCE", 64)
     lengths = []
     parse = np.fromstring
 

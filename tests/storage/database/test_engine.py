@@ -28,15 +28,15 @@ from app.storage.database import sqlite
 from app.storage.database import sqlite as drivers
 from app.storage.database.engine import (
     checkpoint,
-    hasty,
     migrating,
     open_engine,
     probe,
     reading,
+    with_short_timeout,
     writing,
 )
 from app.storage.database.migrate import migrate
-from app.storage.database.postgresql import LONG_SILENCE
+from app.storage.database.postgresql import LONG_RESPONSE_TIME
 from app.storage.ledger import append
 from tests.support.builders import damage, new_profile, rows_of, taught, teach
 from tests.support.databases import on_postgresql, on_sqlite
@@ -684,7 +684,7 @@ def test_a_server_that_says_nothing_is_given_up(database_url):
     engine = open_engine(database_url, busy_timeout=0.1)
 
     with pytest.raises(DatabaseUnavailable, match=r"not answered for 0\.\d seconds"):
-        sleep(hasty(engine))
+        sleep(with_short_timeout(engine))
     with pytest.raises(DatabaseUnavailable, match=r"The database hangs"):
         sleep(engine)
     with pytest.raises(DatabaseUnavailable, match=r"The database hangs"):
@@ -710,11 +710,11 @@ def test_whoever_waits_for_a_silent_server_gives_up_with_the_first(database_url)
     patient = Thread(target=wait)
     patient.start()
     with pytest.raises(DatabaseUnavailable):
-        sleep(hasty(engine))
+        sleep(with_short_timeout(engine))
     patient.join()
     (silent,) = re.findall(r"not answered for (.*) seconds", said[0])
 
-    assert float(silent) < LONG_SILENCE
+    assert float(silent) < LONG_RESPONSE_TIME
     engine.dispose()
 
 

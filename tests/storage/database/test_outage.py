@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.storage.database.failure import Outage
+from app.storage.database.dialect import Outage
 
 
 class Connection:
@@ -42,7 +42,7 @@ def test_a_server_that_answers_ends_it():
     outage = begun(Connection)
     outage.probe()
 
-    assert not outage.lasts
+    assert not outage.active
 
 
 def test_a_server_that_is_silent_again_lets_it_last():
@@ -57,7 +57,7 @@ def test_a_server_that_is_silent_again_lets_it_last():
     with pytest.raises(ConnectionError, match="still nothing"):
         outage.probe()
 
-    assert outage.lasts
+    assert outage.active
 
 
 def test_a_server_that_is_gone_ends_it():
@@ -71,4 +71,4 @@ def test_a_server_that_is_gone_ends_it():
     with pytest.raises(ConnectionError, match="refused"):
         outage.probe()
 
-    assert not outage.lasts
+    assert not outage.active

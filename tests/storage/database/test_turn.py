@@ -9,7 +9,7 @@ import pytest
 from app.errors import UnknownProfile
 from app.storage import profiles
 from app.storage.database import engine as turn
-from app.storage.database.engine import brief, reading, writing
+from app.storage.database.engine import reading, writing, writing_then_pause
 from tests.support.builders import MARCH
 
 
@@ -45,7 +45,7 @@ def test_what_a_step_does_is_stored_before_the_pause(engine, monkeypatch):
         assert turn.PAUSE == seconds
 
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=write))
-    with brief(engine) as connection:
+    with writing_then_pause(engine) as connection:
         create(connection, "one")
 
     assert [["one", "other"]] == seen
@@ -55,7 +55,7 @@ def test_a_step_that_fails_is_told_at_once(engine, pauses):
     """It stores nothing, and nobody goes on after it."""
 
     def fail():
-        with brief(engine) as connection:
+        with writing_then_pause(engine) as connection:
             create(connection, "one")
             profiles.find(connection, "none")
 

@@ -277,7 +277,7 @@ def test_a_thread_that_sums_many_rows_rests(engine, monkeypatch):
     again = next_step(engine, profile, 1)
 
     assert (3, []) == (alone.rows, none)
-    assert [folding.BREATH] * 4 == rests
+    assert [folding.PAUSE] * 4 == rests
     assert (7, 0, 7) == (first.rows, first.after, first.upto)
     assert (7, 0, 7) == (again.rows, again.after, again.upto)
     assert first.features.tolist() == again.features.tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.errors import DatabaseUnavailable, Irreversible
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.services.fold import Folding
 from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
 
 from app.errors import Expired
-from app.ledger.sources import Selection
+from app.ledger.undo import Selection
 from app.storage import tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate

@@ -1,0 +1,260 @@
+"""Dialect: the operations that each database does in its own way.
+
+Contract of this folder: no module outside of it asks which database it talks to, and
+no SQL outside of it is of one database only.  A database is one subclass of `Dialect`
+in a file of its own (`sqlite.py`, `postgresql.py`), which `engine.open_engine` chooses
+by the URL.  Where the databases need no difference, the base class has the code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+
+from app.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from sqlalchemy import URL, Column, Connection, Engine, Table
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    from app.errors import DatabaseDamaged, DatabaseUnprepared
+
+    Key = tuple[int, int, str, str]
+    """Profile, month, view and label of some rows of `feature_count`."""
+
+READ_ONLY: Final = "postbayes_read_only"
+"""Execution option of a connection: its transactions only read.
+
+PostgreSQL refuses what they would write.  On SQLite all others take the write lock as
+they begin: a transaction that reads first and then writes fails at once with
+SQLITE_BUSY, whatever the busy time-out, when another one wrote in between
+(https://sqlite.org/isolation.html).
+"""
+LOCK_TIMEOUT: Final = "postbayes_lock_timeout"
+"""Execution option: how long a writer waits for the others.  Unit: seconds."""
+EXTRA_RESPONSE_TIME: Final = "postbayes_extra_response_time"
+"""Execution option: how long PostgreSQL may be silent beyond its time-out.
+
+Unit: seconds.
+"""
+LEAST: Final = -(2**63)
+MOST: Final = 2**63 - 1
+"""The smallest and the largest id of a feature."""
+DIALECT: Final = "postbayes_dialect"
+"""Execution option of an engine, by which `dialect_of` finds its dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What an error of a driver means.
+
+    Parameters
+    ----------
+    error : type
+        The error to raise.
+    sentence : str
+        What is wrong, and what is to be done.
+    stored : bool
+        Whether something may be stored if it was being committed.
+    """
+
+    error: type[DatabaseDamaged | DatabaseUnavailable | DatabaseUnprepared]
+    sentence: str
+    stored: bool = True
+
+
+class Listener(Protocol):
+    """A connection that hears of the commits of other processes."""
+
+    def fileno(self) -> int:
+        """Return the file descriptor that can be read when there is something new."""
+
+    def notify(self) -> None:
+        """Notify the listeners of all processes."""
+
+    def heard(self) -> bool:
+        """Return whether another process has notified since the last call."""
+
+
+class Dialect(ABC):
+    """One kind of database; each engine has an instance of its own."""
+
+    is_server: ClassVar[bool]
+    """Whether processes of other machines may use the database, and `listen` works."""
+    step_seconds: ClassVar[float]
+    """How long a transaction of background work may take.  Unit: seconds."""
+    reading_options: ClassVar[Mapping[str, Any]] = {}
+    """Execution options of a connection that reads one snapshot."""
+
+    def __init__(self) -> None:
+        self.outage = Outage()
+        """What is known of a server that does not answer; a file knows none."""
+
+    @abstractmethod
+    def create_engine(
+        self, url: URL, *, busy_timeout: float, options: dict[str, Any]
+    ) -> Engine:
+        """Return an engine.
+
+        Parameters
+        ----------
+        url : URL
+            Where the database is.
+        busy_timeout : float
+            How long a lock is waited for. Unit: seconds.
+        options : dict
+            Further arguments of SQLAlchemy's engine.
+
+        Raises
+        ------
+        InvalidSetting
+            If no database can be at the URL.
+        DatabaseUnavailable
+            If the folder of a file cannot be made.
+        """
+
+    def write_lock(
+        self,
+        timeout: float,  # noqa: ARG002  (a server has no such lock)
+    ) -> AbstractContextManager[object]:
+        """Return what a writer has to hold before its transaction begins."""
+        return nullcontext()
+
+    def checkpoint(self, engine: Engine) -> None:  # noqa: B027  (a server needs none)
+        """Copy what is committed from a log into the database, where there is one."""
+
+    @abstractmethod
+    def migrating(self, connection: Connection) -> AbstractContextManager[object]:
+        """Return a transaction that may change tables, one process at a time."""
+
+    def listen(self, driver: Any) -> Listener:
+        """Return a listener on a connection of the driver, if `is_server`."""
+        raise NotImplementedError
+
+    def backup(
+        self,
+        connection: Connection,
+        target: Path,
+        progress: Callable[[int, int], object],
+    ) -> None:
+        """Copy the snapshot of a connection to a file, unless `is_server`.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the copy cannot be written.
+        DatabaseDamaged
+            If the copy is not sound.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def diagnose(self, url: URL, error: BaseException | None) -> Diagnosis:
+        """Return what an error of the driver means."""
+
+    @abstractmethod
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """Return an INSERT to add ``on_conflict_do_...`` to."""
+
+    @abstractmethod
+    def given_rows(self, columns: Sequence[Column[Any]]) -> str:
+        """Return the table ``given`` for FROM, whose rows are one parameter or few."""
+
+    @abstractmethod
+    def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+        """Return the parameters of `given_rows`: equally long columns."""
+
+    @abstractmethod
+    def change_counts(
+        self,
+        connection: Connection,
+        key: Key,
+        columns: Sequence[list[int]],
+    ) -> int:
+        """Add to the rows of `feature_count` that are there; return their number.
+
+        The columns are the features, strictly increasing, and what is added to their
+        occurrences and messages.
+
+        Rows that become zero are deleted.  The rows are read before they are
+        written, which is safe because the caller holds the profile's fold lock.
+        """
+
+    @abstractmethod
+    def fetch_counts(self, cursor: Any, key: Key) -> Any:
+        """Return what `parse_counts` takes: a few large values of the driver."""
+
+    @abstractmethod
+    def parse_counts(self, fetched: Any) -> Sequence[NDArray[np.int64]]:
+        """Return features, occurrences and messages, each of shape (n,)."""
+
+
+def dialect_of(bind: Engine | Connection) -> Dialect:
+    """Return the dialect of an engine from `engine.open_engine`, or its connection."""
+    found: Dialect = bind.get_execution_options()[DIALECT]
+    return found
+
+
+def first_line(error: object) -> str:
+    """Return what a driver says, without its hints and positions."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+class Outage:
+    """What the connections of one engine know of a server that does not answer.
+
+    The first transaction that waits in vain begins an outage, and while it lasts
+    every transaction is refused at once.  One caller goes on asking, with connections
+    that nobody else waits for, and ends it.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self.connect: Callable[[], Any] | None = None
+        """Opens a connection for `probe`; None while there was none."""
+        self.opened = 0
+        """Connections until now: a server that was replaced has a new one."""
+        self._begun = 0
+
+    def begin(self) -> None:
+        """Have every transaction refused from now on."""
+        self._begun += 1
+        self.active = True
+
+    def require_over(self) -> None:
+        """Raise at once while the server is known to say nothing.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            While it is; nothing was sent to it.
+        """
+        if self.active:
+            msg = (
+                "The database hangs, and is asked until it answers again. "
+                "Nothing of this was stored; try again later."
+            )
+            raise DatabaseUnavailable(msg)
+
+    def probe(self) -> None:
+        """Ask the server, and end the outage unless it is silent again.
+
+        The driver's error is raised where it cannot be asked.
+        """
+        if self.connect is None:
+            return
+        before = self._begun
+        try:
+            with closing(self.connect()) as connection:
+                # A pooler lets connect whatever becomes of the server behind it.
+                connection.execute("SELECT 1")
+        finally:
+            self.active = self._begun > before

@@ -1,0 +1,90 @@
+"""House: names of files and first lines of modules, as CONTRIBUTING.md asks."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+APP = ROOT / "app"
+MODULES = sorted(
+    path
+    for folder in ("app", "benchmarks", "migrations", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+DOOR_KIT = {"codec", "session", "server", "answer"}
+"""Files that every door has: its protocol, its conversation, its loop, its answers."""
+POETIC = {
+    "again",
+    "before",
+    "bell",
+    "chosen",
+    "decided",
+    "kept",
+    "known",
+    "latest",
+    "marked",
+    "newest",
+    "news",
+    "pending",
+    "recorded",
+    "told",
+    "turn",
+    "unseen",
+    "whole",
+}
+"""Words that name a file after when or how, and hide that it is a cache or a queue."""
+
+
+def named(path):
+    """Return a path as the repository's own, for test ids."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def room(path):
+    """Return the room of a file: a folder of `app`, or the command line.
+
+    The files of the command line have the names of commands, as those of the HTTP
+    door have the names of routes.
+    """
+    first, *rest = path.relative_to(APP).parts
+    return f"{first}/{rest[0]}" if (first, *rest[:1]) == ("doors", "cli") else first
+
+
+def first_line(path):
+    """Return the first line of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    return (docstring or "").partition("\n")[0]
+
+
+def test_modules_begin_with_a_noun_phrase():
+    """A first line is a statement that ends with a full stop, and no question."""
+    lines = {named(path): first_line(path) for path in MODULES}
+
+    assert lines
+    assert {} == {
+        path: line
+        for path, line in lines.items()
+        if not line.endswith(".") or "?" in line
+    }
+
+
+def test_no_file_has_a_poetic_name():
+    """A cache is called a cache, and a queue a queue."""
+    names = {path.stem for path in APP.rglob("*.py")}
+
+    assert set() == names & POETIC
+
+
+def test_no_file_name_occurs_twice_in_a_room():
+    """A name leads to one file, but for the kit that every door has."""
+    found = defaultdict(list)
+    for path in APP.rglob("*.py"):
+        place = room(path)
+        if path.stem.startswith("__") or (place == "doors" and path.stem in DOOR_KIT):
+            continue
+        found[place, path.stem].append(named(path))
+
+    assert [] == sorted(paths for paths in found.values() if len(paths) > 1)
