@@ -136,7 +136,7 @@ def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
                     Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
                 return super().execute(sql)
 
-        backup.sqlite3.connect = partial(sqlite3.connect, factory=Copy)
+        sqlite3.connect = partial(sqlite3.connect, factory=Copy)
         try:
             backup.backup(open_engine("sqlite:///large.db"), Path("copy.db"))
         except KeyboardInterrupt as error:

@@ -355,11 +355,12 @@ class LiveProfiles:
     def _refresh(self) -> int:
         # Before the database is asked: feedback goes on meanwhile.
         known = {name: live.revision for name, live in self._profiles.items()}
-        before_it = connections_opened(self._engine)
         with reading(with_short_timeout(self._engine)) as connection:
+            # With this connection among them, which may be the first to a new server.
+            opened = connections_opened(self._engine)
             rows = profiles.list_all(connection)
             # The ledger of another server may be as long, by other rows.
-            changed = self._opened != before_it
+            changed = self._opened != opened
             last_rows = ledger.identities(connection) if changed else {}
         followed = 0
         for row in rows:
@@ -386,7 +387,7 @@ class LiveProfiles:
                     self._start_over(live)
             else:
                 self._failures.resolve(row.id)
-        self._opened = before_it
+        self._opened = opened
         return followed
 
     def _take_up(self, row: ProfileRow) -> None:
