@@ -1,15 +1,15 @@
 """Text of a part: character sets, HTML, links, and text that a reader does not see.
 
-Contract of this file: any bytes and any label in, text out.
+Hidden text is found by the attributes of the elements themselves: ``hidden``,
+``style``, ``color`` and ``bgcolor``.  Style sheets are not read, since mail programs
+drop many of them; small or pale text counts as visible.
 
-Only what stands on the elements themselves is read: ``hidden``, ``style``,
-``color`` and ``bgcolor``.  Style sheets are not, as mail programs drop many of
-them; nor is what is merely small or pale.
+Contract of this file:
 
-Contract of this file: every expression is linear in its input.
-
-Contract of this file: a tree is built only where the budget of the message allows
-for the work that `_work` estimates; any other part is read in linear time.
+- Any bytes with any label become text.
+- Every expression is linear in its input.
+- A tree is built only where the budget of the message allows for the work that
+  `_work` estimates; any other part is read in linear time.
 """
 
 from __future__ import annotations

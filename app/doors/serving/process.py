@@ -1,14 +1,13 @@
 """Process: signals, the end of a parent, the log and the worker threads.
 
-The server of the main door answers what it has begun before it ends anything else,
-which may take as long as its clients do.
+At a stop the server of the main door first answers the requests that it has begun,
+which may take as long as their clients do; the other doors hear of the signal before.
 
-The parent starts workers anew and passes on the signal to stop.  Where it was
-killed, its workers would go on listening: the service could be stopped by nobody
-who does not look for them, and a new one would find its port taken.
+A parent restarts its workers and passes the signal to stop on to them.  Workers whose
+parent was killed would go on listening: nothing would stop the service, and a new one
+would find its port taken.  So a worker ends with its parent.
 
-Each process for itself: one that another has started, as a worker is, has nothing
-of how that one keeps its log.
+Each process configures its own log, since a worker inherits no logging configuration.
 
 Contract of this file: nothing that takes longer than 20 ms runs in the event loop,
 and work that waits for a thread is dropped where its client hangs up.
