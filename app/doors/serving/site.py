@@ -64,9 +64,8 @@ class Site:
                 host = value
                 if len(host) > _LONGEST or not self._knows(host):
                     msg = (
-                        f"the service has not the name {_shown(host)!r}; "
-                        "POSTBAYES_HOST_NAMES lists the names that it has beside its "
-                        "addresses"
+                        f"the service is not known as {_shown(host)!r}; ask it under "
+                        "its address, or add the name to POSTBAYES_HOST_NAMES"
                     )
                     raise Forbidden(msg)
             elif name == b"origin":
@@ -74,7 +73,10 @@ class Site:
         if origin is not None and method not in SAFE_METHODS:
             page = _shown(origin).partition("://")[2]
             if host is None or page.lower() != _shown(host).lower():
-                msg = f"a page of {_shown(origin)!r} may not change anything here"
+                msg = (
+                    f"a page of {_shown(origin)!r} may not change anything here; a "
+                    "proxy before this service has to pass Host on as it is"
+                )
                 raise Forbidden(msg)
 
     def _knows_anew(self, host: bytes) -> bool:

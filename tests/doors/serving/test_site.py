@@ -58,7 +58,7 @@ def test_a_name_of_somebody_else_is_refused(host, method):
     """What can be read there is refused as well."""
     headers = [(b"host", b"localhost"), (b"host", host.encode("latin-1"))]
 
-    with pytest.raises(Forbidden, match="has not the name"):
+    with pytest.raises(Forbidden, match="add the name to POSTBAYES_HOST_NAMES"):
         SITE.check(method, headers)
 
 
