@@ -1,5 +1,5 @@
 # Two stages: the tools of the installation stay in the first one.
-FROM python:3.13-slim AS build
+FROM python:3.13.7-slim AS build
 
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -22,12 +22,14 @@ RUN /opt/postbayes/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist
  && find /opt/postbayes -name tests -type d -prune -exec rm -rf {} + \
  && /opt/postbayes/bin/postbayes --help >/dev/null \
  # Which imports nothing large; so all that anything imports, and from here.
- && /opt/postbayes/bin/python -I -c "import app.main, app.storage.database.migrate, scipy.linalg; \
+ && /opt/postbayes/bin/python -I -c "import app.doors.service, app.storage.database.migrate, scipy.linalg; \
 from app.doors.cli.main import COMMANDS, load; \
-print('commands:', *map(lambda name: load(name).name, COMMANDS))"
+print('commands:', *map(lambda name: load(name).name, COMMANDS))" \
+ # The kernels, compiled once for all processors of the architecture.
+ && /opt/postbayes/bin/python -I -c "from app.services.classify import warm_up; warm_up()"
 
 
-FROM python:3.13-slim
+FROM python:3.13.7-slim
 
 LABEL org.opencontainers.image.title="Postbayes" \
       org.opencontainers.image.description="A self-hosted spam filter that learns online" \

@@ -28,7 +28,8 @@ PostbayesError
 │   ├── ProfileExists
 │   ├── OtherProfile
 │   ├── Expired
-│   └── Irreversible
+│   ├── Irreversible
+│   └── Unconfirmed
 ├── Unavailable             try again later; nothing was lost or half-done
 │   ├── DatabaseUnavailable
 │   │   └── DatabaseUnprepared
@@ -47,6 +48,7 @@ way out.  Doors map the classes to their protocol in one table each.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -55,6 +57,17 @@ if TYPE_CHECKING:
 
 # Of a name that somebody gave.
 _SHOWN: Final = 64
+
+
+def reason(error: BaseException) -> str:
+    """Return what an error of the system says, without its number.
+
+    Examples
+    --------
+    >>> reason(FileNotFoundError(2, "No such file or directory", "aliases"))
+    "No such file or directory: 'aliases'"
+    """
+    return re.sub(r"\[Errno -?\d+\] ?", "", str(error)) or type(error).__name__
 
 
 class PostbayesError(Exception):
@@ -188,6 +201,10 @@ class Irreversible(Conflict):
     """What is to be undone is needed by what was done since."""
 
 
+class Unconfirmed(Conflict):
+    """An undo would take back much, and nobody has confirmed what it shows."""
+
+
 class Unavailable(PostbayesError):
     """Something outside is away; the same call may succeed later."""
 
@@ -197,7 +214,7 @@ class DatabaseUnavailable(Unavailable):
 
 
 class DatabaseUnprepared(DatabaseUnavailable):
-    """The database lacks a table or a schema, or its user a right to it."""
+    """The database lacks tables of this version or a schema, or its user a right."""
 
 
 class ProfileReplaced(Unavailable):

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.classifier.policy import SAYS, threshold_of
 from app.classifier.rule import SHIPPED_VIEWS
 from app.classifier.specification import LABELS, SPAM_LABELS, check_labels, check_name
 from app.errors import InvalidSetting
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
 MEBIBYTE: Final = 1024 * 1024
+PREFIX: Final = "POSTBAYES_"
+FILE: Final = f"{PREFIX}SETTINGS_FILE"
+"""The variable that names a file of settings; it cannot stand in one."""
+# Settings of a released version, and those in their place.
+_REMOVED: Final = {"spam_threshold": "ham_cost", "ham_threshold": "ham_cost"}
+# Variables that other programs read: `deploy/dovecot/postbayes-teach`,
+# `docker-compose.yml` and the tests.
+_OF_OTHERS: Final = frozenset(
+    {
+        *("url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("require_postgres", "require_clients", "require_mail"),
+    }
+)
 
 
 def _split(value: object) -> object:
@@ -26,6 +45,21 @@ def _split(value: object) -> object:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
+def _threshold(value: object) -> object:
+    """Read a threshold as `postbayes policy` does."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return threshold_of(value)
+    except ValueError:
+        # The sentence of pydantic: a ValueError would be told with its class.
+        kind = "threshold"
+        raise PydanticCustomError(kind, f"say {SAYS}, or never") from None
+
+
+Threshold = Annotated[float | None, BeforeValidator(_threshold)]
+
+
 class Settings(BaseSettings):
     """The settings, each from the variable `POSTBAYES_` and its name.
 
@@ -34,9 +68,34 @@ class Settings(BaseSettings):
     `POSTBAYES_SETTINGS_FILE` names.  The environment wins over the file.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="POSTBAYES_", frozen=True, extra="ignore"
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: Any,  # noqa: ARG003  pydantic-settings calls it so
+        init_settings: Any,
+        env_settings: Any,
+        dotenv_settings: Any,
+        file_secret_settings: Any,
+    ) -> tuple[Any, ...]:
+        """Return the sources of settings, whose names are checked.
+
+        Raises
+        ------
+        InvalidSetting
+            If a variable or a line of the file has the prefix of a setting and is
+            none.
+        """
+        known = _OF_OTHERS | {"settings_file"}
+        place = f"stands in {dotenv_settings.env_file}"
+        wrong = [
+            *_unknown(env_settings.env_vars, known, "is set"),
+            *_unknown(dotenv_settings.env_vars, _OF_OTHERS, place),
+        ]
+        if wrong:
+            raise InvalidSetting("; ".join(wrong))
+        return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     database_url: str = Field(
         "sqlite:///var/postbayes.db",
@@ -109,8 +168,15 @@ class Settings(BaseSettings):
         50_000,
         ge=0,
         le=2**31,
-        description="Most scored messages that are stored for teaching by id "
-        "(about 7 kB each).",
+        description="Most scored messages of a profile that are stored for teaching by "
+        "id (about 7 kB each).",
+    )
+    scored_bytes: int = Field(
+        1024 * MEBIBYTE,
+        ge=MEBIBYTE,
+        le=2**50,
+        description="Most bytes of them together; the oldest go first. The largest "
+        "message takes about 1 MB.",
     )
     vector_days: float = Field(
         180.0,
@@ -147,10 +213,11 @@ class Settings(BaseSettings):
         "half-life pays where people change their minds about mail that stays the "
         "same, and costs where it is shorter than 3 months (experiment 0070).",
     )
-    autolearn_from: float | None = Field(
+    autolearn_from: Threshold = Field(
         None,
         description="Learn the filter's own verdicts from this distance of the "
-        "log-odds from 0 up, in nats. Unset: never. Not below the spam threshold. "
+        "log-odds from 0 up, in nats or as a probability such as `99.9%`. Unset: "
+        "never. Not below the spam threshold. "
         "It ranked worse where people taught one message in twenty, and mostly helped "
         "where they had taught 500 and stopped (experiment 0054). Never "
         "before 20 messages of each side are known. `postbayes undo --source auto` "
@@ -162,20 +229,27 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="Messages that a profile may learn by itself on a day, in UTC.",
     )
-    quarantine_from: float | None = Field(
+    quarantine_from: Threshold = Field(
         None,
-        description="Quarantine spam from this log-odds up, in nats, at the doors "
-        "that can. Unset: never. Not below the spam threshold.",
+        description="Quarantine spam from this log-odds up, in nats or as a "
+        "probability such as `99.9%`, at the doors that can. Unset: never. Not below "
+        "the spam threshold.",
     )
-    reject_from: float | None = Field(
+    reject_from: Threshold = Field(
         None,
-        description="Reject spam from this log-odds up, in nats, at the doors that "
-        "can. Unset: never. Not below the threshold of the quarantine.",
+        description="Reject spam from this log-odds up, in nats or as a probability "
+        "such as `99.9%`, at the doors that can. Unset: never. Not below the threshold "
+        "of the quarantine.",
     )
     spam_header: str = Field(
         "X-Spam-Flag: YES",
         description="Header that is added to spam, beside those of Postbayes, for "
         "rules that look for it. Empty: none is added.",
+    )
+    explain_mail: bool = Field(
+        default=True,
+        description="Whether mail servers get the reasons of a verdict: the header "
+        "X-Postbayes-Explanation, and the words in the reports of spamd and rspamd.",
     )
     milter: str | None = Field(
         None,
@@ -212,7 +286,8 @@ class Settings(BaseSettings):
         ("127.0.0.0/8", "::1"),
         description="Addresses and networks, separated by commas, that may teach "
         "through the rspamd and spamd doors without a password. Clients of their Unix "
-        "sockets may as well.",
+        "sockets may as well. The `source` that other clients give over HTTP is stored "
+        "behind their address, so that nobody teaches under another's name.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -259,8 +334,34 @@ class Settings(BaseSettings):
         "until it answers again, feedback is refused at once.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Level of the log that `serve` writes to standard error."
+        "info",
+        description="Level of the log that `serve` writes to standard error. At `info` "
+        "each verdict has a line, with its Message-ID, its recipients and one word; "
+        "from `warning` on the log holds nothing of mail.",
     )
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="Format of the log: lines for people, or one JSON object per line.",
+    )
+
+
+def _unknown(
+    variables: Mapping[str, object], others: frozenset[str], place: str
+) -> Iterator[str]:
+    """Yield a sentence for each variable that looks like a setting and is none."""
+    known = Settings.model_fields
+    for variable in sorted(variables):
+        name = variable.lower().removeprefix(PREFIX.lower())
+        if name == variable.lower() or name in known or name in others:
+            continue
+        found = f"{PREFIX}{name.upper()} {place}, and "
+        if name in _REMOVED:
+            yield f"{found}is gone; set {PREFIX}{_REMOVED[name].upper()} instead"
+        elif PREFIX + name.upper() == FILE:
+            yield f"{found}a file cannot name another; set it in the environment"
+        else:
+            near = get_close_matches(name, known, n=1, cutoff=0.0)[0].upper()
+            yield f"{found}there is no such setting; the nearest is {PREFIX}{near}"
 
 
 def load_settings(**given: object) -> Settings:
@@ -276,9 +377,9 @@ def load_settings(**given: object) -> Settings:
     InvalidSetting
         With one sentence per setting that cannot be used.
     """
-    named = os.environ.get("POSTBAYES_SETTINGS_FILE")
+    named = os.environ.get(FILE)
     if named is not None and not Path(named).is_file():
-        msg = f"POSTBAYES_SETTINGS_FILE names {named!r}, which is not a file"
+        msg = f"{FILE} names {named!r}, which is not a file"
         raise InvalidSetting(msg)
     chosen = {name: value for name, value in given.items() if value is not None}
     try:
@@ -291,7 +392,7 @@ def load_settings(**given: object) -> Settings:
         raise InvalidSetting(msg) from error
     except ValidationError as error:
         sentences = "; ".join(
-            f"POSTBAYES_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}, "
+            f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}, "
             f"got {e['input']!r}"
             for e in error.errors()
         )

@@ -24,7 +24,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from benchmarks.clients import Load, client, request, run_clients
 from benchmarks.http_latency import learn, serving
 from benchmarks.write_path import print_row

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from benchmarks.clients import Connection, request, run_one
 from benchmarks.http_latency import learn, serving
 from benchmarks.peers.loopback import alone_with_loopback

@@ -26,7 +26,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from benchmarks.clients import Connection, request, run_clients, teach_until
 from benchmarks.http_latency import serving
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from app.features.extract import extract
 from app.mail.parse import parse
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import text
 
-from app.corpora.index import read_index
-from app.services.application import now, open_database, specify
+from app.corpora.source import read_index
+from app.services.application import open_database, specify
+from app.services.clock import now
 from app.services.fold import Folding
 from app.services.learn import BATCH, Learn
 from app.services.memory.live import LiveProfiles
@@ -32,7 +33,6 @@ from app.settings import Settings
 from app.storage import profiles
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep import retention
-from app.storage.upkeep import retention as sealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,10 +103,10 @@ def drop_all(engine: Engine, profile: ProfileRow) -> None:
     later = now() + timedelta(days=1)
     while True:
         with reading(engine) as connection:
-            merge = sealed.prepare_seal(connection, profile)
+            merge = retention.prepare_seal(connection, profile)
         if merge is not None:
             with writing(engine) as connection:
-                sealed.write_seal(connection, profile, merge)
+                retention.write_seal(connection, profile, merge)
         with reading(engine) as connection:
             drop = retention.prepare(connection, profile, before=later, limit=64)
         if drop is None:
@@ -125,7 +125,7 @@ def main() -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
         settings = Settings(_env_file=None, database_url=url)
-        engine = open_database(settings)
+        engine = open_database(settings, make=True)
         messages = learn(engine, settings, asked.index)
         with reading(engine) as connection:
             profile = profiles.find(connection, settings.profile)

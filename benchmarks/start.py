@@ -105,7 +105,7 @@ def main() -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         url = asked.database_url or f"sqlite:///{folder}/postbayes.db"
         settings = Settings(_env_file=None, database_url=url)
-        engine = open_database(settings)
+        engine = open_database(settings, make=True)
         with reading(engine) as connection:
             profile = profiles.find(connection, settings.profile)
         rows = fill(engine, profile, asked.features)

@@ -36,7 +36,7 @@ from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from app.evaluation.processes import carry_out
 from app.features.extract import extract
 from app.features.hashing import ids_of
@@ -112,7 +112,7 @@ class Trial:
                 learned = delta(
                     each.views, before=None, after=int(each.spam), n_classes=2
                 )
-                ours = ours.learn(learned, revision=ours.revision + 1)
+                ours.learn(learned, revision=ours.revision + 1)
                 tick()
         gold = np.array([each.spam for each in messages[BATCH:]], np.bool_)
         return [
@@ -217,7 +217,7 @@ def scores(
     prior = FittedPrior().log_prior(chosen.messages)
     words = [each.words for each in batch]
     for name, model in MODELS.items():
-        joint = prior + model.estimate(chosen).batch(words)
+        joint = prior + np.array([*map(model.estimate(chosen), words)])
         yield name, log_odds(joint, SPAM).tolist()
     if not chosen.messages.all():
         # Nothing is known of one class: the other has all the probability.
@@ -227,7 +227,9 @@ def scores(
     dense = [_dense(chosen.ids, each.words) for each in batch]
     yield (
         GAUSSIAN,
-        log_odds(prior + moments.likelihood(chosen.ids).batch(dense), SPAM).tolist(),
+        log_odds(
+            prior + np.array([*map(moments.likelihood(chosen.ids), dense)]), SPAM
+        ).tolist(),
     )
 
 

@@ -33,10 +33,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from app.ledger.teaching import ScoredRow, Teaching
-from app.services.application import now, open_database, specify
+from app.services.application import open_database, specify
 from app.services.classify import observe
+from app.services.clock import now
 from app.services.memory.live import LiveProfile, LiveProfiles
 from app.services.threads.scheduler import CHECKPOINT_SECONDS
 from app.services.threads.writer import GROUP, Writer
@@ -80,7 +81,7 @@ def below_http(
     settings: Settings, entries: Sequence[CorpusMessage]
 ) -> Iterable[tuple[str, float]]:
     """Give ledger rows a second: committed only, and through the writer."""
-    engine = open_database(settings)
+    engine = open_database(settings, make=True)
     live = LiveProfiles(engine, specify(settings))
     live.refresh()
     profile = live.get(settings.profile)

@@ -88,3 +88,31 @@ def test_no_file_name_occurs_twice_in_a_room():
         found[place, path.stem].append(named(path))
 
     assert [] == sorted(paths for paths in found.values() if len(paths) > 1)
+
+
+def test_no_class_name_occurs_twice():
+    """A name of a class leads to one class, whatever room it is in."""
+    found = defaultdict(list)
+    for path in APP.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(named(path))
+
+    assert found
+    assert {} == {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def test_no_file_imports_a_module_under_two_names():
+    """Two names for one module are left where two files became one."""
+    twice = {}
+    for path in (*MODULES, *(ROOT / "tests").rglob("*.py")):
+        names = defaultdict(set)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    names[node.module, each.name].add(each.asname or each.name)
+        found = [of for of, known_as in names.items() if len(known_as) > 1]
+        if found:
+            twice[named(path)] = found
+
+    assert {} == twice

@@ -247,3 +247,24 @@ def test_ci_runs_what_contributors_run():
     assert re.search(r"^make (--keep-going )?check\b", script, re.MULTILINE)
     assert "export POSTBAYES_REQUIRE_POSTGRES=1 POSTBAYES_REQUIRE_CLIENTS=1" in script
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_each_container_is_limited_and_none_has_a_password_that_everybody_knows():
+    """Memory and processes; and images of one version, not of the day."""
+    compose = text("docker-compose.yml")
+    services = compose.split("\nservices:\n")[1].split("\nnetworks:\n")[0]
+    each = re.findall(r"^  \w+:\n(?:(?:    .*)?\n)+", services, re.MULTILINE)
+    images = [
+        *re.findall(r"image: (\S+:\S+)", compose),
+        *re.findall(r"^FROM (\S+)", text("Dockerfile"), re.MULTILINE),
+        *re.findall(r"^ARG BASE=(\S+)", text("deploy/mail/Dockerfile"), re.MULTILINE),
+    ]
+
+    assert 3 == len(each)
+    for service in each:
+        for limit in ("mem_limit:", "pids_limit:", "networks:"):
+            assert limit in service, service
+    assert not re.search(r"PASSWORD:-", compose)
+    assert "  database:\n    internal: true\n" in compose
+    assert images
+    assert [] == [image for image in images if not re.search(r":.*\d+\.\d+", image)]

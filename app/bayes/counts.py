@@ -14,7 +14,7 @@ would be invisible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
@@ -454,25 +454,12 @@ class FeatureCounts(Statistics):
 
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
-        return half(self.take(ids, self.ids.searchsorted(ids)), counting)
-
-    def take(
-        self, ids: NDArray[np.int64], place: NDArray[np.intp]
-    ) -> NDArray[np.int64]:
-        """Return the columns of `ids` at their places, shape (n, 2K).
-
-        Parameters
-        ----------
-        ids : ndarray of int64, shape (n,)
-            The features.
-        place : ndarray of int, shape (n,)
-            ``self.ids.searchsorted(ids)``, however it was found.
-        """
         if not self.ids.size:
-            return np.zeros((ids.size, self.columns.shape[1]), np.int64)
+            return np.zeros((ids.size, self.n_classes), np.int64)
+        place = self.ids.searchsorted(ids)
         # Clipped, so that an id beyond the last compares with the last and
         # differs.
-        found = self.columns.take(place, axis=0, mode="clip")
+        found = half(self.columns, counting).take(place, axis=0, mode="clip")
         found[self.ids.take(place, mode="clip") != ids] = 0
         return found
 
@@ -481,7 +468,7 @@ class FeatureCounts(Statistics):
         return Spectrum.of(self.documents[:, label])
 
     def flatten(self) -> FeatureCounts:
-        """Return the state itself; a table of tiers returns their sum."""
+        """Return the state itself."""
         return self
 
     def require_reachable(self) -> None:
@@ -498,3 +485,37 @@ def half(columns: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
     """Return one of both counts, shape (..., K), of columns (..., 2K)."""
     k = columns.shape[-1] // 2
     return columns[..., :k] if counting == "occurrences" else columns[..., k:]
+
+
+class CountSource(Protocol):
+    """What a text model needs to know of its training data.
+
+    `FeatureCounts` answers by summing; `app.bayes.table.FeatureTable` keeps the
+    answers up to date while messages are learned.
+    """
+
+    @property
+    def messages(self) -> NDArray[np.int64]:
+        """Messages per class, shape (K,)."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of features seen in any class."""
+        ...
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        ...
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        ...
+
+    def document_frequencies(self, label: int) -> Spectrum:
+        """Return how many features have each document frequency in a class."""
+        ...
+
+    def flatten(self) -> FeatureCounts:
+        """Return the state as one group element."""
+        ...

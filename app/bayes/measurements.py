@@ -105,6 +105,14 @@ class Measurements:
         steps = [_steps(values[i], fraction_bits) for i in ids]
         return cls(np.array(ids, np.int64), np.array(steps, np.int64))
 
+    @classmethod
+    def of_sorted(cls, ids: NDArray[np.int64], values: NDArray[np.int64]) -> Self:
+        """Return measurements that are in order and within `LIMIT`, unseen."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "ids", ids)
+        object.__setattr__(made, "values", values)
+        return made
+
     @property
     def size(self) -> int:
         """Number of fields."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from app.errors import InvalidObservation
+from app.kernels.likelihood import ADDED, REPLACED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.batch import CountSource
+    from app.bayes.counts import CountSource
 
 # Between these bounds (count + alpha) / (total + alpha * n_values) is a normal
 # double for all 64-bit counts and up to 2**63 values: it neither underflows
@@ -56,13 +57,9 @@ class Smoothing(Protocol):
         """
         ...
 
-    def probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return the probability of each count; for the rest, as above."""
+    @property
+    def rule(self) -> tuple[int, float]:
+        """Which rule it is, and its parameter (`app.kernels.likelihood`)."""
         ...
 
 
@@ -120,20 +117,15 @@ class Lidstone:
         # The log of a ratio, not a difference of logs: the Bernoulli model
         # sums millions of probabilities close to 1, and two logs of large
         # numbers would each bring a rounding error of their own size.
-        logs: NDArray[np.float64] = np.log(self.probability(count, total, n_values))
-        return logs
-
-    def probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return ``(count + alpha) / (total + alpha * n_values)``."""
         # Any, because numpy's stubs give up on unions of shapes.
         ratio: Any = (count + self.alpha) / (total + self.alpha * n_values)
-        shares: NDArray[np.float64] = ratio
-        return shares
+        logs: NDArray[np.float64] = np.log(ratio)
+        return logs
+
+    @property
+    def rule(self) -> tuple[int, float]:
+        """What is added to every count."""
+        return ADDED, self.alpha
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +171,10 @@ class Epsilon:
         """Return ``log(count / total)``, or ``log(epsilon)`` for a zero."""
         return _log_share(count, total, n_values, math.log(self.epsilon))
 
-    def probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return what `log_probability` returns the logarithm of."""
-        shares: NDArray[np.float64] = np.exp(
-            self.log_probability(count, total, n_values)
-        )
-        return shares
+    @property
+    def rule(self) -> tuple[int, float]:
+        """What stands in for zero."""
+        return REPLACED, self.epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +199,10 @@ class NoSmoothing:
         """Return ``log(count / total)``, ``-inf`` for a zero."""
         return _log_share(count, total, n_values, -math.inf)
 
-    def probability(
-        self,
-        count: NDArray[np.int64],
-        total: NDArray[np.int64],
-        n_values: int | NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Return what `log_probability` returns the logarithm of."""
-        shares: NDArray[np.float64] = np.exp(
-            self.log_probability(count, total, n_values)
-        )
-        return shares
+    @property
+    def rule(self) -> tuple[int, float]:
+        """Zero stays zero."""
+        return REPLACED, 0.0
 
 
 def _log_share(
@@ -303,37 +281,6 @@ class Backoff:
         # Any count is far below 2**53 messages, so the division is exact enough.
         share: NDArray[np.float64] = messages / (messages + self.messages)
         return share
-
-
-def log_mixture(
-    own: NDArray[np.float64], whole: NDArray[np.float64], trust: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the log-probabilities of the mixture.
-
-    Parameters
-    ----------
-    own : ndarray of float64, shape (K, N)
-        Probability of each feature by the class's own estimate.
-    whole : ndarray of float64, shape (N,)
-        The same of all classes as one.
-    trust : ndarray of float64, shape (K, 1)
-        Share of the class's own estimate, from 0 to 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (K, N)
-        Unit: nats; ``-inf`` for a probability of zero.
-
-    Examples
-    --------
-    >>> own, trust = np.array([[0.5], [0.1]]), np.array([[0.0], [0.5]])
-    >>> np.exp(log_mixture(own, np.array([0.3]), trust)).round(9).tolist()
-    [[0.3], [0.2]]
-    """
-    share = trust * own + (1.0 - trust) * whole
-    with np.errstate(divide="ignore"):
-        logs: NDArray[np.float64] = np.log(share)
-    return logs
 
 
 def vocabulary_size(source: CountSource, declared: int | None) -> int:

@@ -296,5 +296,6 @@ def _fitted(
             weight_deviation=rule.weight_deviation,
             bias_deviation=rule.bias_deviation,
         ),
+        mislabelled=rule.mislabelled,
     )
     return Fusion(weights.opinions, weights.bias, examples, revision, len(known))

@@ -154,6 +154,11 @@ def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
     """
     if verdict.decision == "unsure" or abs(verdict.log_odds) < own_from:
         return False
+    return knows_both_sides(snapshot)
+
+
+def knows_both_sides(snapshot: Snapshot) -> bool:
+    """Return whether a filter has learned `FEWEST` messages of each side."""
     spam = snapshot.specification.spam_mask
     messages = snapshot.specification.in_messages(snapshot.messages)
     return bool(min(messages[spam].sum(), messages[~spam].sum()) >= FEWEST)

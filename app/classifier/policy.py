@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from app.classifier.verdict import ActionRule
-from app.errors import InvalidPolicy
+from app.classifier.verdict import ActionRule, require_threshold
+from app.errors import InvalidPolicy, InvalidSetting
 
 if TYPE_CHECKING:
     from app.classifier.specification import Specification
@@ -22,6 +22,34 @@ Never = Literal["never"]
 """Says that there is no threshold, where the service's settings have one."""
 MAX_COST: Final = 1e12
 """That of POSTBAYES_HAM_COST."""
+
+
+SAYS: Final = "log-odds in nats such as 6.9, a probability such as 99.9%"
+
+
+def threshold_of(text: str) -> float | None:
+    """Return the nats that a text means; None for ``never``.
+
+    Raises
+    ------
+    ValueError
+        If it means neither.
+
+    Examples
+    --------
+    >>> threshold_of("6.9"), round(threshold_of("99.9 %"), 3), threshold_of("never")
+    (6.9, 6.907, None)
+    """
+    given = text.strip().lower()
+    if given == "never":
+        return None
+    number = given.removesuffix("%").strip()
+    value = float(number)
+    if number == given:
+        return value
+    if not 0 < value < 100:  # noqa: PLR2004  per cent
+        raise ValueError(text)
+    return math.log(value) - math.log(100.0 - value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +96,11 @@ class Policy:
             raise InvalidPolicy(msg)
         for name in ("ham_threshold", "quarantine_from", "reject_from"):
             value: float | Never | None = getattr(self, name)
-            if isinstance(value, float) and not math.isfinite(value):
-                msg = f"{name} must be a finite number of nats, got {value!r}"
-                raise InvalidPolicy(msg)
+            if isinstance(value, float):
+                try:
+                    require_threshold(name, value)
+                except InvalidSetting as error:
+                    raise InvalidPolicy(str(error)) from error
 
     @classmethod
     def read(cls, document: object) -> Policy:

@@ -1,18 +1,14 @@
-"""Snapshot: the immutable state of a profile at one revision, ready to score."""
+"""Snapshot: the state of a profile at one revision, ready to score."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.moments import MomentSums
-from app.bayes.state import State
-from app.bayes.table import added, feature_tables, tables_of
+from app.bayes.table import FeatureTable, feature_tables, prepared
 from app.classifier.fusion import Fusion
 
 if TYPE_CHECKING:
@@ -22,9 +18,9 @@ if TYPE_CHECKING:
 
     from app.bayes.likelihood import Likelihood
     from app.bayes.statistics import Statistics
-    from app.bayes.table import FeatureTable, Table
+    from app.bayes.table import Table
     from app.classifier.fusion import Lesson
-    from app.classifier.specification import EventModel, Specification
+    from app.classifier.specification import Specification
 
 
 def raised(messages: NDArray[np.int64]) -> float:
@@ -68,45 +64,51 @@ def raised(messages: NDArray[np.int64]) -> float:
     return math.sqrt(taught.size * taught.max() / taught.sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of a profile at one revision of its ledger.
+    """What a profile has learned up to a revision of its ledger, ready to score.
 
-    Build one with `empty` or `of`; `learn` returns the next one and leaves
-    this one as it is, so readers need no lock.
+    Build one with `empty` or `of`; `learn` brings it to the next revision.
 
     Parameters
     ----------
     specification : Specification
         What the profile is made of.
-    revision : int
-        The ledger row that was learned last; 0 before the first.
     tables : mapping of str to FeatureTable or MomentSums
         The statistics of each view.
-    likelihoods : mapping of str to Likelihood
-        Each classifier, fitted to them.
+    revision : int
+        The ledger row that was learned last; 0 before the first.
+    fusion : Fusion
+        What the terms of the verdict are worth.
+
+    Attributes
+    ----------
     messages : ndarray of int64, shape (K,)
         Messages learned per class.
     log_prior : ndarray of float64, shape (K,)
         Log-prior of each class, for each classifier by itself. Unit: nats.
     verdict_log_prior : ndarray of float64, shape (K,)
         Log-prior of each class, for the verdict. Unit: nats.
-    fusion : Fusion
-        What the terms of the verdict are worth.
     raised : float
-        What they are multiplied by, for the views that have learned less than the
-        others (`app.classifier.snapshot`).
+        What the terms are multiplied by, for the views that have learned less than
+        the others (`raised`).
+
+    Notes
+    -----
+    A message that is learned changes the tables in place.  Who scores while another
+    thread learns has to hold the lock of `app.services.memory.live.LiveProfile`.
     """
 
-    specification: Specification
-    revision: int
-    tables: Mapping[str, Table]
-    likelihoods: Mapping[str, Likelihood[Any]]
-    messages: NDArray[np.int64]
-    log_prior: NDArray[np.float64]
-    verdict_log_prior: NDArray[np.float64]
-    fusion: Fusion
-    raised: float
+    def __init__(
+        self,
+        specification: Specification,
+        tables: dict[str, Table],
+        *,
+        revision: int,
+        fusion: Fusion,
+    ) -> None:
+        self.specification = specification
+        self.tables: Mapping[str, Table] = tables
+        self._fit(tables, revision, fusion)
 
     @classmethod
     def empty(cls, specification: Specification) -> Snapshot:
@@ -141,26 +143,33 @@ class Snapshot:
         InconsistentCounts
             If a stored count is negative.
         """
-        group: dict[bool, type[FeatureCounts | MomentSums]]
-        group = {False: FeatureCounts, True: MomentSums}
-        tables = tables_of(
-            State(
-                {
-                    view: states.get(
-                        view, group[measures].zero(specification.n_classes)
-                    )
-                    for view, measures in specification.views.items()
-                }
-            )
-        )
-        features = feature_tables(tables)
-        for model in specification.classifiers.values():
-            if isinstance(model.event_model, Bernoulli) and model.view in features:
-                tables[model.view] = features[model.view].with_spectra()
+        tables: dict[str, Table] = {}
+        for view, measures in specification.views.items():
+            kind = MomentSums.zero if measures else FeatureTable.empty
+            tables[view] = kind(specification.n_classes)
+            if view in states:
+                states[view].require_reachable()
+                tables[view], add = prepared(tables[view], states[view])
+                add()
         fusion = Fusion.shipped(specification).follow(
             lessons, specification, before=0, revision=revision
         )
-        return cls._fit(specification, tables, revision, fusion)
+        snapshot = cls(specification, tables, revision=revision, fusion=fusion)
+        # Now, and not by the first verdict, which holds the lock: the document
+        # frequencies of a large profile take as long as a sort of its features.
+        for classifier in specification.classifiers:
+            snapshot.likelihood(classifier)
+        return snapshot
+
+    def copy(self) -> Snapshot:
+        """Return a snapshot of its own that knows the same."""
+        tables = {
+            view: table.copy() if isinstance(table, FeatureTable) else table
+            for view, table in self.tables.items()
+        }
+        return Snapshot(
+            self.specification, tables, revision=self.revision, fusion=self.fusion
+        )
 
     def learn(
         self,
@@ -168,9 +177,8 @@ class Snapshot:
         *,
         revision: int,
         lessons: Iterable[Lesson] = (),
-        takes_back: bool = True,
-    ) -> Snapshot:
-        """Return the snapshot after more ledger rows.
+    ) -> None:
+        """Learn more ledger rows.
 
         Parameters
         ----------
@@ -180,62 +188,79 @@ class Snapshot:
             The last of them.
         lessons : iterable of Lesson
             The rows themselves, in their order.
-        takes_back : bool, default True
-            False where they take back no message: then nothing can contradict, and
-            it is not looked for.
 
         Raises
         ------
         InconsistentCounts
-            If a count would become negative.
+            If no set of messages has the counts of the sum; then nothing is learned.
         """
-        tables = {
-            view: added(table, delta[view], takes_back=takes_back)
-            if view in delta
-            else table
-            for view, table in self.tables.items()
-        }
+        self.prepare(delta, revision=revision, lessons=lessons)()
+
+    def prepare(
+        self,
+        delta: Mapping[str, Statistics],
+        *,
+        revision: int,
+        lessons: Iterable[Lesson] = (),
+    ) -> Callable[[], None]:
+        """Return the change that learns more ledger rows; see `learn`.
+
+        Nothing that a reader sees is changed before it is called, and it cannot fail:
+        what takes long is done here.
+        """
+        tables = dict(self.tables)
+        changes: list[Callable[[], None]] = []
+        for view in tables.keys() & delta.keys():
+            tables[view], change = prepared(tables[view], delta[view])
+            changes.append(change)
         fusion = self.fusion.follow(
             lessons, self.specification, before=self.revision, revision=revision
         )
-        return self._fit(self.specification, tables, revision, fusion)
+
+        def learned() -> None:
+            for change in changes:
+                change()
+            self.tables = tables
+            self._fit(tables, revision, fusion)
+
+        return learned
+
+    def likelihood(self, classifier: str) -> Likelihood[Any]:
+        """Return a classifier, fitted to what was learned."""
+        found = self._likelihoods.get(classifier)
+        if found is None:
+            model = self.specification.classifiers[classifier]
+            estimate: Callable[[Any], Likelihood[Any]] = model.event_model.estimate
+            found = self._likelihoods[classifier] = estimate(self.tables[model.view])
+        return found
+
+    def decide_as(self, other: Specification) -> None:
+        """Take over the thresholds and actions of another specification."""
+        self.specification = self.specification.deciding_as(other)
 
     @property
     def feature_tables(self) -> dict[str, FeatureTable]:
         """The views that count features."""
         return feature_tables(self.tables)
 
-    @classmethod
-    def _fit(
-        cls,
-        specification: Specification,
-        tables: Mapping[str, Table],
-        revision: int,
-        fusion: Fusion,
-    ) -> Snapshot:
+    def _fit(self, tables: Mapping[str, Table], revision: int, fusion: Fusion) -> None:
+        """Compute what depends on the counts of the classes."""
+        specification = self.specification
+        self.revision = revision
+        self.fusion = fusion
+        self._likelihoods: dict[str, Likelihood[Any]] = {}
         # Every view of a message is learned or none is; a view that came
         # later has fewer messages than the view that decides.
-        deciding = specification.verdict.terms[0].classifier
-        messages = tables[specification.classifiers[deciding].view].messages
         taught = [
-            int(tables[specification.classifiers[term.classifier].view].messages.sum())
+            tables[specification.classifiers[term.classifier].view].messages
             for term in specification.verdict.terms
         ]
-        return cls(
-            specification=specification,
-            revision=revision,
-            tables=tables,
-            likelihoods={
-                name: _estimate(model.event_model, tables[model.view])
-                for name, model in specification.classifiers.items()
-            },
-            messages=messages,
-            log_prior=specification.prior.log_prior(messages),
-            verdict_log_prior=specification.verdict.prior.log_prior(messages),
-            fusion=fusion,
-            # In messages: unlike everything else, it depends on the unit.
-            raised=raised(specification.in_messages(np.array(taught, np.int64))),
-        )
+        self.messages = messages = taught[0]
+        self.log_prior = specification.prior.log_prior(messages)
+        self.verdict_log_prior = specification.verdict.prior.log_prior(messages)
+        # In messages: unlike everything else, it depends on the unit.
+        totals = np.array([int(of_view.sum()) for of_view in taught], np.int64)
+        self.raised = raised(specification.in_messages(totals))
 
 
 def lessons_after(specification: Specification, revision: int) -> int:
@@ -244,9 +269,3 @@ def lessons_after(specification: Specification, revision: int) -> int:
     if rule is None:
         return revision
     return max(0, revision - revision % rule.every - rule.window)
-
-
-def _estimate(event_model: EventModel, table: Table) -> Likelihood[Any]:
-    """Return an event model fitted to a view of its kind."""
-    estimate: Callable[[Any], Likelihood[Any]] = event_model.estimate
-    return estimate(table)

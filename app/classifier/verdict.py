@@ -71,11 +71,8 @@ class Verdict:
         weight. Unit: nats.
     log_prior : ndarray of float64, shape (K,)
         The class prior. Unit: nats.
-    batch : mapping of str to Contributions
-        What each classifier says of each feature of all the messages that were
-        scored together.
-    place : int
-        Which of them this one is.
+    parts : mapping of str to Contributions
+        What each classifier says of each feature.
     """
 
     decision: Decision
@@ -86,12 +83,11 @@ class Verdict:
     views: Mapping[str, ViewScore]
     evidence: NDArray[np.float64]
     log_prior: NDArray[np.float64]
-    batch: Mapping[str, Contributions] = field(repr=False)
-    place: int = field(repr=False)
+    parts: Mapping[str, Contributions] = field(repr=False)
 
     def contributions(self, classifier: str) -> Contributions:
         """Return what a classifier says of each feature of the message."""
-        return self.batch[classifier].of(self.place)
+        return self.parts[classifier]
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]
@@ -99,6 +95,29 @@ Action = Literal["none", "add header", "quarantine", "reject"]
 _SEVERITY: Final[dict[Action, int]] = {
     action: place for place, action in enumerate(get_args(Action))
 }
+
+
+MAX_NATS: Final = 1000.0
+"""A threshold beyond it is none, and was meant otherwise.
+
+Precedent: a score of a mail door has at most 999 points (`app.doors.mta.points`).
+"""
+
+
+def require_threshold(name: str, value: float) -> None:
+    """Raise if a threshold is not a number of nats that a message can have.
+
+    Raises
+    ------
+    InvalidSetting
+        Saying so.
+    """
+    if not abs(value) <= MAX_NATS:
+        msg = (
+            f"{name} must be a number of nats from {-MAX_NATS:g} to {MAX_NATS:g}, got "
+            f"{value!r}"
+        )
+        raise InvalidSetting(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +160,7 @@ class ActionRule:
         ):
             if value is None:
                 continue
-            if not math.isfinite(value):
-                msg = f"{name} must be a finite number of nats, got {value!r}"
-                raise InvalidSetting(msg)
+            require_threshold(name, value)
             if value < self.spam_from:
                 msg = (
                     f"{name} is {value:.4g}, below the spam threshold of "

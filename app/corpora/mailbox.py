@@ -11,12 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.corpora.folders import use_of
 from app.errors import UnreadableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
+
+    from app.corpora.folders import Use
 
 # Precedent for a limit on one message: rspamd 50 MiB (max_message), Exim
 # 50 MB (message_size_limit), Postfix 10 MB.  Mail that a server took in fits,
@@ -78,20 +81,42 @@ def unreadable(path: Path, error: OSError) -> UnreadableSource:
     return UnreadableSource(f"cannot read {path}: {error.strerror or error}")
 
 
-# Names under which mail clients keep these folders: Dovecot's and Apple
-# Mail's `Junk`, Outlook's `Junk E-mail` and `Junk Email`, Gmail's and
-# Roundcube's `Spam`, Yahoo's `Bulk Mail`; likewise for the others.
-_JUNK: Final = frozenset({"bulk mail", "junk", "junk e-mail", "junk email", "spam"})
-# Deleted mail may be either, and a draft was never received.
-_UNLABELLED: Final = frozenset(
-    {"deleted items", "deleted messages", "drafts", "outbox", "templates", "trash"}
-)
 _PARTS: Final = frozenset({"cur", "new", "tmp"})
 
 
-def _listed(folder: Path) -> Iterator[Path]:
-    for part in ("cur", "new"):
-        yield from list_folder(folder / part)
+@dataclass(frozen=True, slots=True)
+class MailFolder:
+    """A folder or a mailbox, and the label that its messages get.
+
+    Parameters
+    ----------
+    path : Path
+        The folder, or the file of an mbox.
+    use : str or None
+        Its use by its name (`app.corpora.folders`); None of a folder that has none, or
+        that was asked for by its path.
+    label : str or None
+        The label of its messages.
+    files : list of Path
+        Its files, in the order of their names.
+    maildir : bool
+        Whether each file is a message that a mail client may rename.
+    """
+
+    path: Path
+    use: Use | None
+    label: str | None
+    files: list[Path]
+    maildir: bool = False
+
+    @property
+    def left_out(self) -> bool:
+        """Whether its messages do not show what their reader thinks of them.
+
+        Deleted mail may be either, and a draft or a message of one's own was never
+        received.
+        """
+        return self.use not in {None, "junk"}
 
 
 def is_maildir(folder: Path) -> bool:
@@ -99,10 +124,10 @@ def is_maildir(folder: Path) -> bool:
     return (folder / "cur").is_dir() and (folder / "new").is_dir()
 
 
-def read_maildir(
-    folder: Path, *, label: str | None, junk_label: str | None
-) -> Iterator[CorpusMessage]:
-    """Yield the messages of the Maildir at `folder` and of its subfolders.
+def maildir_folders(
+    folder: Path, *, label: str | None, junk_label: str | None, use: Use | None = None
+) -> Iterator[MailFolder]:
+    """Yield the Maildir at `folder` and its subfolders, those that are left out too.
 
     Parameters
     ----------
@@ -113,51 +138,74 @@ def read_maildir(
         The label of its messages.
     junk_label : str or None
         The label of messages in its junk folders (`Junk`, `Spam` and other
-        clients' names for them, in upper or lower case, and folders in
-        them).  None: all messages of the Maildir have `label`.
+        clients' names for them, and folders in them).  None: all messages of the
+        Maildir have `label`.
+    use : str or None
+        The use of the folder itself.
 
     Raises
     ------
     UnreadableSource
-        If a folder or message cannot be read.
+        If a folder cannot be read.
 
     Notes
     -----
-    Folders and files come in the order of their names.  Left out are `tmp`, the
-    folders for drafts and deleted mail, and messages flagged as deleted
-    (``:2,...T``), since they do not show what their reader thinks of them.  A
-    message that is moved while its folder is read is left out too; the next run
-    finds it.
+    Folders and files come in the order of their names, without `tmp` and without
+    messages flagged as deleted (``:2,...T``).
     """
-    for inner, names in _folders(folder):
-        if names & _UNLABELLED:
-            continue
-        junk = junk_label is not None and bool(names & _JUNK)
-        for path in _listed(inner):
-            _, _, flags = path.name.partition(":2,")
-            if path.name.startswith(".") or "T" in flags:
-                continue
-            try:
-                yield read_file(path, label=junk_label if junk else label)
-            except UnreadableSource as error:
-                # A mail client renames a message to flag it, between our listing
-                # and our reading: the one error that a healthy Maildir gives.
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
-
-
-def _folders(
-    folder: Path, names: frozenset[str] = frozenset()
-) -> Iterator[tuple[Path, frozenset[str]]]:
-    """Yield every Maildir in `folder` with its folder names in lower case."""
+    inner = list_folder(folder)
     if is_maildir(folder):
-        yield folder, names
-    for path in list_folder(folder):
+        files = [
+            path
+            for part in ("cur", "new")
+            for path in list_folder(folder / part)
+            if not path.name.startswith(".")
+            and "T" not in path.name.partition(":2,")[2]
+        ]
+        chosen = label_of(use, label=label, junk_label=junk_label)
+        yield MailFolder(folder, use, chosen, files, maildir=True)
+    for path in inner:
         # A link to a folder above would be followed for ever.
         if path.name in _PARTS or path.is_symlink() or not path.is_dir():
             continue
-        inner = frozenset(path.name.casefold().split("."))
-        yield from _folders(path, names | inner)
+        yield from maildir_folders(
+            path,
+            label=label,
+            junk_label=junk_label,
+            use=inherited(use, path.name),
+        )
+
+
+def inherited(use: Use | None, name: str) -> Use | None:
+    """Return the use of a folder in one of a use; junk in the trash is in the trash."""
+    return use if use not in {None, "junk"} else use_of(name) or use
+
+
+def label_of(
+    use: Use | None, *, label: str | None, junk_label: str | None
+) -> str | None:
+    """Return the label of the messages of a folder."""
+    return junk_label if use == "junk" and junk_label is not None else label
+
+
+def read_maildir(folder: MailFolder) -> Iterator[CorpusMessage]:
+    """Yield the messages of one folder of a Maildir.
+
+    A message that is moved while its folder is read is left out; the next run finds it.
+
+    Raises
+    ------
+    UnreadableSource
+        If a message cannot be read.
+    """
+    for path in folder.files:
+        try:
+            yield read_file(path, label=folder.label)
+        except UnreadableSource as error:
+            # A mail client renames a message to flag it, between our listing
+            # and our reading: the one error that a healthy Maildir gives.
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
 
 
 # RFC 4155, appendix A: `From `, the sender and a date as of asctime().  The

@@ -2,31 +2,49 @@
 
 The content of a path decides how it is read, not its name: a folder with `cur` and
 `new` is a Maildir, a file that begins with a `From ` line and a date is an mbox, any
-other file is one message.  Archives are refused: as one message they would teach their
-bytes, which nobody means.  Nothing marks an index but its name, so it is read only
-where the caller asks for one (`app.corpora.index`).
+other file is one message.  The names of folders and mailboxes below it decide which are
+junk and which are left out.  Archives and Dovecot's own files are refused: as one
+message they would teach their bytes, which nobody means.  Nothing marks an index but
+its name, so it is read only where the caller asks for one.
+
+The format of an index is that of the TREC spam track: one line per message in stream
+order, a label, blanks and a path relative to the folder of the index::
+
+    spam ../data/inmail.1
+    ham ../data/inmail.2
+
+Labels are taken as they stand, so that an index can hold more than two.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from app.corpora.index import read_index
+from app.corpora.folders import use_of
 from app.corpora.mailbox import (
+    MailFolder,
+    inherited,
     is_maildir,
     is_mbox,
+    label_of,
     list_folder,
+    maildir_folders,
     read_file,
     read_maildir,
     read_mbox,
     unreadable,
 )
 from app.errors import (
+    MalformedIndex,
     MissingLabel,
     UnreadableMessage,
     UnreadableSource,
@@ -36,9 +54,9 @@ from app.features.headers import read_date
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator
 
+    from app.corpora.folders import Use
     from app.corpora.mailbox import CorpusMessage
 
 # First bytes, by the formats' own specifications; those of a tar's first entry
@@ -53,22 +71,37 @@ _ARCHIVES: Final = (
     (0, b"Rar!\x1a\x07", "rar"),
     (257, b"ustar", "tar"),
 )
+# Longer than any path that Linux opens (PATH_MAX, 4,096 bytes) with a label
+# before it: without a limit, a mailbox given as an index by mistake may be
+# one line of gigabytes.
+LINE_LIMIT: Final = 8_192
+"""The longest line of an index.  Unit: bytes."""
+# Share of the changes of label that chance would make.  Six streams of mail in the
+# order of its arrival have 1.13 to 1.28 of them, and one that begins with a year of
+# spam 0.30.
+_MIXED: Final = 0.1
+
+
+class IndexSummary(NamedTuple):
+    """What the lines of an index say of its messages."""
+
+    messages: int
+    """How many it names."""
+    mixed: bool
+    """Whether its labels come by turns, as in a mailbox, not one after the other."""
+
+
+# Version, size of the headers and time of the creation (dbox_file_header_write in
+# lib-storage/index/dbox-common/dbox-file.c of Dovecot), then the magic of a message.
+_DBOX: Final = re.compile(
+    rb"\d{1,2} M[0-9a-f]{1,8} C[0-9a-f]{1,16}[^\n]{0,80}\n\x01\x02"
+)
 
 
 def read_path(
     path: Path, *, label: str | None, junk_label: str | None = None
 ) -> Iterator[CorpusMessage]:
-    """Yield the messages at `path`, in an order that is the same every time.
-
-    Parameters
-    ----------
-    path : Path
-        A message, an mbox, a Maildir, or a folder with any of these in it.
-    label : str or None
-        The label of the messages.
-    junk_label : str or None
-        The label of those in the junk folders of a Maildir, see
-        `app.corpora.mailbox.read_maildir`.
+    """Yield the messages of the folders at `path`, see `mail_folders`.
 
     Raises
     ------
@@ -77,20 +110,70 @@ def read_path(
 
     Notes
     -----
-    Folders are read by name, hidden files (`.DS_Store`, editors' locks) and
-    empty ones left out.  Messages are read as they are asked for.
+    Messages are read as they are asked for; empty files are left out.
     """
+    for folder in mail_folders(path, label=label, junk_label=junk_label):
+        if folder.left_out:
+            continue
+        if folder.maildir:
+            yield from read_maildir(folder)
+        else:
+            for file in folder.files:
+                yield from _read_any(file, label=folder.label)
+
+
+def mail_folders(
+    path: Path, *, label: str | None, junk_label: str | None = None
+) -> Iterator[MailFolder]:
+    """Yield what is at `path`, in an order that is the same every time.
+
+    Parameters
+    ----------
+    path : Path
+        A message, an mbox, a Maildir, or a folder with any of these in it.
+    label : str or None
+        The label of the messages.
+    junk_label : str or None
+        The label of those in junk folders, and in an mbox that is called as one.
+
+    Raises
+    ------
+    UnreadableSource
+        If a path cannot be read.
+
+    Notes
+    -----
+    Hidden files (`.DS_Store`, editors' locks) are left out.
+    """
+    # Who names the trash by its path means it; who says what junk is means that too.
+    use = use_of(path.name)
+    use = use if use == "junk" else None
+    yield from _folders(path, use, label=label, junk_label=junk_label)
+
+
+def _folders(
+    path: Path, use: Use | None, *, label: str | None, junk_label: str | None
+) -> Iterator[MailFolder]:
+    labelled = partial(label_of, label=label, junk_label=junk_label)
     if is_maildir(path):
-        yield from read_maildir(path, label=label, junk_label=junk_label)
+        yield from maildir_folders(path, label=label, junk_label=junk_label, use=use)
     elif path.is_dir():
-        for inner in list_folder(path):
+        inner = [each for each in list_folder(path) if not each.name.startswith(".")]
+        files = [each for each in inner if each.is_file()]
+        named = {file: _use_of_file(use, file) for file in files}
+        boxes = {file for file, own in named.items() if own != use and is_mbox(file)}
+        if others := [file for file in files if file not in boxes]:
+            yield MailFolder(path, use, labelled(use), others)
+        for box in sorted(boxes):
+            own = named[box]
+            yield MailFolder(box, own, labelled(own), [box])
+        for each in inner:
             # A link to a folder above would be followed for ever.
-            if not inner.name.startswith(".") and (
-                inner.is_file() or (inner.is_dir() and not inner.is_symlink())
-            ):
-                yield from read_path(inner, label=label, junk_label=junk_label)
+            if each.is_dir() and not each.is_symlink():
+                own = inherited(use, each.name)
+                yield from _folders(each, own, label=label, junk_label=junk_label)
     elif path.is_file():
-        yield from _read_any(path, label=label)
+        yield MailFolder(path, use, labelled(use), [path])
     else:
         try:
             path.stat()
@@ -100,12 +183,85 @@ def read_path(
         raise UnreadableSource(msg)
 
 
+def _use_of_file(use: Use | None, file: Path) -> Use | None:
+    """Return the use of a file if it is an mbox."""
+    # Not of one message among many: `spam.00001`.
+    name = file.name.removesuffix(".mbox")
+    return use if "." in name else inherited(use, name)
+
+
+# Fields of which every message that was ever sent has one.
+_FIELD: Final = re.compile(
+    rb"(?:from|to|cc|subject|date|received|return-path|message-id|delivered-to|sender"
+    rb"|reply-to|mime-version|content-type|x-[a-z-]+)[ \t]*:",
+    re.IGNORECASE,
+)
+# Lines of its beginning that are looked at: mail that passed many servers still has a
+# field among the first.
+_LINES: Final = 32
+
+
+def looks_like_mail(raw: bytes) -> bool:
+    r"""Return whether bytes begin with the header of a message.
+
+    Examples
+    --------
+    >>> looks_like_mail(b"Subject: hello\n\nworld"), looks_like_mail(b"root:x:0:0")
+    (True, False)
+    """
+    lines = raw[:65_536].lstrip().splitlines()[:_LINES]
+    return any(_FIELD.match(line) for line in lines)
+
+
+def require_mail(paths: Collection[Path], *, tried: int) -> None:
+    """Raise where nothing at some paths looks like mail.
+
+    Parameters
+    ----------
+    paths : collection of Path
+        What somebody wants to be learned.
+    tried : int
+        Messages of each path that are looked at.
+
+    Raises
+    ------
+    UnreadableSource
+        If a path cannot be read, none has a message, or among the first messages
+        of a path none has a header.
+    """
+    found = False
+    for path in paths:
+        first: CorpusMessage | None = None
+        for entry in islice(read_path(path, label=None), tried):
+            found = True
+            first = first or entry
+            if looks_like_mail(entry.raw):
+                break
+        else:
+            if first is not None:
+                begins = first.raw[:40].decode(errors="replace")
+                msg = (
+                    f"nothing at {path} looks like mail: {first.where} begins with "
+                    f"{begins!r}. An --index may name texts that have no header"
+                )
+                raise UnreadableSource(msg)
+    if not found:
+        msg = f"there is no message at {', '.join(map(str, paths))}"
+        raise UnreadableSource(msg)
+
+
 def _read_any(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     """Yield the messages of a mailbox, or the one message that a file is."""
     if is_mbox(path):
         yield from read_mbox(path, label=label)
         return
     entry = read_file(path, label=label)
+    if _DBOX.match(entry.raw):
+        msg = (
+            f"cannot read {path}: it is a file of Dovecot's dbox; `doveadm backup` "
+            "copies the mail of a user into a Maildir"
+        )
+        raise UnreadableSource(msg)
     for at, magic, kind in _ARCHIVES:
         if entry.raw.startswith(magic, at):
             msg = f"cannot read {path}: it is a {kind} archive; unpack it first"
@@ -275,3 +431,74 @@ def arrival(raw: bytes) -> int | None:
             if name == wanted and (date := read_date(value.rpartition(";")[2])):
                 return date.seconds
     return None
+
+
+def read_index(index: Path) -> Iterator[CorpusMessage]:
+    """Yield the messages that `index` names, in its order.
+
+    Parameters
+    ----------
+    index : Path
+        The index file.  Paths in it are relative to its folder, or absolute.
+
+    Raises
+    ------
+    MalformedIndex
+        If a line is not a label and a path; the sentence has its number.
+    UnreadableSource
+        If the index or a file that it names cannot be read.
+
+    Notes
+    -----
+    Messages are read one by one as they are asked for, and nothing is kept.
+    """
+    for number, label, path in _index_lines(index):
+        try:
+            yield read_file(path, label=label)
+        except UnreadableSource as error:
+            msg = f"{index}, line {number}: {error}"
+            raise UnreadableSource(msg) from error
+
+
+def summarise_index(index: Path) -> IndexSummary:
+    """Return a summary of the messages that `index` names, having checked its lines.
+
+    Raises
+    ------
+    MalformedIndex
+        If a line is not a label and a path.
+    UnreadableSource
+        If the index cannot be read.
+    """
+    counted: Counter[str] = Counter()
+    changes, last = 0, ""
+    for _, label, _ in _index_lines(index):
+        changes += last not in ("", label)
+        counted[label] += 1
+        last = label
+    n = counted.total()
+    by_chance = n - sum(count * count for count in counted.values()) / n if n else 0.0
+    return IndexSummary(n, mixed=changes > max(1.0, _MIXED * by_chance))
+
+
+def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
+    """Yield line number, label and path of every line that is not blank."""
+    try:
+        with index.open("rb") as file:
+            number = 0
+            while line := file.readline(LINE_LIMIT + 1):
+                number += 1
+                # Paths are bytes to the operating system, in no encoding.
+                text = os.fsdecode(line).rstrip("\r\n")
+                if not text.strip():
+                    continue
+                label, path = [*text.split(None, 1), ""][:2]
+                if not path or len(line) > LINE_LIMIT or "\0" in path:
+                    msg = (
+                        f"{index}, line {number}: expected a label and a path, "
+                        f"such as `spam data/1.eml`, got {text[:60]!r}"
+                    )
+                    raise MalformedIndex(msg)
+                yield number, label, Path(os.path.normpath(index.parent / path))
+    except OSError as error:
+        raise unreadable(index, error) from error

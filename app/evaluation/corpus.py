@@ -203,9 +203,9 @@ def months_by_dates(moments: Sequence[int | None], name: str) -> tuple[int, ...]
         )
         raise UnreadableSource(msg)
     # A message without a date came when the one before it did.
-    known = np.flatnonzero(~np.isnan(moment))
-    at = np.maximum(np.searchsorted(known, np.arange(moment.size), side="right") - 1, 0)
-    moment = moment[known[at]]
+    dated = np.flatnonzero(~np.isnan(moment))
+    at = np.maximum(np.searchsorted(dated, np.arange(moment.size), side="right") - 1, 0)
+    moment = moment[dated[at]]
     around = [
         np.median(moment[max(0, here - AROUND) : here + AROUND + 1])
         for here in range(moment.size)

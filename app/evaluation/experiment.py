@@ -138,6 +138,11 @@ class _RunPart:
     months: tuple[int, ...]
     outcome: Path
 
+    @property
+    def messages(self) -> int:
+        """How many messages it scores or learns, or both."""
+        return len({message for _, message in self.part})
+
     def __call__(self, tick: Callable[[], None], /) -> tuple[int, int, int]:
         """Write a `PartOutcome`, and return its key."""
         corpus = Corpus.load(self.corpus)
@@ -226,7 +231,7 @@ class Experiment:
             self._read(open_tasks, surveys, processes, show, on_unreadable)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
-            advance = show("evaluating", sum(len(task.part) for task in open_tasks))
+            advance = show("evaluating", sum(task.messages for task in open_tasks))
             for _ in carry_out(open_tasks, processes=processes, advance=advance):
                 pass
             return self._runs(tasks, surveys)
@@ -289,7 +294,7 @@ class Experiment:
                 spam = specification.spam_labels
                 labels = noisy_labels(
                     seen.labels,
-                    known=specification.labels,
+                    all_labels=specification.labels,
                     spam_labels=spam,
                     noise=self.protocol.noise,
                     seed=self.protocol.seed,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from app.classifier.explain import Summand
+from app.classifier.explain import ReasonPart, Summand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,11 +102,17 @@ class PartOutcome:
                     Mistake(
                         message=each["message"],
                         log_odds=each["log_odds"],
-                        reasons=tuple(Summand(**entry) for entry in each["reasons"]),
+                        reasons=tuple(map(_summand, each["reasons"])),
                     )
                     for each in json.loads(str(stored["mistakes"]))
                 ),
             )
+
+
+def _summand(entry: dict[str, Any]) -> Summand:
+    """Return a summand that was written into a file."""
+    parts = tuple(ReasonPart(**each) for each in entry["parts"])
+    return Summand(**entry | {"parts": parts})
 
 
 def run(
@@ -137,7 +143,7 @@ def run(
     months : sequence of int
         In which month each message arrives, YYYYMM; empty where no filter needs it.
     tick : callable
-        Called after each action.
+        Called for each message, once.
     clock : callable
         Seconds since any moment.
 
@@ -152,13 +158,16 @@ def run(
     worst: dict[bool, list[tuple[float, int, tuple[Summand, ...]]]]
     worst = {False: [], True: []}
 
+    met: set[int] = set()
     for kind, message in part:
+        if message not in met:
+            met.add(message)
+            tick()
         views = messages[message]
         if months:
             subject.enter(months[message])
         if kind == "learn":
             subject.learn(views, labels[message])
-            tick()
             continue
         verdict = subject.score(views)
         scored.append(message)
@@ -170,11 +179,10 @@ def run(
             badness = -verdict.log_odds if spam else verdict.log_odds
             heap = worst[spam]
             if len(heap) < WORST or badness > heap[0][0]:
-                reasons = subject.explain(views, verdict, strongest=REASONS)
+                reasons = subject.explain(views, verdict, strongest=REASONS).summands
                 heapq.heappush(heap, (badness, -message, reasons))
                 if len(heap) > WORST:
                     heapq.heappop(heap)
-        tick()
     return PartOutcome(
         message=np.array(scored, np.int64),
         log_odds=np.array([each[0] for each in verdicts], np.float64),

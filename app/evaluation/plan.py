@@ -270,7 +270,7 @@ and a seed; `sentence` describes the plan to people.
 def noisy_labels(
     labels: Sequence[str],
     *,
-    known: Sequence[str],
+    all_labels: Sequence[str],
     spam_labels: Sequence[str],
     noise: float,
     seed: int,
@@ -281,7 +281,7 @@ def noisy_labels(
     ----------
     labels : sequence of str
         Gold labels.
-    known : sequence of str
+    all_labels : sequence of str
         All labels of the profile.
     spam_labels : sequence of str
         Those of them that stand for spam.
@@ -303,7 +303,7 @@ def noisy_labels(
         msg = f"the share of wrong labels is from 0 to 1, got {noise}"
         raise InvalidObservation(msg)
     other = {
-        side: next(label for label in known if (label in spam_labels) is not side)
+        side: next(label for label in all_labels if (label in spam_labels) is not side)
         for side in (True, False)
     }
     # A stream of its own: which messages get feedback must not change with it.

@@ -146,16 +146,15 @@ class Run:
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
         """The worst mistakes of all parts: ham lost first, the worst first."""
-        spam = self.specification.spam_labels
-        return tuple(
-            sorted(
-                (mistake for outcome in self.outcomes for mistake in outcome.mistakes),
-                key=lambda each: (
-                    self.survey.labels[each.message] in spam,
-                    -abs(each.log_odds),
-                ),
-            )
-        )
+
+        def order(mistake: Mistake) -> tuple[bool, float]:
+            spam = self.survey.labels[mistake.message] in self.specification.spam_labels
+            # Of spam missed, that which was surest to be ham: some of it is unsure,
+            # and nearer to spam.
+            return spam, mistake.log_odds if spam else -mistake.log_odds
+
+        every = (mistake for outcome in self.outcomes for mistake in outcome.mistakes)
+        return tuple(sorted(every, key=order))
 
     def report(self) -> EvaluationReport:
         """Return the figures."""
@@ -336,11 +335,9 @@ def compare(new: Sequence[Run], old: Sequence[Run], *, seed: int) -> Comparison:
 
 def _of_parts(run: Run) -> list[float | None]:
     """Return 1-ROCA % of each part of a run."""
-    found = []
-    begun = 0
-    gold = run.is_spam
-    for outcome in run.outcomes:
-        ended = begun + outcome.message.size
-        found.append(roca_pct(outcome.log_odds, gold[begun:ended]))
-        begun = ended
-    return found
+    ends = np.cumsum([outcome.message.size for outcome in run.outcomes])
+    gold = np.split(run.is_spam, ends[:-1])
+    return [
+        roca_pct(outcome.log_odds, of_part)
+        for outcome, of_part in zip(run.outcomes, gold, strict=True)
+    ]

@@ -24,14 +24,13 @@ from app.classifier.specification import require_label
 from app.errors import InvalidSetting
 from app.features.extract import FEATURE_SET
 from app.features.observation import Observation
-from app.ledger.entry import sum_by_epoch
-from app.ledger.sources import OWN
-from app.ledger.teaching import ScoredRow, Teaching, decide, learn_rows
+from app.ledger.entry import OWN, sum_by_epoch
+from app.ledger.teaching import ScoredRow, Teaching, decide, learning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.classifier.explain import Summand
+    from app.classifier.explain import Explanation
     from app.classifier.fusion import Lesson
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
@@ -251,7 +250,7 @@ class Subject:
             self._own[digest] = row
         self._learned += row.label_before is None
         self._latest = None
-        self._snapshot = learn_rows(snapshot, [row])
+        learning(snapshot, [row])()
         decay = specification.decay
         if decay is None:
             return
@@ -275,7 +274,7 @@ class Subject:
 
     def explain(
         self, views: Mapping[str, Payload], verdict: Verdict, *, strongest: int
-    ) -> tuple[Summand, ...]:
+    ) -> Explanation:
         """Return the reasons of a verdict that was just given."""
         seen = Observation(digest=b"", feature_set=FEATURE_SET, views=views)
         attribution = attribute(verdict, self._snapshot)

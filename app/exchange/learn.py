@@ -20,7 +20,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.exchange.hidden_profile import hidden_profile
-from app.exchange.staging import Staging, fault_of, fill, replayed
+from app.exchange.staging import Staging, fault_of, fill
 from app.exchange.survey import (
     Imported,
     policy_of,
@@ -34,6 +34,7 @@ from app.ledger.entry import epoch_of
 from app.storage import bulk, hidden, profiles
 from app.storage.database.engine import reading, writing
 from app.storage.fold import state
+from app.storage.upkeep.audit import replayed
 from app.storage.upkeep.prune import sums_in_force
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
         if profile is not None:
             require_feature_set(header, profile.feature_set)
             require_labels(header, profile)
-            if _stands(connection, profile, source):
+            if _counts_are_learned(connection, profile, source):
                 return Imported.unchanged(profile, source.name)
     if profile is not None and profile.revision:
         return _join(engine, profile, source)
@@ -258,7 +259,7 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
         with writing(engine) as connection:
             profiles.lock(connection, profile)
             hidden.renew(connection, new.row, now=source.clock())
-            if _stands(connection, profile, source):
+            if _counts_are_learned(connection, profile, source):
                 return Imported.unchanged(profile, source.name)
             bulk.require_kinds(connection, profile, epochs)
             left_out = hidden.leave_out(
@@ -309,7 +310,9 @@ def _proven(new: HiddenProfile) -> tuple[History, str | None]:
         return epochs, fault_of(connection, new.row, epochs)
 
 
-def _stands(connection: Connection, profile: ProfileRow, source: Source) -> bool:
+def _counts_are_learned(
+    connection: Connection, profile: ProfileRow, source: Source
+) -> bool:
     """Return whether the counts of an export are learned already."""
     return source.header.contents == "counts" and sums_in_force(
         connection, profile.id, source.name

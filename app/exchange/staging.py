@@ -28,7 +28,6 @@ from app.exchange.format.parts import (
     read_undo,
     surveyed_rows,
 )
-from app.ledger.entry import sum_by_epoch
 from app.storage import bulk, ledger, tables
 from app.storage.counts import deltas, names
 from app.storage.counts.names import missing, texts_of
@@ -109,8 +108,8 @@ class Staging:
                 self._write_undo(content)
             self._source.progress(file.tell())
         self._source.progress(file.tell())
-        known = self._source.header, self._source.survey.content
-        if known != (ExportHeader.decode(reader.header), reader.content):
+        surveyed = self._source.header, self._source.survey.content
+        if surveyed != (ExportHeader.decode(reader.header), reader.content):
             msg = "this export was changed while it was read; nothing of it is imported"
             raise MalformedExport(msg)
 
@@ -145,10 +144,10 @@ class Staging:
 
     def _write_rows(self, content: bytes) -> None:
         rows = surveyed_rows(content)
-        known = self._known(rows)
+        digests = self._known_digests(rows)
         new = []
         for row in rows:
-            if row.digest in known or self._stands(row):
+            if row.digest in digests or self._is_imported(row):
                 self.known += 1
                 continue
             self._revision += 1
@@ -172,7 +171,7 @@ class Staging:
                 revisions=some,
             )
 
-    def _known(self, rows: Sequence[LedgerRow]) -> set[bytes]:
+    def _known_digests(self, rows: Sequence[LedgerRow]) -> set[bytes]:
         """Return the digests of messages that the other profile has learned."""
         if self._joins is None:
             return set()
@@ -184,7 +183,7 @@ class Staging:
                 until=self._joins.revision,
             )
 
-    def _stands(self, row: LedgerRow) -> bool:
+    def _is_imported(self, row: LedgerRow) -> bool:
         """Return whether the other profile has had the import that a row is of."""
         if row.kind == "message" or self._joins is None:
             return False
@@ -211,20 +210,6 @@ class Staging:
 
 def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def replayed(connection: Connection, profile: ProfileRow) -> History:
-    """Return the sums of the whole ledger, month by month.
-
-    Raises
-    ------
-    InconsistentCounts
-        If a view holds features in one row and measurements in another.
-    """
-    epochs = retention.load(connection, profile)
-    for rows in batches_after(connection, profile.id, revision=0):
-        epochs += sum_by_epoch(rows, profile.labels)
-    return epochs
 
 
 def fault_of(

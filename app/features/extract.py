@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from app.features import measured, structure
-from app.features.hashing import counted, fixed, hashed, ids_of, valued
+from app.features.grams import grams
+from app.features.hashing import fixed, ids_of, valued
 from app.features.headers import header_words
 from app.features.observation import Observation, Payload, digest
-from app.features.pairs import grams, mixed, pairs
-from app.features.words import marked_words, sequences
+from app.features.tokens import tokens_of
+from app.features.words import disguised_words, marked_words, sequences
+from app.kernels.text import neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -24,6 +27,16 @@ Until the first release it stays 1: no profile is older than it.
 """
 VIEWS: Final = ("words", "headers", "pairs", "grams", "structure", "measurements")
 """All views that a message can be seen in."""
+MOST_WORDS: Final = {"text": 40_000, "marked": 10_000, "headers": 5_000}
+"""Words of a message that are features, with repeats; the first are taken.
+
+In its text, in places apart from the text (links, hidden text, ...), and in its
+headers.  The 99.99th percentile of 39,762 messages (SpamAssassin's public corpus and
+Enron-Spam) is 33,039, 1,702 and 602, and the most that one had 39,740, 3,848 and 1,666.
+So a message has fewer than 100,000 features in all views, each a row to fold.
+"""
+TOO_MANY_WORDS: Final = "too-many-words"
+"""The defect of a message that has more."""
 
 
 def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
@@ -52,18 +65,30 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     {'words': 3, 'headers': 1, 'pairs': 1, 'grams': 16, 'structure': 8,
     'measurements': 14}
     """
+    headers = header_words(message) if "headers" in views else []
+    read = sequences(message) if "words" in views or "pairs" in views else []
+    marked = marked_words(message) if "words" in views else []
+    tokens = tokens_of([*headers, *read, *marked])
+    of_headers = tokens.count(len(headers))
+    end_of_text = tokens.count(len(headers) + len(read))
     made: dict[str, tuple[Payload, Sequence[str]]] = {}
-    if "words" in views or "pairs" in views:
-        texts = sequences(message)
-        read = list(chain.from_iterable(texts))
-        words = read + marked_words(message, set(read)) if "words" in views else read
-        ids = ids_of(words)
-        if "words" in views:
-            made["words"] = counted(ids, words)
-        if "pairs" in views:
-            made["pairs"] = pairs(read, ids[: len(read)], list(map(len, texts)))
+    defects = set(message.defects)
+    of_text = _first("text", of_headers, end_of_text, defects)
+    if "words" in views:
+        words = tokens.text[tokens.bounds[of_headers] : tokens.bounds[of_text]]
+        disguised = disguised_words(read, words, tokens.alone)
+        if disguised:
+            tokens += tokens_of(disguised)
+        of_marked = _first("marked", end_of_text, tokens.ids.size, defects)
+        made["words"] = tokens.distinct((of_headers, of_text), (end_of_text, of_marked))
     if "headers" in views:
-        made["headers"] = hashed(header_words(message))
+        made["headers"] = tokens.distinct(
+            (0, _first("headers", 0, of_headers, defects))
+        )
+    if "pairs" in views:
+        made["pairs"] = tokens.pairs(
+            len(headers), len(headers) + len(read), most=MOST_WORDS["text"]
+        )
     if "grams" in views:
         made["grams"] = grams(message), ()
     if "structure" in views:
@@ -72,14 +97,22 @@ def extract(message: Message, views: Container[str] = VIEWS) -> Observation:
     if "measurements" in views:
         numbers = measured.measured(message)
         made["measurements"] = fixed(numbers, measured.FIELDS)
-    kept = [view for view in VIEWS if view in made and view in views]
+    kept = [view for view in VIEWS if view in made]
     return Observation(
         digest=digest(message),
         feature_set=FEATURE_SET,
         views={view: made[view][0] for view in kept},
         names={view: made[view][1] for view in kept if made[view][1]},
-        defects=message.defects,
+        defects=tuple(sorted(defects)),
     )
+
+
+def _first(kind: str, first: int, end: int, defects: set[str]) -> int:
+    """Return where the tokens of a kind that are features end."""
+    most = first + MOST_WORDS[kind]
+    if end > most:
+        defects.add(TOO_MANY_WORDS)
+    return min(end, most)
 
 
 def meant(name: str) -> dict[str, int]:
@@ -107,6 +140,7 @@ def meant(name: str) -> dict[str, int]:
         (number,) = ids_of(words).tolist()
         return {"words": number, "headers": number}
     if len(words) == 2:  # noqa: PLR2004
-        ids = ids_of(words)
-        return {"pairs": int(mixed(ids[:1], ids[1:])[0])}
+        room = np.empty((8, 256), np.int64)
+        neighbours(ids_of(words), np.array([2]), room)
+        return {"pairs": int(room[0, 0])}
     return {}

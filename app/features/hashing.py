@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from app.bayes.measurements import Measurements
+from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureNames(Sequence[str]):
+    """The names of features, read when they are asked for.
+
+    Most are never asked for: an explanation lists a few of the strongest.
+
+    Parameters
+    ----------
+    text : bytes
+        Words with a blank between them.
+    bounds : ndarray of int64
+        Where each word begins, one byte behind the one before.
+    at : ndarray of int64, shape (n,)
+        Which word each name begins with.
+    words : int, default 1
+        How many words a name has: two, if it is that of a pair.
+
+    Examples
+    --------
+    >>> bounds, at = np.array([0, 3, 8, 11]), np.array([1, 0])
+    >>> names = FeatureNames(b"at noon or ", bounds, at, 2)
+    >>> names[0], list(names), names[1:]
+    ('noon or', ['noon or', 'at noon'], ('at noon',))
+    """
+
+    text: bytes
+    bounds: NDArray[np.int64]
+    at: NDArray[np.int64]
+    words: int = 1
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return self.at.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        """Return one name, or several."""
+        at = self.at[index]
+        starts, stops = self.bounds[at].tolist(), self.bounds[at + self.words].tolist()
+        if isinstance(index, slice):
+            return tuple(
+                [
+                    self.text[start : stop - 1].decode()
+                    for start, stop in zip(starts, stops, strict=True)
+                ]
+            )
+        return self.text[starts : stops - 1].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        """Return all names in their order."""
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with other names, one by one."""
+        return isinstance(other, FeatureNames) and self[:] == other[:]
+
+    # Equal names are equal values, but the arrays are mutable: no hash.
+    __hash__ = None  # type: ignore[assignment]
 
 
 def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
@@ -29,68 +96,6 @@ def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     """
     digests = map(xxh3_64_intdigest, map(str.encode, names))
     return np.fromiter(digests, np.uint64, len(names)).view(np.int64)
-
-
-def hashed(features: Sequence[str]) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return the counts of features by id, and their names in the same order.
-
-    Parameters
-    ----------
-    features : sequence of str
-        Names of the features that occur, with repeats.
-
-    Returns
-    -------
-    counts : SparseCounts
-        By id.
-    names : tuple of str
-        Aligned with the ids.
-    """
-    return counted(ids_of(features), features)
-
-
-def counted(
-    ids: NDArray[np.int64], names: Sequence[str]
-) -> tuple[SparseCounts, tuple[str, ...]]:
-    """Return how often each id occurs, and its name.
-
-    Parameters
-    ----------
-    ids : ndarray of int64, shape (n,)
-        In any order, with repeats.
-    names : sequence of str
-        The name of each of the ids.
-
-    Notes
-    -----
-    By chance no message has two names of one id, but the hash is not a
-    cryptographic one: a sender can search for two such words and send them.
-    The two words are then one feature, with the name of either.
-    """
-    found, at, counts = distinct(ids)
-    return SparseCounts(found, counts), tuple([names[i] for i in at.tolist()])
-
-
-def distinct(
-    ids: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the different ids in order, where each stands, and how often.
-
-    Examples
-    --------
-    >>> [found.tolist() for found in distinct(np.array([7, 3, 7]))]
-    [[3, 7], [1, 0], [1, 2]]
-    """
-    # Not np.unique: it sorts such that the first of equal ids comes first, which
-    # takes twice as long, and nobody needs.
-    order = ids.argsort()
-    ordered = ids.take(order)
-    starts = np.empty(ids.size + 1, np.bool_)
-    starts[0] = starts[-1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
-    (bounds,) = starts.nonzero()
-    first = bounds[:-1]
-    return ordered.take(first), order.take(first), bounds[1:] - first
 
 
 def valued(
@@ -112,15 +117,21 @@ def valued(
     names : tuple of str
         Such as ``charset=utf-8``, aligned with the ids.
     """
-    by_id = {
-        value_id(
-            field=fields[field], value=xxh3_64_intdigest(value.encode())
-        ): f"{field}={value}"
-        for field, value in facts
-    }
-    ids = sorted(by_id)
-    counts = SparseCounts(np.array(ids, np.int64), np.ones(len(ids), np.int64))
-    return counts, tuple(by_id[i] for i in ids)
+    found = sorted(
+        [
+            (_value_id(fields[field], value), f"{field}={value}")
+            for field, value in facts
+        ]
+    )
+    ids = np.array([number for number, _ in found], np.int64)
+    names = tuple([name for _, name in found])
+    # No field is there twice, so that no id is.
+    return SparseCounts.of_sorted(ids, np.ones(len(found), np.int64)), names
+
+
+def _value_id(field: int, value: str) -> int:
+    """Return the id of a value: the number of its field and 48 bits of its hash."""
+    return value_id(field=field, value=xxh3_64_intdigest(value.encode()))
 
 
 def fixed(
@@ -136,4 +147,7 @@ def fixed(
         The number of each field.
     """
     names = tuple(sorted(values, key=fields.__getitem__))
-    return Measurements.of({fields[name]: values[name] for name in names}), names
+    steps = np.array([values[name] for name in names]) * 2.0**FRACTION_BITS
+    ids = np.array([fields[name] for name in names], np.int64)
+    # Logarithms and shares, all far within the limit.
+    return Measurements.of_sorted(ids, np.rint(steps).astype(np.int64)), names

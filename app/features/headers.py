@@ -15,11 +15,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from app.features.links import parents
-from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
+from app.features.tokens import MAX_WORD_CHARS, Span
+from app.kernels.text import NAME, TEXT, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.mail.message import Message
 
 # Not RFC 5322's grammar: what stands around the sign, in any quoting. A local
@@ -38,27 +37,27 @@ _SPLIT: Final = (
 _SHAPED: Final = frozenset({"from", "reply-to", "return-path", "message-id"})
 
 
-def address_words(message: Message) -> list[str]:
+def address_words(message: Message) -> list[Span]:
     r"""Return the domains, shapes and contradictions of the addresses.
 
     Examples
     --------
     >>> from app.mail.parse import parse
     >>> raw = b'From: "help@bank.example" <x17@a.shop.example>\n\nhi'
-    >>> for name in address_words(parse(raw)):
-    ...     print(name)
+    >>> for span in address_words(parse(raw)):
+    ...     print(span[0] + span[1])
     from:shape:a
     from:shape:a9
     from:.shop.example
     from:(other-address-shown)
     """
     of_header = _addresses(message)
-    found: list[str] = []
+    found: list[Span] = []
     for name, addresses in of_header.items():
         for local, domain in addresses:
             if name in _SHAPED:
-                found.append(f"{name}:shape:{_shape(local)}")
-            found += [f"{name}:.{parent}" for parent in parents(domain)]
+                found.append((f"{name}:shape:", _shape(local), WHOLE))
+            found += [(f"{name}:.", above, WHOLE) for above in parents(domain)]
     senders = of_header.get("from")
     return found + _contradictions(senders, of_header) if senders else found
 
@@ -76,19 +75,21 @@ def _addresses(message: Message) -> dict[str, list[tuple[str, str]]]:
 
 def _contradictions(
     senders: list[tuple[str, str]], of_header: dict[str, list[tuple[str, str]]]
-) -> list[str]:
+) -> list[Span]:
     """Return what else than From gives another sender."""
     found = []
     # The first is the one that mail programs show as the name.
     if senders[0][1] != senders[-1][1]:
-        found.append("from:(other-address-shown)")
+        found.append(("from:", "(other-address-shown)", WHOLE))
     for name in ("reply-to", "return-path"):
         others = of_header.get(name)
         if others and others[0][1] != senders[-1][1]:
-            found.append(f"{name}:(other-domain)")
+            found.append((f"{name}:", "(other-domain)", WHOLE))
     return found
 
 
+# Most senders write again.
+@lru_cache(maxsize=1024)
 def _shape(local: str) -> str:
     """Return a local part with its runs of letters and digits as one each.
 
@@ -107,45 +108,41 @@ _IP_PREFIX: Final = re.compile(
 )
 
 
-def header_words(message: Message) -> list[str]:
+def header_words(message: Message) -> list[Span]:
     r"""Return the words of the headers, tagged by header, with repeats.
 
     Examples
     --------
+    >>> from app.features.tokens import words_of
     >>> from app.mail.parse import parse
-    >>> header_words(parse(b"Subject: Lunch\nFrom: bob@example.com\n\nAt noon?\n"))
+    >>> raw = b"Subject: Lunch\nFrom: bob@example.com\n\nAt noon?\n"
+    >>> words_of(header_words(parse(raw)))
     ['subject:lunch', 'from:bob', 'from:example.com', 'from:shape:a']
     """
     values: dict[str, list[str]] = {}
     for header in message.headers:
         if header.name in HEADERS:
             values.setdefault(header.name, []).append(header.value)
-    found: list[str] = []
+    found = []
     for name, given in values.items():
-        found += [f"{name}:{word}" for word in HEADERS[name](given)]
+        tag = name + ":"
+        if name == "date":
+            found += [(tag, zone, WHOLE) for zone in _zones(given)]
+            continue
+        if name == "received":
+            # The date behind the semicolon only tells when the mail was collected.
+            text = "\n".join([value.rpartition(";")[0] or value for value in given])
+        else:
+            text = "\n".join(given)
+        found.append((tag, text, HEADERS[name]))
+        if name == "received":
+            found += [(tag, network, WHOLE) for network in _IP_PREFIX.findall(text)]
     found += address_words(message)
-    found += ["defect:" + defect for defect in message.defects]
+    found += [("defect:", defect, WHOLE) for defect in message.defects]
     return found
 
 
-def _subject(values: list[str]) -> list[str]:
-    """Return the words of the subject, split as the text that it is."""
-    return of_text("\n".join(values))
-
-
-def _names(values: list[str]) -> list[str]:
-    """Return the words of headers that name people, programs or types."""
-    return of_name("\n".join(values))
-
-
-def _received(values: list[str]) -> list[str]:
-    """Return hosts, programs and networks of the hops, without their dates."""
-    # The date behind the semicolon only tells when the mail was collected.
-    hops = "\n".join([value.rpartition(";")[0] or value for value in values])
-    return of_name(hops) + _IP_PREFIX.findall(hops)
-
-
-def _zone(values: list[str]) -> list[str]:
+def _zones(values: list[str]) -> list[str]:
     """Return the time zones: the rest of a date does not come again."""
     zones = [word for value in values for word in value.split(" ")[5:7]]
     return [word.lower() for word in zones if len(word) <= MAX_WORD_CHARS]
@@ -154,22 +151,22 @@ def _zone(values: list[str]) -> list[str]:
 # Received gains most after the subject, List-Id and the sum of all headers lose,
 # the others are alike with and without on the one corpus that has headers, and
 # are kept for mail that differs from it (experiment 0003).
-HEADERS: Final[dict[str, Callable[[list[str]], list[str]]]] = {
-    "subject": _subject,
-    "received": _received,
-    "from": _names,
-    "to": _names,
-    "cc": _names,
-    "reply-to": _names,
-    "sender": _names,
-    "return-path": _names,
-    "message-id": _names,
-    "in-reply-to": _names,
-    "date": _zone,
-    "content-type": _names,
-    "x-mailer": _names,
-    "user-agent": _names,
-    "organization": _names,
+HEADERS: Final = {
+    "subject": TEXT,
+    "received": NAME,
+    "from": NAME,
+    "to": NAME,
+    "cc": NAME,
+    "reply-to": NAME,
+    "sender": NAME,
+    "return-path": NAME,
+    "message-id": NAME,
+    "in-reply-to": NAME,
+    "date": WHOLE,
+    "content-type": NAME,
+    "x-mailer": NAME,
+    "user-agent": NAME,
+    "organization": NAME,
 }
 """The headers whose words are features, and how the values of one are split."""
 # RFC 5322 section 3.3, with the obsolete two-digit years of section 4.3. The

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from app.features import tricks
-from app.features.tokens import of_name
+from app.kernels.text import NAME, WHOLE
 
 if TYPE_CHECKING:
+    from app.features.tokens import Span
     from app.mail.message import Link
 
 ACE: Final = "xn--"
@@ -113,13 +115,14 @@ SHORTENERS: Final = frozenset({
 })  # fmt: skip
 
 
-def of_link(link: Link) -> list[str]:
+def of_link(link: Link) -> list[Span]:
     """Return the features of a link.
 
     Examples
     --------
+    >>> from app.features.tokens import words_of
     >>> from app.mail.message import Link
-    >>> of_link(Link("http://a.b.example.com/x", "a", "www.bank.example"))
+    >>> words_of(of_link(Link("http://a.b.example.com/x", "a", "www.bank.example")))
     ['link:http', 'link:a.b.example.com', 'link:x', 'link:.b.example.com', \
 'link:.example.com', 'link:(other-host)']
     """
@@ -127,28 +130,30 @@ def of_link(link: Link) -> list[str]:
     scheme = url.partition(":")[0].lower()
     if scheme in {"data", "cid", "javascript"}:
         # What follows is content or a number, not a place.
-        return [f"link:({scheme})"]
+        return [(f"link:({scheme})", "", WHOLE)]
     host, marks = _host(url)
     if _BEYOND_ASCII in marks:
         url = _with_host_decoded(url)
         host = _host(url)[0]
         if is_lookalike(host):
             marks.append("lookalike")
-    found = ["link:" + word for word in of_name(url)]
-    found += [f"link:.{parent}" for parent in parents(host)]
-    found += [f"link:({mark})" for mark in marks]
     if "%" in url and _ESCAPED.search(url):
-        found.append("link:(escaped)")
+        marks.append("escaped")
     if link.element not in {"a", "text", "img"}:
-        found.append(f"link:({link.element})")
+        marks.append(link.element)
     if link.element == "img" and link.text:
-        found.append(f"link:(image {link.text})")
+        marks.append(f"image {link.text}")
     if link.element == "a" and _leads_elsewhere(host, link.text):
-        found.append("link:(other-host)")
-    return found
+        marks.append("other-host")
+    return [
+        ("link:", url, NAME),
+        *[("link:.", parent, WHOLE) for parent in parents(host)],
+        *[("link:", f"({mark})", WHOLE) for mark in marks],
+    ]
 
 
-def parents(host: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def parents(host: str) -> tuple[str, ...]:
     """Return the domains above a host, nearest first, down to two labels.
 
     No list of public suffixes: that ``co.uk`` is one says something too, and
@@ -159,13 +164,13 @@ def parents(host: str) -> list[str]:
     Examples
     --------
     >>> parents("shop.example.co.uk")
-    ['example.co.uk', 'co.uk']
+    ('example.co.uk', 'co.uk')
     """
     if host[:1].isdigit() and _NUMERIC.match(host):
-        return []
+        return ()
     labels = host.split(".")
     lowest = max(1, len(labels) - 1 - _MAX_PARENTS)
-    return [".".join(labels[i:]) for i in range(lowest, len(labels) - 1)]
+    return tuple([".".join(labels[i:]) for i in range(lowest, len(labels) - 1)])
 
 
 def _host(url: str) -> tuple[str, list[str]]:

@@ -14,11 +14,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from app.features.headers import read_date
-from app.features.tokens import of_name
+from app.kernels.text import NAME, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from app.features.tokens import Span
     from app.mail.message import Message, Part
 
 FIELDS: Final = {
@@ -199,33 +200,35 @@ _MAX_EXTENSION: Final = 5
 _MAX_MEMBERS: Final = 50
 
 
-def file_words(message: Message) -> list[str]:
+def file_words(message: Message) -> list[Span]:
     """Return the features of the files of a message."""
-    found: list[str] = []
+    found: list[Span] = []
     for part in message.parts:
         if part.filename or part.kind or part.members:
             found += _of_part(part)
     return found
 
 
-def _of_part(part: Part) -> list[str]:
+def _of_part(part: Part) -> list[Span]:
     """Return the features of one file."""
-    found = []
+    marks = []
     extensions = _extensions(part.filename)
     if part.filename:
-        found += ["file:" + word for word in of_name(part.filename)]
-        found += ["file:." + extension for extension in extensions[-1:]]
+        marks += ["." + extension for extension in extensions[-1:]]
     # "invoice.pdf.exe": what some programs hide is the last one.
     if len(extensions) > 1 and extensions[-2] in _KNOWN_NAMES:
-        found.append("file:(double-extension)")
+        marks.append("(double-extension)")
     if part.kind:
-        found.append(f"file:({part.kind})")
+        marks.append(f"({part.kind})")
         called = extensions[-1] if extensions else part.media_type.partition("/")[2]
         if called in _KNOWN_NAMES and called not in _CALLED[part.kind]:
-            found.append(f"file:({part.kind} as {called})")
+            marks.append(f"({part.kind} as {called})")
     for member in part.members[:_MAX_MEMBERS]:
-        found += ["file:in:." + extension for extension in _extensions(member)[-1:]]
-    return found
+        marks += ["in:." + extension for extension in _extensions(member)[-1:]]
+    return [
+        ("file:", part.filename, NAME),
+        *[("file:", mark, WHOLE) for mark in marks],
+    ]
 
 
 def _extensions(name: str) -> list[str]:

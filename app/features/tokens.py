@@ -1,48 +1,167 @@
 """Tokens: where a word begins and ends, and how it is folded.
 
-Contract of this file: every expression is linear in its input.  Repeats stand
-side by side only where what they match is disjoint, or are possessive.
+The classes of characters and their folds are tables, which `app.kernels.text` reads
+text by; they are made of Unicode's data, as the running Python has it.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from app.bayes.sparse import SparseCounts
+from app.features.hashing import FeatureNames
+from app.kernels import text as kernel
+from app.kernels.text import LETTER, MARK, NAME, STEM, TEXT, UNSPACED, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 # Precedent: Stalwart cuts at 16 bytes, SpamAssassin at 15, SpamBayes and
 # Thunderbird at 12. Here 12 misses a little more spam, and 20 to 80 are alike
 # (experiment 0002); 40 keeps names of hosts and files whole.
 MAX_WORD_CHARS: Final = 40
 """Characters of a word that is a feature as it is."""
-_LONG_PREFIX: Final = 4
 _PIECE_CHARS: Final = 2_000
-_EXPANSION_CHARS: Final = 200
 _UNSPACED: Final = (
-    "\u0e00-\u0eff"  # Thai, Lao
-    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
-    "\u3041-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
-    "\uac00-\ud7af"  # Hangul
-    "\U00020000-\U0003ffff"  # Han, supplementary planes
-)
-# Vowels and points that stand inside words; \w takes them for punctuation.
-_MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
-_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F), (0x1780, 0x17FF),  # Burmese, Khmer
+    (0x3041, 0x30FF), (0x31F0, 0x31FF),  # Hiragana, Katakana
+    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),  # Han
+    (0xAC00, 0xD7AF),  # Hangul
+    (0x20000, 0x3FFFF),  # Han, supplementary planes
+)  # fmt: skip
 # Punctuation that says something as a part of a word ("$100", "free!!!",
 # "don't", "opt-out") belongs to it; a run of any other is a word of its own;
 # a dot inside keeps hosts, versions and prices whole (experiment 0002).
-_ASCII_LETTER: Final = r"[a-z0-9_$!%'-]++"
-_ANY_LETTER: Final = rf"(?:[^\W{_UNSPACED}{_MARKS}]++|[$!%'{_MARKS}-]++)++"
-_RUN: Final = rf"[{_UNSPACED}]++"
-_ASCII_WORD: Final = re.compile(rf"{_ASCII_LETTER}(?:\.{_ASCII_LETTER})*+")
-_ANY_WORD: Final = re.compile(rf"{_RUN}|{_ANY_LETTER}(?:\.{_ANY_LETTER})*+")
-_ASCII_TOKEN: Final = re.compile(
-    rf"{_ASCII_LETTER}(?:\.{_ASCII_LETTER})*+|[^a-z0-9_\s]++"
-)
-_ANY_TOKEN: Final = re.compile(rf"{_RUN}|{_ANY_LETTER}(?:\.{_ANY_LETTER})*+|[^\w\s]++")
-_INNER: Final = frozenset("_$!%'-")
-_UNSPACED_LETTER: Final = re.compile(rf"[{_UNSPACED}]")
+_IN_WORDS: Final = [(ord(mark), ord(mark)) for mark in "$!%'-"]
+# Vowels and points that stand inside words, and are no letters to Unicode.
+_MARKS: Final = (
+    (0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670),
+    (0x0900, 0x0DFF),
+)  # fmt: skip
+_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+
+
+Span: TypeAlias = tuple[str, str, int]
+"""The tag of some features, such as ``subject:``, their text, and how it is split.
+
+`TEXT` is what people read: words, runs of punctuation, and the parts of dotted words.
+`NAME` is what programs read: addresses, hosts and versions, dotted words whole.
+`WHOLE` is one feature as it stands.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of spans, as `app.kernels.text.tokenized` returns them."""
+
+    text: bytes
+    bounds: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    alone: int
+
+    def __add__(self, other: Tokens) -> Tokens:
+        """Return the tokens of all spans of both."""
+        return Tokens(
+            self.text + other.text,
+            np.concatenate((self.bounds, other.bounds[1:] + len(self.text))),
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.ends, other.ends + self.ids.size)),
+            self.alone | other.alone,
+        )
+
+    def count(self, spans: int) -> int:
+        """Return how many tokens the first so many spans have."""
+        return int(self.ends[spans - 1]) if spans else 0
+
+    def distinct(self, *parts: tuple[int, int]) -> tuple[SparseCounts, FeatureNames]:
+        """Return how often each of some tokens occurs, and their names.
+
+        Parameters
+        ----------
+        *parts : tuple of int
+            The first of some tokens, and the one after the last.
+
+        Notes
+        -----
+        By chance no message has two names of one id, but the hash is not a
+        cryptographic one: a sender can search for two such words and send them.
+        The two words are then one feature, with the name of either.
+        """
+        places = np.concatenate([np.arange(*part) for part in parts])
+        room = np.empty((8, max(places.size, 256)), np.int64)
+        size = kernel.distinct(self.ids.take(places), room)
+        x = SparseCounts.of_sorted(room[0, :size].copy(), room[1, :size].copy())
+        return x, FeatureNames(self.text, self.bounds, places.take(room[2, :size]))
+
+    def pairs(
+        self, first: int, last: int, *, most: int | None = None
+    ) -> tuple[SparseCounts, FeatureNames]:
+        """Return the pairs of neighbours in some spans, each once, and their names.
+
+        Only those of the first `most` tokens, if it is given.
+
+        Notes
+        -----
+        The id of a pair is a hash of those of its words, so that all pairs of a
+        message are hashed at once; its name is the two words with a blank between
+        them.  All counts are 1: the view is one of presence.
+        """
+        start = self.count(first)
+        ids = self.ids[start : self.count(last)][:most]
+        room = np.empty((8, max(ids.size, 256)), np.int64)
+        size = kernel.neighbours(
+            ids, np.minimum(self.ends[first:last] - start, ids.size), room
+        )
+        x = SparseCounts.of_sorted(room[0, :size].copy(), np.ones(size, np.int64))
+        return x, FeatureNames(self.text, self.bounds, room[2, :size] + start, words=2)
+
+
+def tokens_of(spans: Sequence[Span]) -> Tokens:
+    """Return the tokens of spans: folded, tagged, bounded, and hashed."""
+    pieces = [piece for span in spans for piece in span[:2]]
+    source = "".join(pieces)
+    if source.isascii():
+        content = source.encode()
+        sizes = list(map(len, pieces))
+    else:
+        encoded = [piece for span in spans for piece in _encoded(span)]
+        content = b"".join(encoded)
+        sizes = list(map(len, encoded))
+    most = len(content) + len(spans)
+    room = np.empty(most * (max(sizes[::2], default=0) + 3) + 8, np.uint8)
+    bounds, ids, work = np.empty((3, most + 1), np.int64)
+    ends = np.empty(len(spans), np.int64)
+    count, alone = kernel.tokenized(
+        np.frombuffer(content, np.uint8),
+        np.fromiter(accumulate(sizes), np.int64, len(sizes)),
+        np.frombuffer(bytes([span[2] for span in spans]), np.uint8),
+        _classes(),
+        MAX_WORD_CHARS,
+        room,
+        bounds,
+        ids,
+        ends,
+        work,
+    )
+    bounds = bounds[: count + 1].copy()
+    return Tokens(room[: bounds[count]].tobytes(), bounds, ids[:count], ends, alone)
+
+
+def words_of(spans: Sequence[Span]) -> list[str]:
+    """Return the text of the tokens of spans."""
+    found = tokens_of(spans)
+    return list(FeatureNames(found.text, found.bounds, np.arange(found.ids.size)))
 
 
 def of_text(text: str) -> list[str]:
@@ -53,13 +172,7 @@ def of_text(text: str) -> list[str]:
     >>> of_text("FREE!!! See www.example.com")
     ['free!!!', 'see', 'www.example.com', 'www', 'example', 'com']
     """
-    found = _split(text, _ASCII_TOKEN, _ANY_TOKEN)
-    dotted = [word for word in found if "." in word and word[-1] != "."]
-    for word in dotted:
-        # A run of punctuation may hold dots too.
-        if word[0] in _INNER or word[0].isalnum():
-            found += word.split(".")
-    return _bounded(found)
+    return words_of([("", text, TEXT)])
 
 
 def of_name(text: str) -> list[str]:
@@ -70,24 +183,23 @@ def of_name(text: str) -> list[str]:
     >>> of_name("Bob <bob@mail.example.com>")
     ['bob', 'bob', 'mail.example.com']
     """
-    return _bounded(_split(text, _ASCII_WORD, _ANY_WORD))
+    return words_of([("", text, NAME)])
 
 
-def _split(text: str, in_ascii: re.Pattern[str], in_any: re.Pattern[str]) -> list[str]:
-    """Fold case and compatibility forms, then find the words."""
-    if text.isascii():
-        return in_ascii.findall(text.lower())
-    folded = _normalized(_INVISIBLE.sub("", text)).casefold()
-    words: list[str] = in_any.findall(folded)
-    if not _UNSPACED_LETTER.search(folded):
-        return words
-    found: list[str] = []
-    for word in words:
-        if _UNSPACED_LETTER.match(word):
-            found += _bigrams(word)
-        else:
-            found.append(word)
-    return found
+def _encoded(span: Span) -> tuple[bytes, bytes]:
+    """Return tag and text in UTF-8, the text folded."""
+    tag, text, how = span
+    if how == WHOLE or text.isascii():
+        return tag.encode(), text.encode()
+    content = np.frombuffer(text.encode(), np.uint8)
+    into = np.empty(2 * content.size + kernel.MOST_EXCESS, np.uint8)
+    size = kernel.folded(content, *_folds(), into)
+    return tag.encode(), into[:size].tobytes() if size >= 0 else _folded(text).encode()
+
+
+def _folded(text: str) -> str:
+    """Fold case and compatibility forms, and drop what is invisible."""
+    return _normalized(_INVISIBLE.sub("", text)).casefold()
 
 
 def _normalized(text: str) -> str:
@@ -104,26 +216,49 @@ def _normalized_piece(piece: str) -> str:
     # One letter may stand for eighteen (U+FDFA), so that a text within its limit
     # becomes 3.6 million characters; text that people write does not double.
     folded = unicodedata.normalize("NFKC", piece)
-    return folded if len(folded) <= 2 * len(piece) + _EXPANSION_CHARS else piece
+    return folded if len(folded) <= 2 * len(piece) + kernel.MOST_EXCESS else piece
 
 
-def _bigrams(run: str) -> list[str]:
-    """Return the pairs of characters of a run without blanks.
+@cache
+def _classes() -> NDArray[np.uint8]:
+    """Return the classes of all characters; those beyond are marks, as the last is."""
+    characters = np.arange(0x40001, dtype=np.uint32).view("U1")
+    word = np.strings.isalnum(characters)
+    word[ord("_")] = True
+    found = np.where(word, LETTER | STEM, MARK).astype(np.uint8)
+    found[np.strings.isspace(characters)] = 0
+    for first, last in (*_IN_WORDS, *_MARKS):
+        found[first : last + 1] |= LETTER
+    for first, last in _UNSPACED:
+        found[first : last + 1] &= ~np.uint8(LETTER)
+        found[first : last + 1] |= UNSPACED
+    return found
 
-    Pairs stand in for words where finding words takes a dictionary: most Han
-    words have two characters.
+
+@cache
+def _folds() -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return where the fold of each character begins, and the folds one by one.
+
+    Of the planes with living scripts and emoji; a text with any other character, or
+    with one that joins those before it, is folded as a whole.
     """
-    if len(run) == 1:
-        return [run]
-    return [run[i : i + 2] for i in range(len(run) - 1)]
-
-
-def _bounded(found: list[str]) -> list[str]:
-    """Return the words with what is too long for a word made short."""
-    # Most texts have no long word, and to know takes a third of the time.
-    if max(map(len, found), default=0) <= MAX_WORD_CHARS:
-        return found
-    return [
-        word if len(word) <= MAX_WORD_CHARS else "long:" + word[:_LONG_PREFIX]
-        for word in found
+    characters = [
+        *map(chr, range(0xD800)),
+        *["\0"] * 0x800,
+        *map(chr, range(0xE000, 0x20000)),
     ]
+    joining = set(filter(unicodedata.combining, characters))
+    joining |= {chr(jamo) for jamo in range(0x1160, 0x1200)}
+    for character in characters:
+        first, _, second = unicodedata.decomposition(character).partition(" ")
+        if second and first[0] != "<":
+            joining.add(chr(int(second, 16)))
+    # All at once, with a character between them that joins none.
+    apart = chr(0xF0000)
+    whole = _INVISIBLE.sub("", apart.join(characters))
+    whole = re.sub(f"[{''.join(joining)}]", "\0", unicodedata.normalize("NFKC", whole))
+    folds = whole.casefold().encode().split(apart.encode())
+    places = np.fromiter(
+        accumulate(map(len, folds), initial=0), np.int32, len(folds) + 1
+    )
+    return places, np.frombuffer(b"".join(folds), np.uint8)

@@ -11,21 +11,12 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from string import ascii_lowercase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+import numpy as np
 
-# Soft hyphens, zero-width characters and the byte order mark.
-_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
-# Unicode Technical Report 36, section 2.7: text that runs against its order.
-_BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-# Cyrillic and Greek letters that stand beside Latin ones in one word:
-# Unicode Technical Standard 39, section 5.1, "mixed-script confusables". The search
-# goes from one of those to the next: from Latin letter to Latin letter it takes five
-# times as long in the mail that has neither.
-_MIXED: Final = re.compile("[\u0370-\u04ff](?:(?<=[a-zA-Z].)|(?=[a-zA-Z]))")
+from app.kernels.text import BIDI, INVISIBLE, MIXED, SPACED, disguises
+
 # Confusables that NFKC leaves apart: the Cyrillic and Greek letters that look
 # like Latin ones (Unicode Technical Standard 39, confusables.txt).
 _LOOKALIKES: Final = str.maketrans(
@@ -46,7 +37,6 @@ _AS_CONSONANTS: Final = bytes(
 # The one word of five consonants that every mail has.
 _NO_RANDOM: Final = b"https"
 _MAX_FOUND: Final = 100
-_LETTERS: Final = 4
 
 
 def of_text(text: str) -> list[str]:
@@ -59,11 +49,12 @@ def of_text(text: str) -> list[str]:
     """
     found: list[str] = []
     if not text.isascii():
-        if _INVISIBLE.search(text):
+        seen = _seen(text)
+        if seen & INVISIBLE:
             found.append("trick:invisible")
-        if _BIDI.search(text):
+        if seen & BIDI:
             found.append("trick:bidi")
-        if is_mixed(text):
+        if seen & MIXED:
             found += ["trick:mixed", *_latin(text)]
     return found
 
@@ -77,23 +68,22 @@ def spaced_out(text: str) -> list[str]:
     ['trick:spaced', 'viagra']
     """
     found: list[str] = []
+    # The expression takes a hundred times as long.
+    if not _seen(text) & SPACED:
+        return found
     for spaced in islice(_SPACED.finditer(text), _MAX_FOUND):
         found += ["trick:spaced", _MARKS.sub("", spaced[0]).lower()]
     return found
 
 
-def may_be_spaced(words: Container[str]) -> bool:
-    """Return whether a text of these words may have words letter by letter.
-
-    Four different letters by themselves: to look for them takes a hundredth of
-    the time of `spaced_out`, and most mail has fewer.
-    """
-    return sum(map(words.__contains__, ascii_lowercase)) >= _LETTERS
-
-
 def is_mixed(text: str) -> bool:
     """Return whether Latin letters stand beside Cyrillic or Greek ones."""
-    return _MIXED.search(text) is not None
+    return bool(_seen(text) & MIXED)
+
+
+def _seen(text: str) -> int:
+    """Return what `app.kernels.text.disguises` finds in a text."""
+    return disguises(np.frombuffer(text.encode(), np.uint8))
 
 
 def as_latin(word: str) -> str:
@@ -107,33 +97,34 @@ def as_latin(word: str) -> str:
     return word.translate(_LOOKALIKES)
 
 
-def of_words(words: Iterable[str]) -> list[str]:
+def of_words(words: bytes) -> list[str]:
     """Return the shapes of words that no language has.
 
     Five consonants in a row make a word a random string, or a German one; its
     length in steps of four is what comes again (experiment 0023).
 
+    Parameters
+    ----------
+    words : bytes
+        With a blank behind each; what is there twice counts once.
+
     Examples
     --------
-    >>> of_words(["hello", "xkqzvfpt"])
+    >>> of_words(b"hello xkqzvfpt ")
     ['random:2']
     """
-    # One search in all words: most messages have no such word.
-    joined = "\n".join(words).encode()
-    letters = joined.translate(_AS_CONSONANTS)
-    found = []
+    letters = words.translate(_AS_CONSONANTS)
+    # Not a set, whose order is another in each process: perhaps only some are taken.
+    found = {}
     at = letters.find(_CONSONANTS)
     while at >= 0:
-        if joined.startswith(_NO_RANDOM, at):
+        if words.startswith(_NO_RANDOM, at):
             at = letters.find(_CONSONANTS, at + 1)
             continue
-        begin = joined.rfind(b"\n", 0, at) + 1
-        end = joined.find(b"\n", at)
-        end = len(joined) if end < 0 else end
-        size = len(joined[begin:end].decode())
-        found.append(f"random:{min(size // 4, 8)}")
+        end = words.index(b" ", at)
+        found[words[words.rfind(b" ", 0, at) + 1 : end].decode()] = True
         at = letters.find(_CONSONANTS, end)
-    return found
+    return [f"random:{min(len(word) // 4, 8)}" for word in found]
 
 
 def _latin(text: str) -> list[str]:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from app.features import links, tricks
 from app.features.structure import file_words
-from app.features.tokens import of_text
+from app.kernels.text import TEXT, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
+    from app.features.tokens import Span
     from app.mail.message import Message
 
 # Texts that are not read where they stand.
 _APART: Final = frozenset({"alt", "hidden"})
+# Different letters by themselves, in what may have words letter by letter.
+_SPACED_LETTERS: Final = 4
 
 
-def sequences(message: Message) -> list[list[str]]:
+def sequences(message: Message) -> list[Span]:
     r"""Return what is read, word by word: the subject, then each text.
 
     The subject is read with the text, and its words are words of the text too,
@@ -32,41 +33,42 @@ def sequences(message: Message) -> list[list[str]]:
     Examples
     --------
     >>> from app.mail.parse import parse
-    >>> sequences(parse(b"Subject: Lunch\n\nAt noon?\n"))
-    [['lunch'], ['at', 'noon', '?']]
+    >>> [text for _, text, _ in sequences(parse(b"Subject: Lunch\n\nAt noon?\n"))]
+    ['Lunch', 'At noon?\n']
     """
-    found = [of_text(message.header("subject"))]
-    found += [
-        of_text(text.content) for text in message.texts if text.place not in _APART
+    return [
+        ("", message.header("subject"), TEXT),
+        *[("", x.content, TEXT) for x in message.texts if x.place not in _APART],
     ]
-    return found
 
 
-def marked_words(message: Message, read: Collection[str]) -> list[str]:
-    """Return what does not stand in the text as it is, tagged by place.
+def marked_words(message: Message) -> list[Span]:
+    """Return what does not stand in the text as it is, tagged by place."""
+    # Files and links first: whoever takes only some takes these, not a flood of the
+    # others.
+    found = file_words(message)
+    for link in message.links:
+        found += links.of_link(link)
+    return found + [
+        (x.place + ":", x.content, TEXT) for x in message.texts if x.place in _APART
+    ]
+
+
+def disguised_words(read: list[Span], words: bytes, alone: int) -> list[Span]:
+    """Return the tricks that are played with what is read, and the words behind them.
 
     Parameters
     ----------
-    message : Message
-        The message.
-    read : collection of str
-        The different words of `sequences`.
+    read : list of Span
+        What is read.
+    words : bytes
+        Its words, with a blank behind each.
+    alone : int
+        Bit by bit, which small letters are words.
     """
-    found = tricks.of_words(read)
-    spaced = tricks.may_be_spaced(read)
-    for text in message.texts:
-        if text.place in _APART:
-            tag = text.place + ":"
-            found += [tag + word for word in of_text(text.content)]
-        else:
-            found += tricks.of_text(text.content)
-            if spaced:
-                found += tricks.spaced_out(text.content)
-    subject = message.header("subject")
-    found += tricks.of_text(subject)
-    if spaced:
-        found += tricks.spaced_out(subject)
-    for link in message.links:
-        found += links.of_link(link)
-    found += file_words(message)
-    return found
+    found = tricks.of_words(words)
+    for _, text, _ in read:
+        found += tricks.of_text(text)
+        if alone.bit_count() >= _SPACED_LETTERS:
+            found += tricks.spaced_out(text)
+    return [("", name, WHOLE) for name in found]

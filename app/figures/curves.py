@@ -121,13 +121,14 @@ def error_over_time(
     Returns
     -------
     Course
-        Unit: per cent.  None until there are as many as the window holds.
+        Unit: per cent.  Among all so far until there are as many as the window holds;
+        None before the first.
 
     Examples
     --------
     >>> wrong = np.array([True, False, False, False])
     >>> error_over_time(wrong, np.ones(4, bool), window=2)
-    Course(messages=(1, 2, 3, 4), values=(None, 50.0, 0.0, 0.0))
+    Course(messages=(1, 2, 3, 4), values=(100.0, 50.0, 0.0, 0.0))
     """
     errors = np.r_[0, np.cumsum(wrong & counted)]
     at = np.flatnonzero(counted)
@@ -137,9 +138,10 @@ def error_over_time(
     values: list[float | None] = []
     for n in moments:
         seen = int(np.searchsorted(at, n))
-        if seen < window:
+        among = min(seen, window)
+        if not among:
             values.append(None)
             continue
-        since = errors[n] - errors[at[seen - window]]
-        values.append(100.0 * float(since) / window)
+        since = errors[n] - errors[at[seen - among]]
+        values.append(100.0 * float(since) / among)
     return Course(tuple(moments), tuple(values))

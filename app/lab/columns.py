@@ -211,7 +211,7 @@ class Categories(ColumnGroup):
     @classmethod
     def of(cls, columns: Sequence[str], table: Table, *, smoothing: Rule) -> Categories:
         """Return the group with the values that a table has."""
-        values = tuple(tuple(sorted(set(table.known(c)))) for c in columns)
+        values = tuple(tuple(sorted(set(table.filled(c)))) for c in columns)
         return cls(tuple(columns), values, smoothing)
 
     @property
@@ -317,7 +317,7 @@ class Bag(ColumnGroup):
         smoothing: Rule,
     ) -> Bag:
         """Return the group of a column of text."""
-        seen = {word for cell in table.known(column) for word in of_text(cell)}
+        seen = {word for cell in table.filled(column) for word in of_text(cell)}
         return cls(
             model=model,
             columns=(column,),

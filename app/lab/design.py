@@ -139,7 +139,7 @@ def design(table: Table, choices: Choices) -> Design:
     kinds = {
         column: _kind(column, labelled, choices)
         for column in columns
-        if labelled.known(column)
+        if labelled.filled(column)
     }
     parts = _parts(kinds, labelled, choices)
     examples = tuple(
@@ -151,7 +151,7 @@ def design(table: Table, choices: Choices) -> Design:
 def _classes(table: Table, target: str) -> tuple[str, ...]:
     """Return the values of the target."""
     table.require(target)
-    found = sorted(set(table.known(target)))
+    found = sorted(set(table.filled(target)))
     if len(found) < 2:  # noqa: PLR2004  two are the fewest to choose from
         has = f"one class only, {found[0]!r}" if found else "no value in any row"
         msg = (

@@ -290,7 +290,7 @@ class Validation:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """Rows that were decided, in all folds together."""
         return int(self.confusion.sum())
 
     @property

@@ -94,7 +94,7 @@ def kind_of(column: str, table: Table, *, model: Model) -> Kind:
     which most cells are different and of more than one word are text.  All others
     are categories.
     """
-    cells = table.known(column)
+    cells = table.filled(column)
     if model in {Model.GAUSSIAN, Model.DISCRIMINANT}:
         return Kind.MEASUREMENT
     if model in {Model.BERNOULLI, Model.MULTINOMIAL}:
@@ -197,8 +197,8 @@ def question(text: str, columns: Sequence[str]) -> Row:
             msg = f"the question {text!r} has two values for {name!r}"
             raise MalformedTable(msg)
         cells[name] = value
-    known = {name: value for name, value in cells.items() if value}
-    return Row(f"the question {text!r}", known)
+    filled = {name: value for name, value in cells.items() if value}
+    return Row(f"the question {text!r}", filled)
 
 
 def questions(table: Table, columns: Sequence[str], *, target: str) -> tuple[Row, ...]:

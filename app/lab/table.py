@@ -56,7 +56,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
-    def known(self, column: str) -> list[str]:
+    def filled(self, column: str) -> list[str]:
         """Return the cells of a column that are not empty, in row order."""
         return [row.cells[column] for row in self.rows if column in row.cells]
 

@@ -3,21 +3,26 @@
 A row is self-contained.  The row of a message holds one vector and the labels before
 and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
 of its month.  The row of a sum has no labels, and its vector is what it adds.
+
+The source of a row is the name under which it was taught, text of one line.  People
+choose theirs; four kinds of names are the filter's own, and nobody else may teach under
+them: what is undone or audited by its source must not be mixed with what a person said
+under the same name.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from app.bayes.state import History
 from app.classifier.fusion import Lesson
 from app.classifier.learn import Move, sum_of_moves
-from app.errors import CorruptVector, InconsistentCounts
+from app.errors import CorruptVector, InconsistentCounts, InvalidInput
 from app.features.observation import DIGEST_BYTES
-from app.ledger.sources import OWN
 from app.ledger.sums import decode_sum, encode_sum
 from app.ledger.vector import decode, decode_names
 
@@ -33,6 +38,18 @@ if TYPE_CHECKING:
 
 RowKind = Literal["message", "sum"]
 """The content of a row: one message, or many that were counted elsewhere."""
+OWN: Final = "auto"
+"""The source of what the filter learned by itself, from its own verdicts."""
+PRUNED: Final = "prune"
+"""The source of the rows that take pruned features out."""
+UNDO_PREFIX: Final = "undo:"
+"""Begins the source of the rows that an undo writes."""
+IMPORT_PREFIX: Final = "import:"
+"""Begins the source of the rows that an import writes."""
+MAX_SOURCE: Final = 64
+PRINTABLE: Final = r"^[^\x00-\x1f\x7f]+$"
+"""Text of one line; PostgreSQL takes no NUL."""
+_PRINTABLE: Final = re.compile(PRINTABLE)
 
 
 class Identity(NamedTuple):
@@ -130,9 +147,9 @@ class LedgerRow:
         )
 
     @property
-    def takes_back(self) -> bool:
-        """Whether this row may make a count smaller."""
-        return self.kind == "sum" or self.label_before is not None
+    def forgotten(self) -> bool:
+        """Whether somebody had the message forgotten, for good."""
+        return self.kind == "message" and self.label is None and self.undo is None
 
     @property
     def own(self) -> bool:
@@ -262,3 +279,27 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
         }
     )
     return History.sum(sums)
+
+
+def check_source(source: str) -> None:
+    """Raise unless a person may teach under the name of a source.
+
+    Raises
+    ------
+    InvalidInput
+        If the name is empty, too long, not printable text of one line, or one of
+        the filter's own.
+    """
+    printable = _PRINTABLE.match(source) and source.isprintable()
+    if not printable or len(source) > MAX_SOURCE:
+        msg = (
+            f"a source is 1 to {MAX_SOURCE} printable characters, such as a user's "
+            f"name; got {source[:MAX_SOURCE]!r}"
+        )
+        raise InvalidInput(msg)
+    if source in (OWN, PRUNED) or source.startswith((UNDO_PREFIX, IMPORT_PREFIX)):
+        msg = (
+            f"the source {source!r} is reserved for rows that the filter writes "
+            "itself; give another name, such as a user's"
+        )
+        raise InvalidInput(msg)

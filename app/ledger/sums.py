@@ -39,7 +39,7 @@ from app.bayes.measurements import MOST_FIELDS
 from app.bayes.moment_rows import MomentRow, from_rows, rows
 from app.bayes.state import State
 from app.errors import CorruptVector, InconsistentCounts, InvalidObservation
-from app.ledger.vector import MOST_VIEWS
+from app.ledger.vector import require_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,12 +181,7 @@ def _views(body: bytes, labels: Sequence[str]) -> State:
     views = State()
     while at < len(body):
         view, at = _read_name(body, at)
-        if view in views:
-            msg = f"view {view!r} is there twice"
-            raise ValueError(msg)
-        if len(views) == MOST_VIEWS:
-            msg = f"there are more than {MOST_VIEWS} views"
-            raise ValueError(msg)
+        require_new(view, views)
         views[view], at = _statistics(body, at, where=where, n_classes=len(labels))
     return views
 

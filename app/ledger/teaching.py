@@ -3,7 +3,7 @@
 Moving or forgetting a message takes back the vector that was added, in the month of
 that time, whatever features the message has today.
 
-A message is scored before it is learned, always: so the error rates on the site's own
+Feedback is scored before it is learned, always: so the error rates on the site's own
 mail are live figures.
 """
 
@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.bayes.state import State
 from app.classifier.decay import weighted
 from app.classifier.record import record
-from app.classifier.score import score_many
+from app.classifier.score import score
 from app.errors import InvalidObservation
-from app.ledger.entry import LedgerRow, epoch_of, sum_by_epoch
-from app.ledger.sources import OWN
-from app.ledger.vector import decode, encode, encode_names
+from app.ledger.entry import OWN, LedgerRow, epoch_of, sum_by_epoch
+from app.ledger.vector import decode, decode_names, encode, encode_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from app.classifier.snapshot import Snapshot
@@ -44,6 +43,11 @@ class ScoredRow:
     )
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the features and their text as they are stored."""
+        return len(self.vector) + len(self.encoded_names or b"")
+
+    @property
     def views(self) -> Mapping[str, Payload]:
         """The features, decoded at each call unless they are at hand.
 
@@ -53,6 +57,11 @@ class ScoredRow:
             If the stored vector cannot be read.
         """
         return decode(self.vector) if self.decoded is None else self.decoded
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The text of the features, decoded at each call; empty if not kept."""
+        return {} if self.encoded_names is None else decode_names(self.encoded_names)
 
     @classmethod
     def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
@@ -104,7 +113,8 @@ class Teaching:
     digest : bytes
         Identity of the message, 16 bytes.
     label : str or None
-        The label; None to forget the message.
+        The label; None to forget the message, whether it is learned, or was until an
+        undo took that back.
     evidence : ScoredRow or None
         The features of the message; None to use the stored ones.
     source : str
@@ -209,9 +219,13 @@ def decide(
         and learned.own
         and learned.vector is not None
     )
-    if teaching.label == label_before and not confirms:
-        return nothing("unknown" if teaching.label is None else "unchanged")
-    evidence = learned or teaching.evidence or remembered or before
+    # What an undo took back is not learned, and has its features still.
+    there = before is not None and before.vector is not None and not before.forgotten
+    if teaching.label is None and not there:
+        return nothing("unknown" if learned is None else "expired")
+    if teaching.label is not None and teaching.label == label_before and not confirms:
+        return nothing("unchanged")
+    evidence = learned or teaching.evidence or remembered or (before if there else None)
     if evidence is None or evidence.vector is None:
         return nothing("unknown" if learned is None else "expired")
     row = LedgerRow(
@@ -221,7 +235,8 @@ def decide(
         label=teaching.label,
         epoch=epoch_of(teaching.time) if learned is None else learned.epoch,
         vector=evidence.vector,
-        encoded_names=evidence.encoded_names,
+        # No second copy of the words that are to be forgotten.
+        encoded_names=None if teaching.label is None else evidence.encoded_names,
         feature_set=evidence.feature_set,
         source=teaching.source,
         time=teaching.time,
@@ -241,15 +256,15 @@ def decide(
     )
 
 
-def learn_rows(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Snapshot:
-    """Return a snapshot after more rows, in one addition: deltas are a group.
+def learning(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Callable[[], None]:
+    """Return the change that learns more rows, in one addition: deltas are a group.
 
     Parameters
     ----------
     snapshot : Snapshot
         What is known before them.
     rows : sequence of LedgerRow
-        The rows that follow, without a gap.
+        The rows that follow, at least one, without a gap.
 
     Raises
     ------
@@ -258,44 +273,66 @@ def learn_rows(snapshot: Snapshot, rows: Sequence[LedgerRow]) -> Snapshot:
     InconsistentCounts
         If a count would become negative.
     """
-    if not rows:
-        return snapshot
     specification = snapshot.specification
     epochs = sum_by_epoch(rows, specification.labels)
-    return snapshot.learn(
+    return snapshot.prepare(
         State.sum(weighted(epochs, specification.decay)),
         revision=rows[-1].revision,
         lessons=[row.lesson for row in rows],
-        takes_back=any(row.takes_back for row in rows),
     )
 
 
-def scored(
-    teachings: Sequence[Teaching], snapshot: Snapshot
-) -> tuple[list[Teaching], list[Verdict | None]]:
-    """Return teachings with their scores, and the verdicts.
-
-    Together they take less than half of the time that they take one by one.
+def scored_in_order(
+    teachings: Sequence[Teaching],
+    snapshot: Snapshot,
+    latest: Mapping[bytes, LedgerRow],
+) -> list[Teaching]:
+    """Return teachings of mail as it came, each scored by all that was before it.
 
     Parameters
     ----------
     teachings : sequence of Teaching
-        What is taught; what has no features, or has its scores, is left as it is.
+        What is taught, with its features.
     snapshot : Snapshot
-        What is known before any of it is learned.
+        What is known before any of it is learned; it learns all of them.
+    latest : mapping of bytes to LedgerRow
+        The newest row of each of their messages that has one, by digest.
+
+    Notes
+    -----
+    Scored together, 200 of the first 1,000 messages at a time, 1-ROCA was 2.4 to 3.9 %
+    on four streams, and the live filter's was 0.2 to 0.3 (experiment 0074).
     """
-    marked = list(teachings)
-    verdicts: list[Verdict | None] = [None] * len(marked)
-    due = {
-        place: teaching.evidence.views
-        for place, teaching in enumerate(teachings)
-        if teaching.evidence is not None and teaching.scores is None
-    }
-    if due:
-        found = score_many(snapshot, list(due.values()))
-        for place, verdict in zip(due, found, strict=True):
-            verdicts[place] = verdict
-            marked[place] = replace(
-                marked[place], scores=record(verdict, snapshot.specification)
-            )
-    return marked, verdicts
+    marked: list[Teaching] = []
+    newest = dict(latest)
+    for teaching in teachings:
+        one, _ = scored(teaching, snapshot)
+        marked.append(one)
+        row = decide(
+            one,
+            before=newest.get(one.digest),
+            remembered=None,
+            revision=snapshot.revision + 1,
+        ).row
+        if row is not None:
+            newest[row.digest] = row
+            learning(snapshot, [row])()
+    return marked
+
+
+def scored(teaching: Teaching, snapshot: Snapshot) -> tuple[Teaching, Verdict | None]:
+    """Return a teaching with its scores, and the verdict.
+
+    A teaching that has no features, or has its scores, is left as it is.
+
+    Parameters
+    ----------
+    teaching : Teaching
+        What is taught.
+    snapshot : Snapshot
+        What is known before it is learned.
+    """
+    if teaching.evidence is None or teaching.scores is not None:
+        return teaching, None
+    verdict = score(snapshot, teaching.evidence.views)
+    return replace(teaching, scores=record(verdict, snapshot.specification)), verdict

@@ -5,8 +5,8 @@ force again once the undo is taken back itself, unless another undo took it back
 So the order of undos does not matter, only which are in force.
 
 The rows of a message that people wrote are replayed in their order, without those that
-are taken back.  The rows that undos wrote only carry such a replay out, so they are
-left out.
+are taken back; a message that somebody had forgotten stays forgotten.  The rows that
+undos wrote only carry such a replay out, so they are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.ledger.sources import UNDO_PREFIX
+from app.ledger.entry import UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,12 +33,15 @@ class Selection:
         Source as the ledger has it, or ``undo:7`` for an undo; None means any.
     since, until : datetime or None
         From then on, and before then; None means any time.
+    upto : int or None
+        Revision of the newest row that may be taken back; None means any.
     """
 
     ids: frozenset[bytes] = frozenset()
     source: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    upto: int | None = None
 
     def matches(self, undo: UndoRow) -> bool:
         """Whether an undo is selected; a selection of messages selects none."""
@@ -280,11 +283,12 @@ def transition(
     )
     after: Assignment | None = None
     for step in history:
-        if not step.taught or step.revision in taken_back:
+        if not step.taught:
             continue
+        # Forgetting is for good: nothing brings its features back.
         if step.label is None:
             after = None
-        else:
+        elif step.revision not in taken_back:
             chain = chains[step.revision] if after is None else after.chain
             after = Assignment(step.label, chain)
     if before == after:

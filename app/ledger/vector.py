@@ -37,7 +37,7 @@ from app.bayes.sparse import SparseCounts
 from app.errors import CorruptVector, InvalidObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from app.features.observation import Payload
 
@@ -206,14 +206,19 @@ def _views(body: memoryview) -> dict[str, Payload]:
     at = 0
     while at < len(body):
         view, x, at = _view(body, at)
-        if view in views:
-            msg = f"view {view!r} is there twice"
-            raise ValueError(msg)
-        if len(views) == MOST_VIEWS:
-            msg = f"there are more than {MOST_VIEWS} views"
-            raise ValueError(msg)
+        require_new(view, views)
         views[view] = x
     return views
+
+
+def require_new(view: str, views: Collection[str]) -> None:
+    """Raise ValueError if a view is there already, or there is no room for one."""
+    if view in views:
+        msg = f"view {view!r} is there twice"
+        raise ValueError(msg)
+    if len(views) == MOST_VIEWS:
+        msg = f"there are more than {MOST_VIEWS} views"
+        raise ValueError(msg)
 
 
 def _view(body: memoryview, at: int) -> tuple[str, Payload, int]:

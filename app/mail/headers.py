@@ -7,7 +7,7 @@ from binascii import Error, a2b_base64, a2b_qp
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from app.mail import text as charset
+from app.mail import charset
 from app.mail.limits import MAX_HEADER_CHARS, MAX_PARAMETERS_CHARS, Budget
 
 # Verdicts of other filters leak labels: a filter that learns from them agrees

@@ -98,7 +98,7 @@ them, so this product bounds the number of nodes that the tree can have.
 MAX_HTML_WORK: Final = 200_000_000
 """Work of the HTML parts of a message that are parsed to trees, all together.
 
-`app.mail.text` estimates the work of a part before the parser begins.  64 million is
+`app.mail.html` estimates the work of a part before the parser begins.  64 million is
 the most that a message of 39,762 had, and 39 million their 99.99th percentile.
 Unit: about a nanosecond.
 """

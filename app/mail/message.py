@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
+
+from app.mail.limits import MAX_LINKS
 
 Place = Literal["plain", "html", "alternative", "alt", "attached", "hidden"]
 """Where a text stood.
@@ -13,14 +17,15 @@ the other rendering of a body that comes in several; ``alt`` are the texts that
 stand in for images and links; ``attached`` is the subject of a message that is
 attached to this one; ``hidden`` is HTML text that no reader sees.
 """
-TEXT_PLACES: Final[tuple[Place, ...]] = (
-    "plain",
-    "html",
-    "alternative",
-    "alt",
-    "attached",
-    "hidden",
+# What follows "http://", "https://", "ftp://" or "www." up to a blank or a
+# bracket, and no trailing punctuation, which belongs to the sentence. The first
+# letter stands by itself, in both cases, so that the search goes from one such
+# letter to the next: a third of the time that (?i:https?://|ftp://|www\.) takes.
+_ADDRESS: Final = re.compile(
+    r"[hHfFwW](?:(?<=[hH])[tT]{2}[pP][sS]?://|(?<=[fF])[tT][pP]://|(?<=[wW])[wW]{2}\.)"
+    r"[^\s<>\"'\]\)}]{1,2040}"
 )
+_TRAILING: Final = ".,;:!?*_-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,21 @@ class Link:
     url: str
     element: str
     text: str = ""
+
+
+def links_in(text: str) -> list[Link]:
+    """Return the links that are written out in a text.
+
+    Examples
+    --------
+    >>> [link.url for link in links_in("See http://example.com/a, or not.")]
+    ['http://example.com/a']
+    """
+    # Two searches for a substring, before the expression, which is slower.
+    if "://" not in text and "www." not in text.lower():
+        return []
+    found = islice(_ADDRESS.finditer(text), MAX_LINKS)
+    return [Link(match[0].rstrip(_TRAILING), "text") for match in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

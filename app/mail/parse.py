@@ -12,10 +12,7 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from app.mail import files, headers, transfer
-from app.mail import text as charset
-from app.mail import text as html
-from app.mail import text as links
+from app.mail import charset, files, headers, html, transfer
 from app.mail.limits import (
     MAX_BYTES,
     MAX_HEADER_CHARS,
@@ -25,7 +22,7 @@ from app.mail.limits import (
     MAX_TEXT_CHARS,
     Budget,
 )
-from app.mail.message import Header, Link, Message, Part, Place, Text
+from app.mail.message import Header, Link, Message, Part, Place, Text, links_in
 from app.mail.tree import Node, build
 
 if TYPE_CHECKING:
@@ -185,7 +182,7 @@ class _Reader:
         if media_type == "text/html":
             self._add_page(html.read(text, self.budget), place or "html")
         else:
-            self.add_links(links.in_text(self.add_text(place or "plain", text)))
+            self.add_links(links_in(self.add_text(place or "plain", text)))
 
     def list_members(self, content: bytes) -> tuple[str, ...]:
         """Return the names in an archive."""

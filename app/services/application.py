@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.bayes.prior import UniformPrior
+from app.classifier.learn import knows_both_sides
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import ActionRule
 from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
+    DatabaseUnprepared,
     InvalidSetting,
     PostbayesError,
+    UnknownProfile,
     explaining,
 )
 from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
-from app.services.classify import Classify
+from app.services.classify import Classify, warm_up
+from app.services.clock import JUMP, PROOF, SteadyClock, now
 from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
+from app.services.history import MessageHistories
 from app.services.memory.live import LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -38,16 +42,24 @@ from app.services.profiles import (
     list_profiles,
     specification_of,
 )
+from app.services.retry import WriteHealth
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
-from app.storage.database.dialect import dialect_of
-from app.storage.database.engine import open_engine, reading, with_short_timeout
-from app.storage.database.migrate import migrate
+from app.storage.database.dialect import dialect_of, missing
+from app.storage.database.engine import (
+    open_engine,
+    reading,
+    with_short_timeout,
+    writing,
+)
+from app.storage.database.migrate import migrate, require_migrated, revision_of
+from app.storage.database.url import without_password
 from app.storage.fold.state import folded_revision
+from app.storage.upkeep.retention import last_used
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,18 +75,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def now() -> datetime:
-    """Return the time now, in UTC."""
-    return datetime.now(UTC)
+def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> Engine:
+    """Return the engine of the settings' database, with the tables of this version.
 
-
-def open_database(settings: Settings) -> Engine:
-    """Return the engine of the settings' database, migrated to this version.
+    Parameters
+    ----------
+    settings : Settings
+        Its URL, and the name and labels of the profile of the site.
+    make : bool
+        Whether a database that is not there, or that has no profile, is made.  A
+        command that only looks would take one in the wrong folder for the site's.
+    upgrade : bool, default False
+        Whether an older database is migrated: who looks something up with a newer
+        version does not mean to close the database to the service that runs.
 
     Raises
     ------
     InvalidSetting
-        If the URL cannot be used.
+        If the URL cannot be used, or there is no database and none may be made.
+    DatabaseUnprepared
+        If an older version of Postbayes made its tables, and they stay so.
     DatabaseUnavailable
         If the database does not answer.
     DatabaseDamaged
@@ -82,9 +102,14 @@ def open_database(settings: Settings) -> Engine:
     DatabaseTooNew
         If a newer version of Postbayes wrote it.
     """
-    engine = open_engine(settings.database_url, busy_timeout=settings.busy_timeout)
-    migrate(engine)
-    if settings.profile not in {row.name for row in list_profiles(engine)}:
+    engine = open_engine(
+        settings.database_url, busy_timeout=settings.busy_timeout, make=make
+    )
+    if not upgrade:
+        require_migrated(engine)
+    migrate(engine, make=make)
+    names = {row.name for row in list_profiles(engine)}
+    if make and settings.profile not in names:
         create_profile(
             engine,
             settings.profile,
@@ -92,22 +117,49 @@ def open_database(settings: Settings) -> Engine:
             spam_labels=settings.spam_labels,
             time=now(),
         )
+    elif not names:
+        raise missing(dialect_of(engine).place(engine.url))
     return engine
 
 
 @contextmanager
-def opened_database(settings: Settings) -> Iterator[Engine]:
+def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Engine]:
     """Open the database as `open_database` does, and dispose of it at the end."""
-    engine = open_database(settings)
+    engine = open_database(settings, make=make)
     try:
         yield engine
     finally:
         engine.dispose()
 
 
+def upgrade_database(settings: Settings) -> tuple[str, str]:
+    """Migrate the settings' database; return its migration before and after.
+
+    Raises
+    ------
+    DatabaseUnprepared
+        If it has no tables.
+    """
+    engine = open_engine(
+        settings.database_url, busy_timeout=settings.busy_timeout, make=False
+    )
+    try:
+        before = revision_of(engine)
+        if before is None:
+            msg = (
+                "There is nothing to migrate: the database that POSTBAYES_DATABASE_URL "
+                "names has no tables. `postbayes serve` makes them."
+            )
+            raise DatabaseUnprepared(msg)
+        migrate(engine)
+        return before, revision_of(engine) or before
+    finally:
+        engine.dispose()
+
+
 def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
     """Return the profiles of a database in memory, for a command without threads."""
-    live = LiveProfiles(engine, specify(settings))
+    live = LiveProfiles(engine, specify(settings), now)
     live.refresh()
     return live
 
@@ -193,14 +245,23 @@ class Application:
     ----------
     settings : Settings
         The settings of the operator.
+    make : bool, default True
+        Whether a database that is not there is made.
+    upgrade : bool, default False
+        Whether an older database is migrated.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, *, make: bool = True, upgrade: bool = False
+    ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
-        self.engine = open_database(settings)
-        self.live = LiveProfiles(self.engine, specify(settings))
+        self.engine = open_database(settings, make=make, upgrade=upgrade)
         try:
+            with reading(self.engine) as connection:
+                used = last_used(connection, now=now(), gap=JUMP, proof=PROOF)
+            steady = SteadyClock(used)
+            self.live = LiveProfiles(self.engine, specify(settings), now)
             self.live.refresh()
             # An error of the site's own profile is raised here, before anything is
             # served; errors of other profiles are logged.
@@ -209,7 +270,10 @@ class Application:
             self.engine.dispose()
             raise
         self.recipients = Recipients(
-            self.live, site=settings.profile, aliases=self.aliases
+            self.live,
+            site=settings.profile,
+            aliases=self.aliases,
+            ready=self._ready,
         )
         self.recent = None
         if settings.scored_days > 0 and settings.scored_rows > 0:
@@ -222,8 +286,9 @@ class Application:
             self.recent,
             scored_days=settings.scored_days,
             scored_rows=settings.scored_rows,
+            scored_bytes=settings.scored_bytes,
             vector_days=settings.vector_days,
-            clock=now,
+            clock=steady,
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
@@ -238,6 +303,7 @@ class Application:
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
         self.tally = Tally()
+        self._health = WriteHealth()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
         )
@@ -254,12 +320,34 @@ class Application:
             self.recall,
             now,
             self.tally,
+            self._health,
+            self.recent,
             store_words=settings.store_words,
         )
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
-        self.delivery = Delivery(self.classify, self.recipients)
+        self.history = MessageHistories(self.live, self.engine)
+        self.delivery = Delivery(
+            self.classify, self.recipients, words=settings.store_words
+        )
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the database, without its password."""
+        return without_password(self.engine.url)
+
+    @property
+    def database(self) -> str:
+        """What kind of database there is: `sqlite` or `postgresql`."""
+        return type(dialect_of(self.engine)).__name__.lower()
+
+    def _ready(self, name: str) -> bool:
+        """Whether a profile has learned enough to answer for its recipients."""
+        # It may be gone by now.
+        with suppress(UnknownProfile):
+            return knows_both_sides(self.live.get(name).snapshot)
+        return False
 
     @property
     def _has_company(self) -> bool:
@@ -279,10 +367,25 @@ class Application:
 
     def _maintain(self) -> float:
         self.aliases.refresh()
-        return self.maintenance()
+        patience = self.maintenance()
+        if self._health.due:
+            try:
+                with writing(with_short_timeout(self.engine)) as connection:
+                    profiles.touch(connection, self.live.get(self.settings.profile).row)
+            except PostbayesError as error:
+                self._health.failed(error)
+            else:
+                self._health.succeeded()
+        return patience
+
+    @property
+    def write_failure(self) -> str | None:
+        """Why the last write of this process failed; None if it did not."""
+        return self._health.failure or self.scheduler.failure
 
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
+        warm_up()
         for thread in self._threads():
             thread.start()
 
@@ -336,6 +439,14 @@ class Application:
             return folded_revision(connection, live.row.id)
 
     def ping(self) -> None:
-        """Raise DatabaseUnavailable if the database does not answer."""
+        """Raise DatabaseUnavailable if the database does not answer, or takes nothing.
+
+        A database that cannot be written is noticed by what is to be written: feedback
+        or the messages that were scored.
+        """
         with reading(with_short_timeout(self.engine)) as connection:
             profiles.find(connection, self.settings.profile)
+        failure = self.write_failure
+        if failure is not None:
+            msg = f"nothing can be learned, as the last write failed: {failure}"
+            raise DatabaseUnavailable(msg)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.learn import confident
 from app.classifier.record import record
 from app.errors import DatabaseUnavailable
-from app.ledger.sources import OWN
+from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow, Teaching
 
 if TYPE_CHECKING:

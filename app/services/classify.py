@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.classifier.explain import Attribution, Summand, attribute, explain
+from app.classifier.explain import attribute, explain
+from app.classifier.learn import delta
 from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
 from app.errors import EmptyMessage
-from app.features.extract import extract
+from app.features.extract import VIEWS, extract
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Collection, Container, Iterable
     from datetime import datetime
 
-    from app.classifier.specification import Specification
+    from app.classifier.explain import Attribution, Explanation
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
+    from app.mail.message import Message
     from app.services.autolearn import AutoLearn
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
@@ -36,8 +40,8 @@ class Classified:
         The decision with its numbers.
     attribution : Attribution
         The log-odds that each feature adds.
-    explanation : tuple of Summand
-        The summands add up to the log-odds of the verdict.
+    explanation : Explanation
+        The log-odds of the verdict, by family and by reason.
     profile : str
         Name of the profile that answered.
     labels : tuple of str
@@ -46,16 +50,19 @@ class Classified:
         The ledger row that the profile had learned last.
     specification : Specification
         The specification of the profile then: its thresholds.
+    message_id : str
+        Its header Message-ID; empty where it has none.
     """
 
     observation: Observation
     verdict: Verdict
     attribution: Attribution
-    explanation: tuple[Summand, ...]
+    explanation: Explanation
     profile: str
     labels: tuple[str, ...]
     revision: int
     specification: Specification
+    message_id: str = ""
 
     @property
     def action(self) -> Action:
@@ -71,10 +78,21 @@ def observe(raw: bytes, views: Container[str]) -> Observation:
     EmptyMessage
         If the message is blank.
     """
+    return extract(read(raw), views)
+
+
+def read(raw: bytes) -> Message:
+    """Return a raw message, read.
+
+    Raises
+    ------
+    EmptyMessage
+        If the message is blank.
+    """
     if not raw or raw.isspace():
         msg = "the message is empty; send it whole, headers and body, as RFC 5322"
         raise EmptyMessage(msg)
-    return extract(parse(raw), views)
+    return parse(raw)
 
 
 class Classify:
@@ -118,7 +136,7 @@ class Classify:
         raw : bytes
             The message, RFC 5322.
         strongest : int
-            How many of the strongest features of each side the explanation names.
+            How many of the strongest reasons of each side the explanation names.
 
         Raises
         ------
@@ -130,9 +148,25 @@ class Classify:
         return self.each((profile,), raw, strongest=strongest)[profile]
 
     def each(
-        self, profiles: Iterable[str], raw: bytes, *, strongest: int
+        self,
+        profiles: Iterable[str],
+        raw: bytes,
+        *,
+        strongest: int,
+        taught: Collection[str] = (),
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
+
+        Parameters
+        ----------
+        profiles : iterable of str
+            Their names.
+        raw : bytes
+            The message, RFC 5322.
+        strongest : int
+            How many of the strongest features of each side an explanation names.
+        taught : collection of str
+            Names of further profiles that feedback with the id may be for.
 
         Returns
         -------
@@ -147,37 +181,63 @@ class Classify:
             If the message is blank.
         """
         lives = {name: self._live.get(name) for name in profiles}
-        views = {view for live in lives.values() for view in live.specification.views}
+        known = {live.row.id: live for live in lives.values()}
+        for name in taught:
+            live = self._live.get(name)
+            known[live.row.id] = live
+        views = {view for live in known.values() for view in live.specification.views}
         with self._tally.classifying():
-            observation = observe(raw, views)
+            message = read(raw)
+            observation = extract(message, views)
+            message_id = message.header("message-id")
             classified = {
-                name: classify_observation(live, observation, strongest=strongest)
+                name: classify_observation(
+                    live, observation, strongest=strongest, message_id=message_id
+                )
                 for name, live in lives.items()
             }
         now = self._clock()
         for name, live in lives.items():
             self._tally.classified(classified[name].verdict.decision)
-            if self._recent is not None:
-                self._recent.add(live.row.id, observation, now)
             if self._autolearn is not None:
                 self._autolearn(live, observation, classified[name].verdict)
+        if self._recent is not None:
+            for profile_id in known:
+                self._recent.add(profile_id, observation, now)
         return classified
 
 
 def classify_observation(
-    live: LiveProfile, observation: Observation, *, strongest: int
+    live: LiveProfile,
+    observation: Observation,
+    *,
+    strongest: int,
+    message_id: str = "",
 ) -> Classified:
-    """Score the features of a message with the snapshot of now."""
-    snapshot = live.snapshot
-    verdict = score(snapshot, observation.views)
-    attribution = attribute(verdict, snapshot)
-    return Classified(
-        observation=observation,
-        verdict=verdict,
-        attribution=attribution,
-        explanation=explain(attribution, snapshot, observation, strongest=strongest),
-        profile=live.row.name,
-        labels=live.row.labels,
-        revision=snapshot.revision,
-        specification=snapshot.specification,
-    )
+    """Score the features of a message by what is learned now."""
+    with live.scoring() as snapshot:
+        verdict = score(snapshot, observation.views)
+        attribution = attribute(verdict, snapshot)
+        return Classified(
+            observation=observation,
+            verdict=verdict,
+            attribution=attribution,
+            explanation=explain(
+                attribution, snapshot, observation, strongest=strongest
+            ),
+            profile=live.row.name,
+            labels=live.row.labels,
+            revision=snapshot.revision,
+            specification=snapshot.specification,
+            message_id=message_id,
+        )
+
+
+def warm_up() -> None:
+    """Have all kernels compiled, or read from disk, before the first message comes."""
+    observation = observe("Subject: é\n\nx".encode(), VIEWS)
+    snapshot = Snapshot.empty(Specification())
+    for label in range(snapshot.specification.n_classes):
+        change = delta(observation.views, before=None, after=label, n_classes=2)
+        snapshot.learn(change, revision=label + 1)
+        score(snapshot, observation.views)

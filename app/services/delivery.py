@@ -1,24 +1,35 @@
 """Delivery: the profiles, the aliases and the verdict for the recipients of a message.
 
 Contract of this file: any text is a recipient, and every recipient has a profile, in
-the end the site's: a door never fails for an address.  A changed file of aliases is
-read within a second or so, whole or not at all: where it cannot be read, the aliases
-stay as they were.
+the end the site's: a door never fails for an address.  The profile that learns is the
+most personal one; the one that answers is the most personal that has learned enough,
+so that a new profile does not switch the filter off for its recipients.  A changed file
+of aliases is read within a second or so, whole or not at all: where it cannot be read,
+the aliases stay as they were.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from app.classifier.specification import check_name
 from app.classifier.verdict import agreed
-from app.errors import InvalidSetting
+from app.errors import InvalidSetting, reason
+from app.services.log import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from app.classifier.verdict import Action
@@ -57,6 +68,8 @@ class Recipients:
     aliases : Names
         From an address, a user or ``@domain``, in lower case, to the name that
         is looked up in its place: a mapping, or `app.services.delivery.Aliases`.
+    ready : callable, optional
+        Returns whether the profile of a name has learned enough to answer.
 
     Examples
     --------
@@ -70,17 +83,33 @@ class Recipients:
     'example.org'
     """
 
-    def __init__(self, names: Container[str], *, site: str, aliases: Names) -> None:
+    def __init__(
+        self,
+        names: Container[str],
+        *,
+        site: str,
+        aliases: Names,
+        ready: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._names = names
         self._site = site
         self._aliases = aliases
+        self._ready = ready
 
     def profile(self, recipient: str) -> str:
         """Return the profile of one recipient: an address, or a user's name."""
         return next(self._profiles(recipient))
 
+    def answering(self, recipients: Iterable[str]) -> str:
+        """Return the profile that answers about a message with some recipients.
+
+        It is the one that they share, or the next one above it that has learned
+        enough.
+        """
+        return self._common(recipients, self._ready)
+
     def shared(self, recipients: Iterable[str]) -> str:
-        """Return the profile of a message with several recipients.
+        """Return the profile of a message with several recipients, which learns it.
 
         It is the most personal one that could answer for each of them: the
         recipient's own if there is but one, the domain's if they share it, else
@@ -94,11 +123,19 @@ class Recipients:
         What the recipients have in common has learned from the mail of all of
         them, and no single one can train it against the others.
         """
+        return self._common(recipients, lambda _: True)
+
+    def _common(self, recipients: Iterable[str], chosen: Callable[[str], bool]) -> str:
         lines = [tuple(self._profiles(each)) for each in recipients]
         if not lines:
             return self._site
         others = [frozenset(line) for line in lines[1:]]
-        return next(name for name in lines[0] if all(name in other for other in others))
+        return next(
+            name
+            for name in lines[0]
+            if all(name in other for other in others)
+            and (name == self._site or chosen(name))
+        )
 
     def _profiles(self, recipient: str) -> Iterator[str]:
         """Yield the profiles that could answer, the most personal one first."""
@@ -161,11 +198,15 @@ class Addressed:
     name : str
         The profile whose answer is that of all recipients.
     recipients : mapping of str to str
-        The profile of each recipient.
+        The profile that answers for each recipient.
+    taught : frozenset of str
+        The profiles that feedback about the message will be for; others may answer
+        in their place.
     """
 
     name: str
     recipients: Mapping[str, str]
+    taught: frozenset[str] = frozenset()
 
     @property
     def profiles(self) -> set[str]:
@@ -211,25 +252,44 @@ class Delivery:
         The classification.
     recipients : Recipients
         Finds the profiles.
+    words : bool
+        Whether the log may hold the text of a word.
+
+    Notes
+    -----
+    Each verdict is one line of the log, with the name of the `door` that asked.
     """
 
-    def __init__(self, classify: Classify, recipients: Recipients) -> None:
+    def __init__(
+        self, classify: Classify, recipients: Recipients, *, words: bool = True
+    ) -> None:
         self._classify = classify
         self._recipients = recipients
+        self._words = words
 
     def address(
         self, recipients: Sequence[str], *, profile: str | None = None
     ) -> Addressed:
         """Return the profiles of some recipients, and `profile` for all of them."""
+        own = {self._recipients.profile(each) for each in recipients}
+        if profile is None:
+            own.add(self._recipients.shared(recipients))
         return Addressed(
-            profile or self._recipients.shared(recipients),
-            {each: self._recipients.profile(each) for each in recipients},
+            profile or self._recipients.answering(recipients),
+            {each: self._recipients.answering([each]) for each in recipients},
+            frozenset(own),
         )
 
     def together(
-        self, recipients: Sequence[str], raw: bytes, *, strongest: int
+        self,
+        recipients: Sequence[str],
+        raw: bytes,
+        *,
+        strongest: int,
+        door: str,
+        queue: str = "",
     ) -> Delivered:
-        """Return one answer for all recipients.
+        """Return one answer for all recipients; `queue` is the mail server's id.
 
         Their own profiles are asked only where the message would be held or refused.
 
@@ -238,28 +298,23 @@ class Delivery:
         EmptyMessage
             If the message has not a single byte.
         """
-        name = self._recipients.shared(recipients)
-        classified = self._classify.each((name,), raw, strongest=strongest)[name]
+        begun = time.perf_counter()
+        name = self._recipients.answering(recipients)
+        taught = {self._recipients.shared(recipients)}
+        classified = self._classify.each(
+            (name,), raw, strongest=strongest, taught=taught
+        )[name]
         action = classified.action
-        own = {self._recipients.profile(each) for each in recipients} - {name}
+        own = {self._recipients.answering([each]) for each in recipients} - {name}
         if own and action in {"quarantine", "reject"}:
             answers = self._classify.each(own, raw, strongest=0)
             action = agreed(action, (each.action for each in answers.values()))
+        self._tell(classified, recipients, action, begun, door=door, queue=queue)
         return Delivered(classified, {}, action)
 
-    def apart(
-        self, recipients: Sequence[str], raw: bytes, *, strongest: int
+    def answer(
+        self, asked: Addressed, raw: bytes, *, strongest: int, door: str
     ) -> Delivered:
-        """Return one answer for all recipients, and one for each of them.
-
-        Raises
-        ------
-        EmptyMessage
-            If the message has not a single byte.
-        """
-        return self.answer(self.address(recipients), raw, strongest=strongest)
-
-    def answer(self, asked: Addressed, raw: bytes, *, strongest: int) -> Delivered:
         """Return the answers of profiles; one is of all recipients.
 
         Raises
@@ -269,11 +324,42 @@ class Delivery:
         EmptyMessage
             If the message has not a single byte.
         """
-        answers = self._classify.each(asked.profiles, raw, strongest=strongest)
+        begun = time.perf_counter()
+        answers = self._classify.each(
+            asked.profiles, raw, strongest=strongest, taught=asked.taught
+        )
+        for name, classified in answers.items():
+            own = [each for each, its in asked.recipients.items() if its == name]
+            self._tell(classified, own, classified.action, begun, door=door)
         return Delivered.of(
             answers[asked.name],
             {each: answers[name] for each, name in asked.recipients.items()},
         )
+
+    def _tell(
+        self,
+        classified: Classified,
+        recipients: Sequence[str],
+        action: Action,
+        begun: float,
+        *,
+        door: str,
+        queue: str = "",
+    ) -> None:
+        """Log a verdict."""
+        # All that costs something is done where the line is written.
+        if log.isEnabledFor(logging.INFO):
+            log.info(
+                verdict(
+                    classified,
+                    door=door,
+                    recipients=recipients,
+                    seconds=time.perf_counter() - begun,
+                    words=self._words,
+                    action=action if action in {"quarantine", "reject"} else None,
+                    queue=queue,
+                )
+            )
 
 
 log = logging.getLogger(__name__)
@@ -337,7 +423,8 @@ def _read(file: Path) -> dict[str, str]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"POSTBAYES_ALIASES names {str(file)!r}, which cannot be read: {error}"
+        named = f"POSTBAYES_ALIASES names {str(file)!r}"
+        msg = f"{named}, which cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
     return parse_aliases(text, str(file))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from app.errors import Expired, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
+from app.services.log import feedback
 from app.services.memory.recall import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
@@ -16,13 +18,19 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import datetime
 
+    from app.classifier.rule import VerdictRule
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.services.memory.recall import Recall, StoredMessage
+    from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
+    from app.services.retry import WriteHealth
     from app.services.threads.writer import Writer, Written
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,8 @@ class PendingFeedback:
         if outcome.kind == "unknown" and written.verdict_before is None:
             msg = (
                 f"the profile {profile.row.name!r} has not learned a message "
-                f"{self.digest.hex()}; there is nothing to forget"
+                f"{self.digest.hex()}, and what was stored when it was "
+                "scored is gone; there is nothing to forget"
             )
             raise UnknownMessage(msg)
         row = outcome.row
@@ -70,6 +79,7 @@ class PendingFeedback:
             revision=profile.revision if row is None else row.revision,
             verdict_before=written.verdict_before,
             labels=profile.row.labels,
+            rule=profile.specification.verdict,
         )
 
     def result(self) -> Taught:
@@ -100,12 +110,15 @@ class Taught:
         forgotten.
     labels : tuple of str
         The profile's labels, in the order of the verdict's arrays.
+    rule : VerdictRule
+        The rule of the verdict.
     """
 
     outcome: Outcome
     revision: int
     verdict_before: Verdict | None
     labels: tuple[str, ...]
+    rule: VerdictRule
 
 
 class Feedback:
@@ -127,6 +140,10 @@ class Feedback:
         Returns the time now, in UTC.
     tally : Tally
         The counters of outcomes.
+    health : WriteHealth
+        Hears whether feedback is stored.
+    recent : RecentMessages or None
+        The messages that were scored last, for those that are forgotten.
     store_words : bool
         Whether the text of features is kept.
     """
@@ -138,6 +155,8 @@ class Feedback:
         recall: Recall,
         clock: Callable[[], datetime],
         tally: Tally,
+        health: WriteHealth,
+        recent: RecentMessages | None = None,
         *,
         store_words: bool,
     ) -> None:
@@ -146,6 +165,8 @@ class Feedback:
         self._recall = recall
         self._clock = clock
         self._tally = tally
+        self._recent = recent
+        self._health = health
         self._store_words = store_words
 
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
@@ -186,7 +207,10 @@ class Feedback:
         ).result()
 
     def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
-        """Take back a message, as if it had never been learned.
+        """Take back a message for good, as if it had never been learned.
+
+        Its words are gone with the answer, and its features once the counts have
+        followed (`app.storage.upkeep.retention`).  What was scored is forgotten too.
 
         Raises
         ------
@@ -269,7 +293,10 @@ class Feedback:
         DatabaseUnavailable
             If too much is waiting already.
         """
-        return self._submit(self._live.get(profile), digest, None, source)
+        live = self._live.get(profile)
+        if self._recent is not None:
+            self._recent.drop(live.row.id, digest)
+        return self._submit(live, digest, None, source)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest that a message is taught under, to forget it by.
@@ -314,9 +341,19 @@ class Feedback:
         answer = self._writer.submit(live, teaching)
 
         def count(done: Future[Written]) -> None:
-            failed = done.exception() is not None
-            kind = "failed" if failed else done.result().outcome.kind
-            self._tally.taught(kind, seconds=time.perf_counter() - begun)
+            error = done.exception()
+            seconds = time.perf_counter() - begun
+            if error is not None:
+                # It is logged by the door that answers it.
+                self._tally.taught("failed", seconds=seconds)
+                self._health.failed(error)
+                return
+            outcome = done.result().outcome
+            self._tally.taught(outcome.kind, seconds=seconds)
+            if outcome.row is not None:
+                self._health.succeeded()
+            if log.isEnabledFor(logging.INFO):
+                log.info(feedback(done.result(), teaching, seconds=seconds))
 
         answer.add_done_callback(count)
         return PendingFeedback(digest=digest, answer=answer)

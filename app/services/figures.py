@@ -1,12 +1,14 @@
 """Live figures: the accuracy of a profile on the mail that people labelled.
 
 Every feedback is scored before it is learned, so the ledger has the decision of the
-filter about each message before it knew the message.
+filter about each message before it knew the message.  An archive that `learn` reads is
+not scored, and is in none of the figures.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile, LiveProfiles
     from app.storage.scored import Scored
 
+CACHED: Final = 100
+"""Figures in memory, some 10 kB each."""
+SOURCES: Final = 20
+"""Teachers that have figures of their own: each is a series of a monitoring system."""
+OTHERS: Final = "(others)"
 # A slice of the learning curve is a tenth of the window.
 SLICES: Final = 10
 
@@ -48,6 +55,28 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFigures:
+    """The messages that one teacher labelled.
+
+    Parameters
+    ----------
+    source : str
+        Who labelled them; `OTHERS` for all that are not among the busiest.
+    errors : Errors
+        Where the filter had decided otherwise.
+    unsure : int
+        Messages that the filter had not decided.
+    contradicted : int
+        Messages that it had decided the other way.
+    """
+
+    source: str
+    errors: Errors
+    unsure: int
+    contradicted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
     """The accuracy of a profile on the newest messages that people labelled.
 
@@ -59,6 +88,8 @@ class LiveFigures:
         Newest ledger row in memory when they were made.
     window : int
         Most messages of the figures.
+    learned : int
+        Messages that the profile has learned, scored before or not.
     errors : Errors
         Messages per side, ham lost and spam missed; *unsure* counts as ham.
     unsure : int
@@ -75,11 +106,14 @@ class LiveFigures:
         The predicted and the actual shares of spam.
     curve : tuple of Slice
         Errors over time, oldest first.
+    sources : tuple of SourceFigures
+        The teachers, the busiest first.
     """
 
     profile: str
     revision: int
     window: int
+    learned: int
     errors: Errors
     unsure: int
     roca_pct: float | None
@@ -88,6 +122,7 @@ class LiveFigures:
     brier: float | None
     reliability: tuple[Bin, ...]
     curve: tuple[Slice, ...]
+    sources: tuple[SourceFigures, ...]
 
 
 class Figures:
@@ -104,9 +139,9 @@ class Figures:
     def __init__(self, live: LiveProfiles, engine: Engine) -> None:
         self._live = live
         self._engine = engine
-        # Of the last request: `/metrics` repeats the same one every few seconds,
+        # Of the last requests: `/metrics` repeats the same ones every few seconds,
         # whether anything was learned since or not.
-        self._cached: LiveFigures | None = None
+        self._cached: OrderedDict[tuple[str, int], LiveFigures] = OrderedDict()
         # One at a time: 5,000 messages take about 0.2 s, and several at once would
         # slow down scoring and not be finished any sooner.
         self._making = threading.Lock()
@@ -123,18 +158,17 @@ class Figures:
         """
         live = self._live.get(profile)
         with self._making:
-            cached = self._cached
-            if cached is None or (cached.profile, cached.revision, cached.window) != (
-                live.row.name,
-                live.revision,
-                window,
-            ):
-                cached = self._make(live, window)
-                self._cached = cached
+            key = live.row.name, window
+            cached = self._cached.get(key)
+            if cached is None or cached.revision != live.revision:
+                cached = self._cached[key] = self._make(live, window)
+                self._cached.move_to_end(key)
+                if len(self._cached) > CACHED:
+                    self._cached.popitem(last=False)
             return cached
 
     def _make(self, live: LiveProfile, window: int) -> LiveFigures:
-        revision = live.revision
+        revision, snapshot = live.revision, live.snapshot
         with reading(self._engine) as connection:
             scored = scores.newest(
                 connection,
@@ -150,6 +184,7 @@ class Figures:
             profile=live.row.name,
             revision=revision,
             window=window,
+            learned=int(snapshot.specification.in_messages(snapshot.messages).sum()),
             errors=Errors.of(gold, scored.decided_spam),
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),
@@ -159,7 +194,31 @@ class Figures:
             brier=brier(gold, probability),
             reliability=reliability(gold, probability),
             curve=curve(scored),
+            sources=by_source(scored),
         )
+
+
+def by_source(scored: Scored) -> tuple[SourceFigures, ...]:
+    """Return the figures of the busiest teachers, and of all others together."""
+    counted = Counter(scored.sources).most_common()
+    named = {source for source, _ in counted[:SOURCES]}
+    owner = np.array([each if each in named else OTHERS for each in scored.sources])
+    # Spam that it was unsure of is missed, and not contradicted.
+    against = (scored.is_spam != scored.decided_spam) & ~scored.unsure
+    found = []
+    for source in dict.fromkeys(
+        each if each in named else OTHERS for each, _ in counted
+    ):
+        own = owner == source
+        found.append(
+            SourceFigures(
+                source=source,
+                errors=Errors.of(scored.is_spam[own], scored.decided_spam[own]),
+                unsure=int(scored.unsure[own].sum()),
+                contradicted=int(against[own].sum()),
+            )
+        )
+    return tuple(found)
 
 
 def curve(scored: Scored) -> tuple[Slice, ...]:

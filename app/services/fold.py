@@ -30,6 +30,10 @@ BY_HAND: Final = 0.05
 # Assumed before the first step is measured: 4 µs in large batches, 20 where
 # a row is a batch. Unit: seconds.
 SECONDS_PER_FEATURE: Final = 2e-5
+# Features of a part at least.  What a transaction costs however small it is must not
+# count as theirs: on a disk or a machine that is slow for a moment, parts would shrink
+# to one feature, and a batch never end.  Some ms.
+FEWEST: Final = 256
 # Rows of a batch, which is held in memory: some 10 MB.
 MOST_ROWS: Final = 1000
 # A service that finds that another process has moved the mark leaves the rows to it,
@@ -94,16 +98,15 @@ class Folding:
                 step = fold.prepare(connection, profile, limit=MOST_ROWS)
         if step is None:
             return None
-        size = max(1, int(seconds / self._seconds_per_feature))
+        size = max(FEWEST, int(seconds / self._seconds_per_feature))
         with writing(self._engine) as connection:
-            begun = time.monotonic()
             after = fold.write(connection, profile, step, size=size)
-            here = state.read(connection, profile.id)
-        self._marks[profile.id] = here
+            mark = state.read(connection, profile.id)
+        self._marks[profile.id] = mark
         if after is None:
             return None
         # There may be none, and another process may have written some of them.
-        per_feature = (time.monotonic() - begun) / max(1, after.done - step.done)
+        per_feature = after.seconds / max(1, after.done - step.done)
         self._seconds_per_feature = (self._seconds_per_feature + per_feature) / 2
         if not after.written:
             self._begun = profile.id, after
@@ -152,9 +155,9 @@ class Folding:
     def _another_folds(self, profile: ProfileRow) -> bool:
         """Whether the mark was moved a moment ago, and not from here."""
         with reading(self._engine) as connection:
-            here = state.read(connection, profile.id)
+            mark = state.read(connection, profile.id)
         now = time.monotonic()
-        if here != self._marks.setdefault(profile.id, here):
-            self._marks[profile.id] = here
+        if mark != self._marks.setdefault(profile.id, mark):
+            self._marks[profile.id] = mark
             self._moved[profile.id] = now
         return now - self._moved.get(profile.id, -AWAY) < AWAY

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from app.errors import UnreadableMessage, reading_one_of_many
-from app.ledger.teaching import ScoredRow, Teaching, scored
+from app.ledger.teaching import ScoredRow, Teaching, scored_in_order
 from app.services.classify import observe
 from app.services.fold import Folding
-from app.storage.database.engine import writing
-from app.storage.ledger import append
+from app.storage.database.engine import reading, writing
+from app.storage.ledger import append, latest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,14 +35,17 @@ class Learn:
     engine : Engine
         The database.
     profile : LiveProfile
-        The profile, in memory: every message is scored before its batch is
-        learned.
+        The profile, in memory.
     clock : callable
         Returns the time now, in UTC.
     source : str
         The source of the labels in the ledger.
     store_words : bool
         Whether the text of features is kept.
+    in_order : bool, default True
+        Whether the messages come as they came to a mailbox: then each is scored by
+        all before it, as feedback is.  Otherwise none is scored: what ham alone has
+        taught to say of spam is no evidence about the filter.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class Learn:
         *,
         source: str,
         store_words: bool,
+        in_order: bool = True,
     ) -> None:
         self._engine = engine
         self._profile = profile
         self._clock = clock
         self._source = source
         self._store_words = store_words
+        self._in_order = in_order
 
     def batch(
         self,
@@ -107,7 +112,14 @@ class Learn:
                     raise
                 on_unreadable(at, error)
                 counted["unreadable"] += 1
-        teachings, _ = scored(teachings, self._profile.snapshot)
+        if self._in_order:
+            digests = {teaching.digest for teaching in teachings}
+            with reading(self._engine) as connection:
+                latest = latest_of(connection, self._profile.row.id, digests)
+            # A copy for each batch: what is not stored yet is nobody else's to see.
+            with self._profile.scoring() as snapshot:
+                ahead = snapshot.copy()
+            teachings = scored_in_order(teachings, ahead, latest)
         with writing(self._engine) as connection:
             outcomes = append(connection, self._profile.row, teachings)
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]

@@ -12,12 +12,13 @@ from app.classifier.specification import check_name
 from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy
 from app.features.extract import FEATURE_SET
-from app.storage import profiles
-from app.storage.database.engine import reading, writing
+from app.storage import hidden, profiles
+from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.profiles import policy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections import Counter, defaultdict
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from sqlalchemy import Engine
@@ -161,6 +162,55 @@ def create_profile(
             feature_set=FEATURE_SET,
             created_at=time,
         )
+
+
+def count_messages(engine: Engine) -> defaultdict[int, Counter[str]]:
+    """Return how many messages of each label each profile has learned, by its key."""
+    with reading(engine) as connection:
+        return profiles.learned(connection)
+
+
+def rename_profile(engine: Engine, name: str, new: str) -> None:
+    """Give a profile another name, under which it goes on.
+
+    Raises
+    ------
+    InvalidSetting
+        If the name cannot be used.
+    UnknownProfile
+        If there is no profile of that name.
+    ProfileExists
+        If another profile has the new name.
+    """
+    check_name(new)
+    with writing(engine) as connection:
+        profiles.rename(connection, profiles.find_locked(connection, name), new)
+
+
+def delete_profile(engine: Engine, name: str) -> Iterator[int]:
+    """Delete a profile and all that it has learned, in steps.
+
+    It is gone with the first step.  The upkeep of a service goes on where the steps
+    were interrupted.
+
+    Yields
+    ------
+    int
+        The steps that were done, 1.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    """
+    with writing(engine) as connection:
+        row = profiles.find_locked(connection, name)
+        hidden.hide(connection, row, why="deleted")
+    more = True
+    while more:
+        with writing_then_pause(engine) as connection:
+            more = hidden.remove_step(connection, row.id)
+        yield 1
 
 
 def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from app.errors import DatabaseDamaged, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+PROBE: Final = 5.0
+"""After a failed write it is tried so often whether there is room again."""
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
 """The repair of an operator is noticed after so long at most.  Unit: seconds."""
@@ -68,6 +73,46 @@ class Failures:
     def resolve(self, key: Hashable) -> bool:
         """Note that a thing works; return whether it failed before."""
         return self._last.pop(key, None) is not None
+
+
+class WriteHealth:
+    """Whether what this process wrote last is stored.
+
+    Examples
+    --------
+    >>> health = WriteHealth()
+    >>> health.failed(DatabaseUnavailable("the disk is full"))
+    >>> health.failure
+    'the disk is full'
+    >>> health.succeeded()
+    >>> health.failure is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self.failure: str | None = None
+        self._due = 0.0
+
+    def failed(self, error: BaseException) -> None:
+        """Note an error, where it is not one of the request."""
+        if isinstance(error, MemoryError):
+            # No write of ours tells whether there is enough for a feedback.
+            self._due = math.inf
+            self.failure = (
+                "there is no memory left to learn with: raise its limit, or restart"
+            )
+        elif isinstance(error, (DatabaseUnavailable, DatabaseDamaged)):
+            self._due = time.monotonic() + PROBE
+            self.failure = str(error)
+
+    def succeeded(self) -> None:
+        """Note that something was stored."""
+        self.failure = None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to try whether it can be written again."""
+        return self.failure is not None and time.monotonic() >= self._due
 
 
 class LogLimit:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnavailable, InvalidSelection, explaining
+from app.errors import (
+    DatabaseUnavailable,
+    InvalidSelection,
+    Unconfirmed,
+    explaining,
+)
 from app.figures.metrics import Errors
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
@@ -28,13 +34,19 @@ if TYPE_CHECKING:
 
 # Messages of the live figures of a forecast: all.
 WINDOW: Final = 2**31 - 1
+# An undo of more messages than this, and than this share of those that the profile has
+# learned, has to be confirmed. Twenty is what one person takes back at a time, and less
+# than 1 % of the mail moves no figure that people notice.
+UNCONFIRMED: Final = 20
+UNCONFIRMED_SHARE: Final = 0.01
+_TOKEN: Final = re.compile(r"(\d{1,18})-[0-9a-f]{16}", re.ASCII)
 # Times that another undo may have to be finished first.
 _TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What an undo would change beside the labels of messages.
+    """The effects of an undo beside the labels of messages.
 
     Parameters
     ----------
@@ -43,11 +55,14 @@ class Forecast:
     errors_before, errors_after : Errors
         The live error figures of all scored messages, without the undo and
         with it.
+    confirm : str or None
+        What confirms the undo; None where it need not be confirmed.
     """
 
     features: int
     errors_before: Errors
     errors_after: Errors
+    confirm: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +114,11 @@ class Undo:
         self._live = live
         self._clock = clock
 
-    def __call__(self, profile: str, asked: Selection, *, source: str) -> Undone:
+    def __call__(
+        self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
+    ) -> Undone:
         """Record an undo and carry it out, as `begin` and `finish` do."""
-        undone = self.begin(profile, asked, source=source)
+        undone = self.begin(profile, asked, source=source, confirm=confirm)
         *_, revision = self.finish(undone)
         return replace(undone, revision=revision)
 
@@ -123,6 +140,11 @@ class Undo:
             plan = undo_plan.plan(
                 connection, live.row, asked, source="", time=self._clock()
             )
+            confirm = None
+            if _is_large(plan, live):
+                confirm = undo_plan.token(
+                    connection, live.row, asked, revision=plan.basis.revision
+                )
             features = sums.features_of(connection, live.row, plan.work)
             scored = scores.newest(
                 connection,
@@ -139,17 +161,33 @@ class Undo:
                 features=features,
                 errors_before=before,
                 errors_after=_changed(before, plan, live.row.spam_labels),
+                confirm=confirm,
             ),
             revision=live.revision,
         )
 
-    def begin(self, profile: str, asked: Selection, *, source: str) -> Undone:
+    def begin(
+        self, profile: str, asked: Selection, *, source: str, confirm: str | None = None
+    ) -> Undone:
         """Record an undo; `finish` carries it out, or else the maintenance.
 
         Once recorded it is carried out, whatever happens to this process.
 
+        Parameters
+        ----------
+        profile : str
+            Whose ledger.
+        asked : Selection
+            What to take back.
+        source : str
+            Who asks.
+        confirm : str or None
+            What a forecast gave; what was taught since is then left.
+
         Raises
         ------
+        Unconfirmed
+            If it would take back much, and `confirm` is not of this undo.
         InvalidSelection, UnknownProfile, UnknownMessage, UnknownSource
             If the selection is empty, or names what does not exist.
         Expired, Irreversible
@@ -162,7 +200,7 @@ class Undo:
         live = self._live.get(profile)
         finished: set[str] = set()
         for _ in range(_TRIES):
-            plan = self._plan(live, asked, source)
+            plan = self._plan(live, asked, source, confirm)
             if plan is None:
                 finished |= self._finish_earlier(live)
             elif self._record(live, plan):
@@ -177,15 +215,30 @@ class Undo:
         msg = "other undos are under way; try again in a moment"
         raise DatabaseUnavailable(msg)
 
-    def _plan(self, live: LiveProfile, asked: Selection, source: str) -> Plan | None:
+    def _plan(
+        self, live: LiveProfile, asked: Selection, source: str, confirm: str | None
+    ) -> Plan | None:
         """Return the plan of an undo; None while an earlier one is unfinished."""
+        given = _TOKEN.fullmatch(confirm or "")
+        upto = None if given is None else int(given[1])
         # A read transaction: for many rows it takes a while, and nobody waits.
         with reading(self._engine) as connection:
             if work.pending(connection, live.row.id):
                 return None
-            return undo_plan.plan(
-                connection, live.row, asked, source=source, time=self._clock()
+            plan = undo_plan.plan(
+                connection,
+                live.row,
+                replace(asked, upto=upto),
+                source=source,
+                time=self._clock(),
             )
+            if _is_large(plan, live) and (
+                upto is None
+                or confirm
+                != undo_plan.token(connection, live.row, asked, revision=upto)
+            ):
+                raise Unconfirmed(_unconfirmed(plan, live, confirm))
+            return plan
 
     def _record(self, live: LiveProfile, plan: Plan) -> bool:
         """Record a plan; return whether it still applied."""
@@ -304,6 +357,29 @@ def require_something(asked: Selection) -> None:
             f"until {asked.until.isoformat()}"
         )
         raise InvalidSelection(msg)
+
+
+def _is_large(plan: Plan, live: LiveProfile) -> bool:
+    """Return whether a plan has to be confirmed."""
+    return plan.size > max(UNCONFIRMED, UNCONFIRMED_SHARE * _learned(live))
+
+
+def _learned(live: LiveProfile) -> int:
+    """Return how many messages a profile has learned."""
+    snapshot = live.snapshot
+    return int(snapshot.specification.in_messages(snapshot.messages).sum())
+
+
+def _unconfirmed(plan: Plan, live: LiveProfile, confirm: str | None) -> str:
+    """Return the sentence for an undo that is not confirmed."""
+    msg = (
+        f"this would take back {plan.size} messages; {live.row.name!r} has learned "
+        f"{_learned(live)}. Ask for a dry run, look at what would change, and repeat "
+        "the undo with the token that it gives as `confirm`; nothing was undone"
+    )
+    if confirm is None:
+        return msg
+    return f"the token is not of this undo, or another undo was made since: {msg}"
 
 
 def _changed(before: Errors, plan: Plan, spam_labels: tuple[str, ...]) -> Errors:

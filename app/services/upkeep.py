@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.services.fold import Folding
 from app.services.profiles import list_profiles
-from app.storage.database.engine import open_engine, reading
+from app.storage.database.engine import backup as copy
+from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
 from app.storage.fold.state import folded_revision
 from app.storage.upkeep import audit as replay
-from app.storage.upkeep.backup import backup as copy
+from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +54,7 @@ def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
 
 def backup(
     engine: Engine, file: Path, *, progress: Callable[[int, int], object]
-) -> None:
+) -> list[ProfileRow]:
     """Copy an SQLite database to a file while it is in use.
 
     Parameters
@@ -64,19 +66,33 @@ def backup(
     progress : callable
         Is given the pages that are copied, and all pages.
 
+    Returns
+    -------
+    list of ProfileRow
+        The profiles in the copy.
+
     Raises
     ------
-    InvalidSetting
+    InvalidInput
         If the database is not SQLite.
     """
     copy(engine, file, progress=progress)
+    with _opened(file) as copied:
+        return list_profiles(copied)
 
 
 def audit_copy(file: Path) -> list[str]:
     """Return the profiles of a backup whose counts disagree with their ledger."""
+    with _opened(file) as engine:
+        return [name for name, found in audit(engine).items() if not found.sound]
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Engine]:
+    """Open a backup."""
     engine = open_engine(f"sqlite:///{file.resolve()}")
     try:
-        return [name for name, found in audit(engine).items() if not found.sound]
+        yield engine
     finally:
         # Also when interrupted: else the files of SQLite's log stay beside it.
         engine.dispose()
@@ -110,7 +126,8 @@ class Fold:
 def fold(engine: Engine, only: str | None = None) -> Iterator[Fold]:
     """Fold ledgers into the counts; yield the same `Fold` after each step.
 
-    A profile begins with a `Fold` of no rows.
+    Then what was forgotten is erased, which waits for the counts.  A profile begins
+    with a `Fold` of no rows.
 
     Raises
     ------
@@ -131,9 +148,35 @@ def fold(engine: Engine, only: str | None = None) -> Iterator[Fold]:
             yield found
         found.seconds = time.perf_counter() - begun
         found.folded_revision = _folded(engine, row)
+        erased = False
+        while erase_some(engine, row, upto=found.folded_revision):
+            erased = True
+            pause()
+        if erased:
+            checkpoint(engine, emptied=True)
         yield found
 
 
 def _folded(engine: Engine, row: ProfileRow) -> int:
     with reading(engine) as connection:
         return folded_revision(connection, row.id)
+
+
+# Messages whose vectors are dropped in one transaction.
+DROPPED_ROWS: Final = 64
+
+
+def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
+    """Erase a few messages that were forgotten up to a revision.
+
+    Returns whether there were any; then SQLite's log has to be emptied, which has them
+    still.
+    """
+    with reading(engine) as connection:
+        erasure = retention.prepare_erasure(
+            connection, profile, upto=upto, limit=DROPPED_ROWS
+        )
+    if erasure is None:
+        return False
+    with writing(engine) as connection:
+        return retention.erase(connection, profile, erasure)

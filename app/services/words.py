@@ -77,8 +77,8 @@ class WordInView:
     messages: Mapping[str, int]
     occurrences: Mapping[str, int]
     log_odds: float
-    epochs: tuple[EpochCount, ...]
-    months: tuple[WordMonth, ...]
+    epochs: tuple[EpochCount, ...] = ()
+    months: tuple[WordMonth, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,45 +138,55 @@ class Words:
             If the months cannot be read.
         """
         live = self._live.get(profile)
-        snapshot = live.snapshot
-        specification = snapshot.specification
-        decay = specification.decay
-        tables = snapshot.feature_tables
+        with live.scoring() as snapshot:
+            specification, revision = snapshot.specification, snapshot.revision
+            decay, messages = specification.decay, snapshot.messages
+            features = {
+                view: feature
+                for view, feature in meant(word).items()
+                if view in snapshot.feature_tables
+            }
+            in_memory = {
+                view: _in_memory(snapshot, view, feature)
+                for view, feature in features.items()
+            }
         found = {}
         with reading(self._engine) as connection:
             folded = folded_revision(connection, live.row.id)
-            for view, feature in meant(word).items():
-                table = tables.get(view)
-                if table is None:
-                    continue
-                ids = np.array([feature], np.int64)
-                documents = table.look_up(ids, "presence")[0]
-                if decay is None and not documents.any():
+            for view, now in in_memory.items():
+                if decay is None and not any(now.messages.values()):
                     continue
                 counts = classes.history(
-                    connection, live.row.id, view=view, feature=feature
+                    connection, live.row.id, view=view, feature=features[view]
                 )
                 # Counts that have decayed to nothing still have their months.
-                if not documents.any() and not any(each.messages for each in counts):
-                    continue
-                occurrences = table.look_up(ids, "occurrences")[0]
-                found[view] = WordInView(
-                    learned=specification.by_label(table.messages),
-                    messages=specification.by_label(documents),
-                    occurrences=specification.by_label(occurrences),
-                    log_odds=weight(snapshot, view, feature),
-                    epochs=tuple(counts),
-                    months=tuple(over_time(counts, specification)),
-                )
+                if any(now.messages.values()) or any(each.messages for each in counts):
+                    found[view] = replace(
+                        now,
+                        epochs=tuple(counts),
+                        months=tuple(over_time(counts, specification)),
+                    )
         return WordState(
             word=word,
             profile=live.row.name,
-            revision=snapshot.revision,
+            revision=revision,
             folded_revision=folded,
-            messages=specification.by_label(snapshot.messages),
+            messages=specification.by_label(messages),
             half_life=None if decay is None else decay.half_life,
             views=found,
         )
+
+
+def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:
+    """Return the counts of a feature in memory, without its months."""
+    table = snapshot.feature_tables[view]
+    by_label, ids = snapshot.specification.by_label, np.array([feature], np.int64)
+    return WordInView(
+        learned=by_label(table.messages),
+        messages=by_label(table.look_up(ids, "presence")[0]),
+        occurrences=by_label(table.look_up(ids, "occurrences")[0]),
+        log_odds=weight(snapshot, view, feature),
+    )
 
 
 def over_time(
@@ -219,7 +229,7 @@ def weight(snapshot: Snapshot, view: str, feature: int) -> float:
     """
     specification = snapshot.specification
     x = SparseCounts(np.array([feature], np.int64), np.ones(1, np.int64))
-    parts = snapshot.likelihoods[view].contributions(x)
+    parts = snapshot.likelihood(view).contributions(x)
     joints = np.array([snapshot.log_prior, snapshot.log_prior + parts.features[0]])
     without, with_it = log_odds(joints, specification.spam_mask).tolist()
     return float(with_it - without)

@@ -93,26 +93,29 @@ def show(
 
     That one is hidden, for `remove_step`; the caller holds its lock.
     """
-    connection.execute(
-        delete(tables.fold).where(tables.fold.c.profile_id == instead_of.id)
-    )
-    connection.execute(
-        update(_PROFILE)
-        .where(_PROFILE.c.id == instead_of.id)
-        .values(
-            name=f"{instead_of.name} (replaced {instead_of.id})",
-            created_at=_GONE,
-            # A Postbayes before this one would append to what it holds by the key
-            # alone.  So it fails, since there is a row 1, and loses nothing.
-            revision=0,
-        )
-    )
+    hide(connection, instead_of, why="replaced")
     connection.execute(
         update(_PROFILE)
         .where(_PROFILE.c.id == hidden.id)
         .values(name=instead_of.name, created_at=created_at, policy=policy or None)
     )
     return profiles.find(connection, instead_of.name)
+
+
+def hide(connection: Connection, row: ProfileRow, *, why: str) -> None:
+    """Hide a profile for `remove_step`; the caller holds its lock."""
+    connection.execute(delete(tables.fold).where(tables.fold.c.profile_id == row.id))
+    connection.execute(
+        update(_PROFILE)
+        .where(_PROFILE.c.id == row.id)
+        .values(
+            name=f"{row.name} ({why} {row.id})",
+            created_at=_GONE,
+            # A Postbayes before this one would append to what it holds by the key
+            # alone.  So it fails, since there is a row 1, and loses nothing.
+            revision=0,
+        )
+    )
 
 
 def abandon(connection: Connection, hidden: ProfileRow) -> None:
@@ -166,13 +169,13 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
 
 def _delete(connection: Connection, table: Table, profile_id: int) -> int:
     """Delete rows of a table, the first ones by its key."""
-    mine = table.c.profile_id == profile_id
+    of_profile = table.c.profile_id == profile_id
     key = [column for column in table.primary_key if column.name != "profile_id"]
-    gone = delete(table).where(mine)
+    statement = delete(table).where(of_profile)
     if key:
         first_left: Any = connection.execute(
             select(*key)
-            .where(mine)
+            .where(of_profile)
             .order_by(*key)
             .offset(_LARGE_ROWS.get(table.name, _ROWS))
             .limit(1)
@@ -182,8 +185,8 @@ def _delete(connection: Connection, table: Table, profile_id: int) -> int:
                 literal(value, column.type)
                 for value, column in zip(first_left, key, strict=True)
             ]
-            gone = gone.where(tuple_(*key) < tuple_(*bound))
-    return connection.execute(gone).rowcount
+            statement = statement.where(tuple_(*key) < tuple_(*bound))
+    return connection.execute(statement).rowcount
 
 
 def leave_out(

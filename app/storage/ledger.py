@@ -1,20 +1,20 @@
 """Ledger: rows appended and read in the order of their revisions.
 
 The ledger is the durable act: a feedback is acknowledged once its row is
-committed.  Rows are added and never changed.
+committed.  Rows are added and never changed, but for the features and words that
+retention or forgetting drops.
 """
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import Identity, LedgerRow, epoch_of
-from app.ledger.sources import OWN
+from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
 from app.ledger.teaching import decide
 from app.storage import profiles, scored, tables
 from app.storage.database.statements import Prepared, chunks, materialized
@@ -183,9 +183,12 @@ def batches_after(
         revision = rows[-1].revision
 
 
-def newest_epoch(connection: Connection, profile_id: int) -> int | None:
-    """Return the month of the newest row, by its time; None without any."""
-    newest = connection.execute(_NEWEST, {"profile_id": profile_id}).scalar_one()
+def newest_epoch(
+    connection: Connection, profile_id: int, *, before: datetime | None = None
+) -> int | None:
+    """Return the month of the newest row before a time; None without any."""
+    query = _NEWEST if before is None else _NEWEST.where(_LEDGER.c.time < before)
+    newest = connection.execute(query, {"profile_id": profile_id}).scalar_one()
     return None if newest is None else epoch_of(newest)
 
 
@@ -252,6 +255,22 @@ def _latest(size: int) -> Prepared:
         .join(newest, newest.c.revision == _LEDGER.c.revision)
         .where(_LEDGER.c.profile_id == bindparam("profile_id"))
     )
+
+
+def history(connection: Connection, profile_id: int, digest: bytes) -> list[LedgerRow]:
+    """Return the newest rows of a message, oldest first."""
+    ledger = _LEDGER.c
+    rows = connection.execute(
+        select(_LEDGER)
+        .where(
+            ledger.profile_id == profile_id,
+            ledger.digest == digest,
+            ledger.kind == "message",
+        )
+        .order_by(ledger.revision.desc())
+        .limit(ROWS_AT_ONCE)
+    )
+    return [_read(row) for row in rows][::-1]
 
 
 def get_many(
@@ -341,7 +360,34 @@ def append(
             written.append(outcome.row)
             own_before += outcome.row.own
     write(connection, profile.id, written)
+    # With those that are not learned: they may have been scored.
+    gone = {teaching.digest for teaching in teachings if teaching.label is None}
+    if gone:
+        scored.drop(connection, profile.id, gone)
+        _forget_words(connection, profile.id, [row for row in written if row.forgotten])
     return outcomes
+
+
+def _forget_words(
+    connection: Connection, profile_id: int, forgotten: Iterable[LedgerRow]
+) -> None:
+    """Drop the text of messages up to some rows.
+
+    Their vectors are erased once nobody needs them (`app.storage.upkeep.retention`).
+    """
+    for row in forgotten:
+        connection.execute(
+            update(_LEDGER)
+            .where(
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest == row.digest,
+                # It may be learned again in the same transaction.
+                _LEDGER.c.revision <= row.revision,
+                _LEDGER.c.kind == "message",
+                _LEDGER.c.names.is_not(None),
+            )
+            .values(names=None)
+        )
 
 
 def _own_of_day(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from app.classifier.policy import Policy
 from app.classifier.specification import require_label
@@ -17,7 +18,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage.database.statements import Prepared, insert_into
-from app.storage.tables import fold, profile
+from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,6 +158,12 @@ def _one(
     return _read(row)
 
 
+def touch(connection: Connection, row: ProfileRow) -> None:
+    """Write the row of a profile as it is, to see whether anything can be written."""
+    statement = update(profile).where(profile.c.id == row.id)
+    connection.execute(statement.values(revision=profile.c.revision))
+
+
 def policy_of(row: ProfileRow) -> Policy:
     """Return the policy that is stored with a profile.
 
@@ -184,6 +191,52 @@ def set_policy(
         .where(profile.c.id == row.id)
         .values(policy=dict(policy) or None)
     )
+
+
+def rename(connection: Connection, row: ProfileRow, name: str) -> None:
+    """Give a profile another name; the caller holds its lock.
+
+    Raises
+    ------
+    ProfileExists
+        If another profile has it.
+    """
+    there = connection.execute(select(profile.c.id).where(profile.c.name == name))
+    if there.first() is not None:
+        msg = f"there is a profile {name!r} already; choose another name, or delete it"
+        raise ProfileExists(msg)
+    connection.execute(update(profile).where(profile.c.id == row.id).values(name=name))
+
+
+def learned(connection: Connection) -> defaultdict[int, Counter[str]]:
+    """Return how many messages of each label each profile has learned, by its key.
+
+    They are those of the count tables and of the ledger rows that are not folded; sums
+    of an import that waits to be folded are left out.
+    """
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    counted = class_count.c
+    folded = connection.execute(
+        select(
+            counted.profile_id, counted.view, counted.label, func.sum(counted.messages)
+        ).group_by(counted.profile_id, counted.view, counted.label)
+    )
+    for profile_id, _, label, messages in folded:
+        # Views that came later know fewer messages.
+        known = found[profile_id]
+        known[label] = max(known[label], int(messages))
+    taught = connection.execute(
+        select(ledger.c.profile_id, ledger.c.label_before, ledger.c.label, func.count())
+        .join(fold, fold.c.profile_id == ledger.c.profile_id)
+        .where(ledger.c.revision > fold.c.folded_revision, ledger.c.kind == "message")
+        .group_by(ledger.c.profile_id, ledger.c.label_before, ledger.c.label)
+    )
+    for profile_id, before, label, messages in taught:
+        if before is not None:
+            found[profile_id][before] -= messages
+        if label is not None:
+            found[profile_id][label] += messages
+    return found
 
 
 def require_there(connection: Connection, row: ProfileRow) -> None:
@@ -245,7 +298,7 @@ def lock(connection: Connection, profile: ProfileRow) -> int:
 def replaced(row: ProfileRow) -> ProfileReplaced:
     """Return the error of a profile that is gone.
 
-    Nothing but an import that replaces it removes one.
+    An import has replaced it, or somebody has renamed or deleted it.
     """
     return ProfileReplaced(
         f"The profile {row.name!r} was replaced a moment ago, and this process has not "

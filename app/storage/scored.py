@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, case, delete, literal, or_, select, tuple_
+from sqlalchemy import bindparam, case, delete, func, literal, or_, select, tuple_
 
-from app.ledger.sources import OWN
+from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
 from app.storage.database.statements import chunks, insert_into
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row, Tuple
+    from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Tuple
 
 
+EXPIRED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of rows that are forgotten in one transaction: SQLite overwrites them."""
 _GET: Final = select(tables.scored).where(
     tables.scored.c.profile_id == bindparam("profile_id"),
     tables.scored.c.digest.in_(bindparam("digests", expanding=True)),
@@ -56,7 +58,7 @@ def put_many(
             index_elements=[tables.scored.c.profile_id, tables.scored.c.digest],
             set_={
                 name: new.excluded[name]
-                for name in ("vector", "names", "feature_set", "time")
+                for name in ("vector", "names", "feature_set", "time", "bytes")
             },
         ),
         [
@@ -67,10 +69,29 @@ def put_many(
                 "names": last[digest].encoded_names,
                 "feature_set": last[digest].feature_set,
                 "time": last[digest].time,
+                "bytes": last[digest].stored_bytes,
             }
             for digest in sorted(last)
         ],
     )
+
+
+def drop(
+    connection: Connection,
+    profile_id: int,
+    digests: Iterable[bytes],
+    *,
+    upto: datetime | None = None,
+) -> None:
+    """Forget messages; with `upto`, those that were scored until then."""
+    for chunk in chunks(digests):
+        gone = delete(tables.scored).where(
+            tables.scored.c.profile_id == profile_id,
+            tables.scored.c.digest.in_(chunk),
+        )
+        if upto is not None:
+            gone = gone.where(tables.scored.c.time <= upto)
+        connection.execute(gone)
 
 
 def get_many(
@@ -126,15 +147,35 @@ def copy(
 
 
 def last_over(
-    connection: Connection, profile_id: int, *, keep: int
+    connection: Connection, profile_id: int, *, keep: int, keep_bytes: int
 ) -> tuple[datetime, bytes] | None:
-    """Return time and digest of the newest row beyond the newest `keep`, if any."""
+    """Return time and digest of the newest row that is too many, if any.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int
+        Whose rows.
+    keep, keep_bytes : int
+        Rows that may be stored, and bytes of them together, the newest first.
+    """
     scored = tables.scored
-    row = connection.execute(
-        select(scored.c.time, scored.c.digest)
+    newest = (scored.c.time.desc(), scored.c.digest.desc())
+    ranked = (
+        select(
+            scored.c.time,
+            scored.c.digest,
+            func.row_number().over(order_by=newest).label("place"),
+            func.sum(scored.c.bytes).over(order_by=newest).label("total"),
+        )
         .where(scored.c.profile_id == profile_id)
-        .order_by(scored.c.time.desc(), scored.c.digest.desc())
-        .offset(keep)
+        .subquery()
+    )
+    row = connection.execute(
+        select(ranked.c.time, ranked.c.digest)
+        .where(or_(ranked.c.place > keep, ranked.c.total > keep_bytes))
+        .order_by(ranked.c.place)
         .limit(1)
     ).first()
     return None if row is None else (row.time, row.digest)
@@ -161,26 +202,30 @@ def expire(
     upto : (datetime, bytes) or None
         And those up to this one, as `last_over` gives it.
     limit : int
-        Rows at most, the oldest first.
+        Rows at most, the oldest first; fewer where they are large.
     """
     scored = tables.scored
-    gone = scored.c.time < before
+    too_old = scored.c.time < before
     if upto is not None:
-        gone = or_(gone, _age(upto) >= _AGE)
-    return connection.execute(
-        delete(scored).where(
-            scored.c.profile_id == profile_id,
-            scored.c.digest.in_(
-                select(scored.c.digest)
-                .where(scored.c.profile_id == profile_id, gone)
-                .order_by(scored.c.time, scored.c.digest)
-                .limit(limit)
-                # A row that another worker is just writing is not waited for:
-                # it is being scored again, and waiting might deadlock.
-                .with_for_update(skip_locked=True)
-            ),
-        )
-    ).rowcount
+        too_old = or_(too_old, _age(upto) >= _AGE)
+    oldest = connection.execute(
+        select(scored.c.digest, scored.c.bytes)
+        .where(scored.c.profile_id == profile_id, too_old)
+        .order_by(scored.c.time, scored.c.digest)
+        .limit(limit)
+        # A row that another worker is just writing is not waited for: it is being
+        # scored again, and waiting might deadlock.
+        .with_for_update(skip_locked=True)
+    ).all()
+    room = EXPIRED_BYTES
+    digests: list[bytes] = []
+    for row in oldest:
+        if digests and row.bytes > room:
+            break
+        digests.append(row.digest)
+        room -= row.bytes
+    drop(connection, profile_id, digests)
+    return len(digests)
 
 
 def _read(row: Row[Any]) -> ScoredRow:
@@ -196,26 +241,34 @@ def _read(row: Row[Any]) -> ScoredRow:
 
 _rows: Final = tables.ledger.alias("first")
 _later: Final = tables.ledger.alias("later")
+
+
 # The label is the newest of the message, not the first: a correction of a slip
 # of the finger corrects the figures too.  A message that was forgotten counts
 # no more.
 #
 # What the filter taught itself has no label but its own, which agrees with it: it
 # counts once a person has said what it is, by what was said before any learning.
-_NEWEST: Final = (
-    select(case((_later.c.source != OWN, _later.c.label)))
-    .where(
-        _later.c.profile_id == _rows.c.profile_id,
-        _later.c.digest == _rows.c.digest,
+def _of_newest(column: ColumnElement[Any]) -> ScalarSelect[Any]:
+    """Return what the newest row of a message says."""
+    return (
+        select(case((_later.c.source != OWN, column)))
+        .where(
+            _later.c.profile_id == _rows.c.profile_id,
+            _later.c.digest == _rows.c.digest,
+        )
+        .order_by(_later.c.revision.desc())
+        .limit(1)
+        .scalar_subquery()
     )
-    .order_by(_later.c.revision.desc())
-    .limit(1)
-    .scalar_subquery()
-)
+
+
+_NEWEST: Final = _of_newest(_later.c.label)
 _SCORED: Final = (
     select(
         _rows.c.revision,
         _NEWEST.label("label"),
+        _of_newest(_later.c.source).label("source"),
         _rows.c.scores["decision"].as_string().label("decision"),
         _rows.c.scores["log_odds"].as_float().label("log_odds"),
     )
@@ -245,6 +298,8 @@ class Scored:
         What the filter had decided.
     log_odds : ndarray of float64, shape (n,)
         What it had said.  Unit: nats.
+    sources : tuple of str
+        Who gave the label.
     """
 
     revisions: NDArray[np.int64]
@@ -252,6 +307,7 @@ class Scored:
     decided_spam: NDArray[np.bool_]
     unsure: NDArray[np.bool_]
     log_odds: NDArray[np.float64]
+    sources: tuple[str, ...]
 
 
 def newest(
@@ -271,4 +327,5 @@ def newest(
         decided_spam=np.array([row.decision == "spam" for row in kept], np.bool_),
         unsure=np.array([row.decision == "unsure" for row in kept], np.bool_),
         log_odds=np.array([row.log_odds for row in kept], np.float64),
+        sources=tuple(row.source for row in kept),
     )

@@ -119,6 +119,7 @@ fold_rest: Final = Table(
     Column("upto_revision", BigInteger, nullable=False),
     Column("feature", BigInteger, nullable=False),
 )
+FORGOTTEN: Final = text("label IS NULL AND undo IS NULL AND vector IS NOT NULL")
 ledger: Final = Table(
     "ledger",
     metadata,
@@ -150,6 +151,14 @@ ledger: Final = Table(
     Index(None, "profile_id", "digest", "revision"),
     Index(None, "profile_id", "time"),
     Index(None, "profile_id", "source", "time"),
+    # Of messages that were forgotten and are not erased yet; few at any time.
+    Index(
+        "ix_ledger_forgotten",
+        "profile_id",
+        "revision",
+        sqlite_where=FORGOTTEN,
+        postgresql_where=FORGOTTEN,
+    ),
     # Retention looks for the oldest vectors, and must not walk past all rows
     # that have none.
     Index(
@@ -287,5 +296,10 @@ scored: Final = Table(
     Column("names", LargeBinary),
     Column("feature_set", Integer, nullable=False),
     Column("time", UtcDateTime, nullable=False),
-    Index(None, "profile_id", "time", "digest"),
+    # Bytes of `vector` and `names`.  0: written by the code before it.  Last, and with
+    # a default, because a migration added it.
+    Column("bytes", BigInteger, nullable=False, server_default="0"),
+    # With the bytes, so that their sum is read from the index: of 50,000 rows of 15 kB,
+    # it took 1.9 s from the table.
+    Index(None, "profile_id", "time", "digest", "bytes"),
 )

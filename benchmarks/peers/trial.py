@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.corpora.index import read_index
+from app.corpora.source import read_index
 from app.figures.calibration import brier, expected_calibration_error
 from app.figures.metrics import Errors, roca_pct, spam_missed_at
 from benchmarks.peers.entrants import ENTRANTS

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.classifier.rule import SHIPPED_VIEWS
 from app.features.extract import extract
+from app.features.grams import grams
 from app.features.headers import header_words
 from app.features.observation import digest
-from app.features.pairs import grams
+from app.features.tokens import tokens_of
 from app.features.words import marked_words, sequences
 from app.mail.parse import parse
 
@@ -48,10 +49,10 @@ YIELDS: Final = ("bytes to shipped views", "bytes to all views")
 OF_BYTES: Final[dict[str, Callable[[bytes], object]]] = {}
 OF_MESSAGE: Final[dict[str, Callable[[Any], object]]] = {
     "  extract: digest": digest,
-    "  extract: words of texts and links": lambda m: marked_words(
-        m, {word for words in sequences(m) for word in words}
+    "  extract: words of texts and links": lambda m: tokens_of(
+        [*sequences(m), *marked_words(m)]
     ),
-    "  extract: words of headers": header_words,
+    "  extract: words of headers": lambda m: tokens_of(header_words(m)),
     "  extract: grams": grams,
     "extract, the views as shipped": lambda m: extract(m, SHIPPED),
     "extract, all views": extract,

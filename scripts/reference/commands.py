@@ -27,8 +27,8 @@ CODES: Final = {
     0: "Done; or `serve` was interrupted with Ctrl-C, or with several workers was "
     "stopped by SIGTERM.",
     1: "`audit` or `backup --audit` found a difference; the question of "
-    "`import --replace` was answered with no; or there is a defect of Postbayes, with "
-    "a traceback.",
+    "`import --replace` or `profiles --delete` was answered with no; "
+    "or there is a defect of Postbayes, with a traceback.",
     2: "The command line is wrong: an unknown command or option, "
     "or a value out of range.",
     3: "`serve` could not begin: its port is in use, its address is not of this "
@@ -39,10 +39,12 @@ CODES: Final = {
     74: "The system refused to read or write: the disk is full, for example "
     "(EX_IOERR).",
     75: "The database, or the service at `--url`, is away, or the database lacks a "
-    "table or a right. Try again later; mail servers do (EX_TEMPFAIL).",
+    "table or a right, or an older version made its tables. Try again later; mail "
+    "servers do (EX_TEMPFAIL).",
     78: "A setting cannot be used; also one of the database, whose encoding lacks "
     "letters, or whose user may not make the tables (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, except `serve`. Committed work is kept.",
+    141: "The reader of the output has stopped reading, as `head` does.",
     143: "Stopped by SIGTERM: `serve` answered the requests that it had accepted, and "
     "`imap` remembers the mail that it taught; the others keep committed work, as "
     "after Ctrl-C.",
@@ -59,13 +61,15 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "fold": (*_COMMON, 0, 65),
     "prune": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
+    "why": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 70, 74, 78, 130),
     "lab": (0, 2, 65, 74, 130),
     "audit": (*_COMMON, 0, 1, 65),
-    "profiles": (*_COMMON, 0, 65),
+    "profiles": (*_COMMON, 0, 1, 65),
     "policy": (*_COMMON, 0, 65),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
+    "migrate": (0, *_COMMON),
     "backup": (*_COMMON, 0, 1, 65),
     "export": (*_COMMON, 0, 65),
     "import": (*_COMMON, 0, 1, 65),

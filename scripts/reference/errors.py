@@ -28,6 +28,7 @@ FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
 READY: Final = "GET /readyz"
 
+METRICS: Final = "GET /metrics"
 # Every route asks where a request comes from.
 EVERY: Final = (
     CLASSIFY,
@@ -42,7 +43,7 @@ EVERY: Final = (
     WORD,
     "GET /healthz",
     READY,
-    "GET /metrics",
+    METRICS,
 )
 
 # All commands that open the database.
@@ -55,6 +56,7 @@ _STORED: Final = (
     "prune",
     "figures",
     "word",
+    "why",
     "audit",
     "profiles",
     "policy",
@@ -226,12 +228,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             FIGURES,
             WORD,
+            METRICS,
         ),
         commands=(
             "learn",
             "classify",
             "feedback",
             "undo",
+            "why",
             "prune",
             "audit",
             "policy",
@@ -242,9 +246,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownMessage: Advice(
         "To teach it, send the message itself. An id is remembered for "
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
-        "learning. To forget it, no action is needed: it is not learned.",
+        "learning. A forgotten message is unknown, and a message that is not learned "
+        "need not be forgotten.",
         operations=(FEEDBACK, FORGET, UNDO),
-        commands=("feedback", "undo"),
+        commands=("feedback", "undo", "why"),
     ),
     errors.UnknownSource: Advice(
         "The query under *Feedback by source* in [operating.md](../operating.md) "
@@ -265,6 +270,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(UNDO,),
         commands=("undo", "prune"),
     ),
+    errors.Unconfirmed: Advice(
+        "Ask for the same undo with `dry_run` or `--dry-run`, look at what would "
+        "change, and repeat it with the token, as `confirm` or `--confirm`. The token "
+        "is of the profile, the selection, and the ledger as the dry run saw it.",
+        operations=(UNDO,),
+        commands=("undo",),
+    ),
     errors.ProfileExists: Advice(
         "Choose another name, or the labels of the existing profile.",
         commands=("profiles",),
@@ -284,7 +296,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         commands=(*_STORED, "imap"),
     ),
     errors.DatabaseUnprepared: Advice(
-        "The sentence names the table or the schema. Ask the administrator of the "
+        "An older version made the tables: run `postbayes migrate`. Otherwise the "
+        "sentence names the table or the schema. Ask the administrator of the "
         "database to GRANT the right, correct the search_path, or restore a backup; a "
         "service takes feedback again without a restart. Scoring goes on meanwhile.",
         operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),

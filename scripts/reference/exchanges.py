@@ -183,7 +183,7 @@ def taught_service() -> Iterator[TestClient]:
     """Open a client of a service that was taught the messages before the examples."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        TestClient(application(Path(folder))) as client,
+        TestClient(application(Path(folder)), client=("127.0.0.1", 50000)) as client,
     ):
         for request in BEFORE:
             _answer(client, request)

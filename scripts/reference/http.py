@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from app.doors.http.metrics import Collected
 from scripts.reference import errors, exchanges
 from scripts.reference.exchanges import BEFORE, EXAMPLES, JSON, Exchange
 from scripts.reference.markdown import block, document, paragraphs, sentences, table
@@ -135,8 +136,8 @@ def _operation(
 def _metrics() -> Iterator[tuple[str, str, str]]:
     """Yield name, type and meaning of each metric of the service itself."""
     with exchanges.taught_service() as client:
-        registry = client.app.state.application.tally.registry  # type: ignore[attr-defined]
-        for family in registry.collect():
+        application = client.app.state.application  # type: ignore[attr-defined]
+        for family in Collected(application, ["default"]).collect():
             if family.name.startswith("postbayes_"):
                 total = "_total" if family.type == "counter" else ""
                 yield f"`{family.name}{total}`", family.type, family.documentation

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from app.classifier.rule import VerdictRule
-from app.settings import Settings
+from app.settings import FILE, PREFIX, Settings
 from scripts.reference.markdown import block, document, sentences, table
-
-PREFIX: Final = "POSTBAYES_"
 
 _INTRODUCTION: Final = """
 Every setting is an environment variable, or a line of a file: `postbayes.env` in
 the working directory, or the file that `POSTBAYES_SETTINGS_FILE` names. The command
 line wins over the environment, and the environment over the file. A value that
-cannot be used stops the command with one sentence and exit code 78. Unknown names
-are ignored, so check the spelling. A service reads its settings only when it starts.
+cannot be used stops the command with one sentence and exit code 78, and so does a
+variable or line with a misspelt or removed name. A service reads its settings only
+when it starts.
 """
 
 
@@ -45,7 +44,7 @@ def page() -> str:
         for name, p in properties.items()
     ]
     file = (
-        "## POSTBAYES_SETTINGS_FILE\n\n"
+        f"## {FILE}\n\n"
         "A file of settings, read in place of `postbayes.env`.\n"
         "It must exist.\n"
         "It is the one variable that cannot stand in a file.\n\n"

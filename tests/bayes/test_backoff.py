@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.smoothing import Backoff, Lidstone, log_mixture
+from app.bayes.smoothing import Backoff, Lidstone, NoSmoothing
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation
 
@@ -61,9 +61,12 @@ def test_with_many_messages_it_is_the_textbook():
 
 def test_what_is_impossible_in_both_is_impossible_in_the_mixture():
     """Without smoothing a probability may be zero."""
-    logs = log_mixture(np.array([[0.0, 1.0]]), np.zeros(2), np.array([[0.5]]))
+    taught = state([SparseCounts.of({1: 1})], [SparseCounts.of({2: 1})])
+    model = Multinomial(smoothing=NoSmoothing(), backoff=Backoff(1.0))
 
-    assert [-math.inf, math.log(0.5)] == logs[0].tolist()
+    logs = model.estimate(taught)(SparseCounts.of({1: 1}))
+
+    assert [0.25, 0.75] == np.exp(logs).round(12).tolist()
 
 
 @pytest.mark.parametrize("messages", [0.0, -1.0, math.inf, math.nan])

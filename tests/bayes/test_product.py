@@ -64,14 +64,6 @@ def test_a_view_that_the_message_lacks_adds_nothing(product):
     assert [0.0, 0.0] == product({}).tolist()
 
 
-def test_a_batch_of_mixed_messages_equals_one_by_one(product):
-    """Bit for bit, whichever views each message has."""
-    whole = views(2, 2, 5.0)
-    messages = [whole, {"words": whole["words"]}, {}, views(3, 1, -4.0)]
-
-    assert [product(m).tolist() for m in messages] == product.batch(messages).tolist()
-
-
 def test_contributions_of_all_views_sum_to_the_score(product):
     """Each view explains its part."""
     x = views(2, 2, 5.0)

@@ -20,8 +20,7 @@ VERDICT = Verdict(
     views={},
     evidence=np.zeros((0, 2)),
     log_prior=np.zeros(2),
-    batch={},
-    place=0,
+    parts={},
 )
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 
@@ -70,8 +69,8 @@ def test_rejecting_needs_no_quarantine():
     [
         ({"quarantine_from": 1.0}, r"quarantine_from is 1, below the spam threshold"),
         ({"reject_from": -1.0}, r"reject_from is -1, below the spam threshold of 2"),
-        ({"reject_from": math.nan}, r"reject_from must be a finite number"),
-        ({"quarantine_from": math.inf}, r"quarantine_from must be a finite number"),
+        ({"reject_from": math.nan}, r"reject_from must be a number of nats"),
+        ({"quarantine_from": math.inf}, r"quarantine_from must be a number of nats"),
         ({"quarantine_from": 5.0, "reject_from": 4.0}, "nothing would ever be"),
     ],
 )

@@ -67,7 +67,7 @@ def learned(specification, history, *, epoch=MARCH):
             {epoch: delta(views, before=None, after=label, n_classes=2)},
             specification.decay,
         )
-        snapshot = snapshot.learn(added, revision=revision)
+        snapshot.learn(added, revision=revision)
     return snapshot
 
 
@@ -136,7 +136,7 @@ def test_a_word_that_turned_speaks_for_what_it_is_now():
                 {MARCH: delta(views, before=None, after=label, n_classes=2)},
                 specification.decay,
             )
-            snapshot = snapshot.learn(added, revision=snapshot.revision + 1)
+            snapshot.learn(added, revision=snapshot.revision + 1)
         return score(snapshot, word).log_odds
 
     assert (

@@ -147,8 +147,8 @@ def test_a_policy_survives_its_document(policy):
         ({"ham_cost": math.nan}, "ham_cost is nan"),
         ({"ham_cost": "never"}, "ham_cost must be a number"),
         ({"ham_threshold": "never"}, "ham_threshold must be a number"),
-        ({"reject_from": math.inf}, "reject_from must be a finite number"),
-        ({"reject_from": 10**400}, "reject_from must be a finite number"),
+        ({"reject_from": math.inf}, "reject_from must be a number of nats from"),
+        ({"reject_from": 10**400}, "reject_from must be a number of nats from"),
         ({"reject_from": {"x": 1}}, "reject_from must be a number"),
     ],
 )

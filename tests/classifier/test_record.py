@@ -32,7 +32,7 @@ def verdict():
     ):
         views = extract(parse(raw), SPECIFICATION.views).views
         moved = delta(views, before=None, after=label, n_classes=2)
-        snapshot = snapshot.learn(moved, revision=revision)
+        snapshot.learn(moved, revision=revision)
     return score(snapshot, extract(parse(spam(4)), SPECIFICATION.views).views)
 
 
@@ -72,7 +72,7 @@ def test_a_score_that_is_no_number_is_kept_as_null():
     for label in (0, 1):
         views = {"words": SparseCounts.of({label: 1})}
         moved = delta(views, before=None, after=label, n_classes=2)
-        snapshot = snapshot.learn(moved, revision=label + 1)
+        snapshot.learn(moved, revision=label + 1)
     said = score(snapshot, {"words": SparseCounts.of({0: 1})})
     kept = record(said, specification)
 

@@ -19,6 +19,7 @@ from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule, Whole
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
+from app.errors import InconsistentCounts
 from app.features.extract import extract
 from app.features.observation import Observation
 from app.mail.parse import parse
@@ -72,7 +73,7 @@ def taught(specification, history):
             after=label % specification.n_classes,
             n_classes=specification.n_classes,
         )
-        snapshot = snapshot.learn(moved, revision=revision)
+        snapshot.learn(moved, revision=revision)
     return snapshot
 
 
@@ -92,10 +93,14 @@ def test_the_explanation_adds_up_to_the_log_odds(specification, history, x, stro
     verdict = score(snapshot, viewed(x))
 
     attribution = attribute(verdict, snapshot)
-    entries = explain(attribution, snapshot, observation(x), strongest=strongest)
+    found = explain(attribution, snapshot, observation(x), strongest=strongest)
+    entries = found.summands
 
     assert math.isclose(
         verdict.log_odds, math.fsum(e.log_odds for e in entries), abs_tol=1e-9
+    )
+    assert math.isclose(
+        verdict.log_odds, math.fsum(found.families.values()), abs_tol=1e-9
     )
     assert sum(int(seen.sum()) for seen in attribution.seen.values()) == sum(
         e.features for e in entries
@@ -127,7 +132,8 @@ def test_the_last_bits_decide_nothing(away, decision):
     rule = replace(TWO.verdict, spam_threshold=log_odds + away, ham_threshold=-9.0)
     made_of = replace(TWO, verdict=rule)
 
-    verdict = score(replace(snapshot, specification=made_of), {"words": x})
+    snapshot.decide_as(made_of)
+    verdict = score(snapshot, {"words": x})
 
     assert decision == verdict.decision
 
@@ -168,7 +174,7 @@ def test_between_the_thresholds_lies_unsure():
     assert verdict.log_odds > 0
 
 
-def test_the_strongest_features_come_first_with_their_counts():
+def test_the_strongest_reasons_come_first_with_their_counts():
     """Entries fall in strength and carry the messages of each label."""
     history = [
         (SparseCounts.of({1: 1, 3: 1}), 1),
@@ -184,11 +190,11 @@ def test_the_strongest_features_come_first_with_their_counts():
         snapshot,
         observation(x, ("one", "three", "new")),
         strongest=5,
-    )
+    ).summands
 
     assert {"ham": 1, "spam": 2} == prior.messages
-    assert ("one", {"ham": 0, "spam": 2}) == (first.feature, first.messages)
-    assert ("three", {"ham": 1, "spam": 1}) == (second.feature, second.messages)
+    assert ("one", {"ham": 0, "spam": 2}) == (first.text, first.parts[0].messages)
+    assert ("three", {"ham": 1, "spam": 1}) == (second.text, second.parts[0].messages)
     assert abs(first.log_odds) > abs(second.log_odds)
     assert (0, 0.0) == (rest.features, rest.log_odds)
 
@@ -205,12 +211,14 @@ def test_the_strongest_of_each_side_are_listed():
         snapshot,
         observation(x),
         strongest=2,
-    )
+    ).summands
 
-    assert [False, False, True, True] == sorted(entry.log_odds > 0 for entry in listed)
+    # The deciding side first.
+    assert [True, True, False, False] == [entry.log_odds > 0 for entry in listed]
     assert 11 - 4 == rest.features
     strengths = [abs(entry.log_odds) for entry in listed]
-    assert sorted(strengths, reverse=True) == strengths
+    assert strengths[0] >= strengths[1]
+    assert strengths[2] >= strengths[3]
 
 
 def test_features_are_listed_with_their_view():
@@ -228,12 +236,12 @@ def test_features_are_listed_with_their_view():
         snapshot,
         observation(x, ("zero", "one")),
         strongest=9,
-    )
+    ).summands
 
     assert {("words", "zero"), ("words", "one"), ("pairs", "#0000000000000001")} == {
-        (entry.view, entry.feature) for entry in listed
+        (entry.family, entry.text) for entry in listed
     }
-    assert (None, 0) == (rest.view, rest.features)
+    assert (None, 0) == (rest.family, rest.features)
 
 
 def test_a_verdict_is_the_weighted_sum_of_its_terms():
@@ -251,7 +259,7 @@ def test_a_verdict_is_the_weighted_sum_of_its_terms():
     ]
     snapshot = taught(specification, history)
     views = viewed(SparseCounts.of({1: 1, 2: 1, 4: 1, 9: 1}))
-    words, pairs = (snapshot.likelihoods[name](views[name]) for name in views)
+    words, pairs = (snapshot.likelihood(name)(views[name]) for name in views)
 
     expected = 3.0 * (words[1] - words[0]) / 6 + 0.5 * (pairs[1] - pairs[0]) / 3**0.5
 
@@ -268,21 +276,27 @@ def test_a_feature_without_text_is_shown_by_its_id():
         snapshot,
         observation(x),
         strongest=1,
-    )
+    ).summands
 
-    assert entries[1].feature == "#ffffffffffffffff"
+    assert entries[1].text == "#ffffffffffffffff"
 
 
-def test_learning_leaves_the_old_snapshot_as_it_was():
-    """A reader of a snapshot never sees it change."""
+def test_what_cannot_be_learned_changes_nothing():
+    """Views that could learn it do not, where one cannot."""
     x = SparseCounts.of({1: 1, 2: 2})
-    old = taught(TWO, [(x, 0), (SparseCounts.of({2: 1}), 1)])
-    before = score(old, {"words": x})
+    snapshot = Snapshot.empty(Specification())
+    for revision, (label, seen) in enumerate(((0, x), (1, SparseCounts.of({2: 1})))):
+        learned = delta({"words": seen}, before=None, after=label, n_classes=2)
+        snapshot.learn(learned, revision=revision + 1)
+    before = score(snapshot, {"words": x})
+    # The pairs of no message have been learned.
+    change = delta({"words": x, "pairs": x}, before=0, after=1, n_classes=2)
 
-    old.learn(delta({"words": x}, before=0, after=1, n_classes=2), revision=3)
+    with pytest.raises(InconsistentCounts):
+        snapshot.learn(change, revision=3)
 
-    assert before.log_odds == score(old, {"words": x}).log_odds
-    assert old.revision == 2
+    assert before.log_odds == score(snapshot, {"words": x}).log_odds
+    assert snapshot.revision == 2
 
 
 def test_a_view_without_stored_counts_starts_empty():
@@ -306,9 +320,9 @@ def test_a_profile_can_be_the_plain_product_of_any_views():
     for revision, (raw, label) in enumerate(messages, 1):
         views = extract(parse(raw), specification.views).views
         moved = delta(views, before=None, after=label, n_classes=2)
-        snapshot = snapshot.learn(moved, revision=revision)
+        snapshot.learn(moved, revision=revision)
     views = extract(parse(spam(9)), specification.views).views
-    product = Product(2, {name: snapshot.likelihoods[name] for name in names})
+    product = Product(2, {name: snapshot.likelihood(name) for name in names})
     ham_joint, spam_joint = product(views)
 
     verdict = score(snapshot, views)
@@ -322,7 +336,7 @@ def test_a_profile_can_be_the_plain_product_of_any_views():
                 snapshot,
                 Observation(bytes(16), 1, views),
                 strongest=5,
-            )
+            ).summands
         ),
         rel=1e-12,
     )

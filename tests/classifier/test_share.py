@@ -89,7 +89,7 @@ def test_what_was_raised_still_adds_up():
     said = verdict.evidence.T @ snapshot.fusion.weights + verdict.log_prior
 
     assert verdict.log_odds == pytest.approx(
-        sum(entry.log_odds for entry in entries), abs=1e-9
+        sum(entry.log_odds for entry in entries.summands), abs=1e-9
     )
     assert verdict.log_odds == pytest.approx(said[1] - said[0], abs=1e-9)
 

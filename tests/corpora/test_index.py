@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.corpora.index import LINE_LIMIT, count_index, read_index
 from app.corpora.mailbox import CorpusMessage
+from app.corpora.source import LINE_LIMIT, read_index, summarise_index
 from app.errors import MalformedIndex, UnreadableSource
 
 
@@ -41,7 +41,7 @@ def test_messages_come_in_the_order_of_the_index(corpus):
         CorpusMessage("ham", b"Subject: 1\n", str(one)),
         CorpusMessage("spam", b"Subject: 2\n", str(two)),
     ] == list(read_index(index))
-    assert 3 == count_index(index)
+    assert 3 == summarise_index(index).messages
 
 
 def test_labels_are_taken_as_they_stand(corpus):
@@ -72,6 +72,26 @@ def test_an_absolute_path_stays_absolute(corpus):
     assert [b"Subject: 1\n"] == [entry.raw for entry in read_index(index)]
 
 
+@pytest.mark.parametrize(
+    ("labels", "mixed"),
+    [
+        ("", False),
+        ("h", False),
+        ("hs", False),
+        ("h" * 50 + "s" * 50, False),
+        ("h" * 50 + "s" * 50 + "h" * 10, False),
+        ("hhshhs", True),
+        ("s" * 60 + "hs" * 20, True),
+        ("abc" * 9, True),
+    ],
+)
+def test_an_index_tells_a_stream_from_an_archive(corpus, labels, mixed):
+    """In a mailbox the labels come by turns, and in an archive one after the other."""
+    index = write(corpus, b"".join(b"%c ../data/1\n" % ord(each) for each in labels))
+
+    assert (len(labels), mixed) == summarise_index(index)
+
+
 def test_a_path_may_be_in_no_encoding(corpus):
     """A file name is bytes, and need not be UTF-8."""
     name = b"\xff\xfe.eml"
@@ -96,7 +116,7 @@ def test_a_malformed_line_is_named_by_its_number(corpus, content, number, quoted
     sentence = f"index, line {number}: expected a label and a path, .*, got {quoted}$"
 
     with pytest.raises(MalformedIndex, match=sentence):
-        count_index(index)
+        summarise_index(index)
     with pytest.raises(MalformedIndex, match=sentence):
         list(read_index(index))
 
@@ -115,7 +135,7 @@ def test_a_missing_message_is_named_by_its_line(corpus):
 def test_a_missing_index_is_an_error():
     """The sentence has the path as it was given."""
     with pytest.raises(UnreadableSource, match="cannot read no/index: No such file"):
-        count_index(Path("no/index"))
+        summarise_index(Path("no/index"))
 
 
 @given(st.binary(max_size=300))
@@ -124,7 +144,7 @@ def test_any_bytes_are_an_index_or_a_malformed_one(tmp_path_factory, content):
     index = tmp_path_factory.mktemp("any") / "index"
     index.write_bytes(content)
     try:
-        count = count_index(index)
+        count = summarise_index(index).messages
     except MalformedIndex:
         count = 0
 

@@ -6,7 +6,8 @@ import mailbox
 
 import pytest
 
-from app.corpora.mailbox import is_maildir, read_maildir
+from app.corpora.mailbox import is_maildir, maildir_folders
+from app.corpora.source import read_path
 from app.errors import UnreadableSource
 
 
@@ -24,7 +25,7 @@ def read(folder, **options):
     options = {"label": "ham", "junk_label": "spam"} | options
     return [
         (entry.label, entry.where.rpartition("/")[2])
-        for entry in read_maildir(folder, **options)
+        for entry in read_path(folder, **options)
     ]
 
 
@@ -33,7 +34,7 @@ def test_read_and_new_messages_are_messages(tmp_path):
     path = deliver(tmp_path, "1:2,S")
     deliver(tmp_path, "2", part="new")
     deliver(tmp_path, "3", part="tmp")
-    first = next(iter(read_maildir(tmp_path, label="ham", junk_label=None)))
+    first = next(iter(read_path(tmp_path, label="ham", junk_label=None)))
 
     assert [("ham", "1:2,S"), ("ham", "2")] == read(tmp_path)
     assert (b"Subject: 1:2,S\n", str(path)) == (first.raw, first.where)
@@ -41,7 +42,11 @@ def test_read_and_new_messages_are_messages(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [".Junk", ".Spam", ".INBOX.spam", ".Junk E-mail", ".Junk.2024", "Junk", "a/Spam"],
+    [
+        *(".Junk", ".Spam", ".INBOX.spam", ".Junk E-mail", ".Junk.2024", "Junk"),
+        *("a/Spam", ".Junk-E-Mail", ".Unerw&APw-nscht", ".unerwünscht"),
+        *(".Courrier ind&AOk-sirable", ".&j,dg0TDhMPww6w-", ".Correo no deseado"),
+    ],
 )
 def test_junk_folders_hold_spam(tmp_path, name):
     """Mail clients have their own names for the junk folder."""
@@ -70,13 +75,29 @@ def test_without_a_junk_label_all_messages_have_one_label(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", [".Trash", ".Drafts", ".INBOX.Deleted Messages"])
-def test_drafts_and_deleted_mail_tell_nothing(tmp_path, name):
-    """What was thrown away may be ham or spam, and is not learned."""
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".Trash", ".Drafts", ".INBOX.Deleted Messages", ".Sent", "Sent Items/2024"),
+        *(".Entw&APw-rfe", ".Gesendet", ".&AMk-l&AOk-ments envoy&AOk-s", ".Trash.Junk"),
+    ],
+)
+def test_sent_and_deleted_mail_and_drafts_tell_nothing(tmp_path, name):
+    """What was thrown away may be ham or spam, and one's own mail was not received."""
     deliver(tmp_path, "inbox")
     deliver(tmp_path / name, "gone")
 
     assert [("ham", "inbox")] == read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("Trash", "ham"), ("Sent", "ham"), (".Junk", "spam")]
+)
+def test_a_folder_that_is_asked_for_by_its_path_is_read(tmp_path, name, label):
+    """Who names the trash means it, and who says what junk is means that too."""
+    deliver(tmp_path / name, "1")
+
+    assert [(label, "1")] == read(tmp_path / name)
 
 
 def test_messages_flagged_as_deleted_tell_nothing(tmp_path):
@@ -102,7 +123,7 @@ def test_the_standard_library_agrees(tmp_path):
     box = mailbox.Maildir(tmp_path / "box")
     box.add(b"Subject: ham\n\ntext\n")
     box.add_folder("Junk").add(b"Subject: spam\n\ntext\n")
-    entries = read_maildir(tmp_path / "box", label="ham", junk_label="spam")
+    entries = read_path(tmp_path / "box", label="ham", junk_label="spam")
 
     assert [
         ("ham", b"Subject: ham\n\ntext\n"),
@@ -115,7 +136,7 @@ def test_a_message_that_moves_is_left_for_the_next_run(tmp_path):
     deliver(tmp_path, "1:2,")
     moving = deliver(tmp_path, "2:2,")
     deliver(tmp_path, "3:2,")
-    entries = read_maildir(tmp_path, label="ham", junk_label=None)
+    entries = read_path(tmp_path, label="ham", junk_label=None)
     names = [next(entries).where.rpartition("/")[2]]
     moving.rename(moving.with_name("2:2,S"))
     names += [entry.where.rpartition("/")[2] for entry in entries]
@@ -152,4 +173,4 @@ def test_a_maildir_is_told_by_its_folders(tmp_path):
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
     """The sentence has the path, and what the operating system said."""
     with pytest.raises(UnreadableSource, match=r"cannot read .*/none: No such file"):
-        list(read_maildir(tmp_path / "none", label=None, junk_label=None))
+        list(maildir_folders(tmp_path / "none", label=None, junk_label=None))

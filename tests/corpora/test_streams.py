@@ -69,6 +69,33 @@ def test_a_folder_is_read_recursively_in_the_order_of_names(tmp_path):
     ] == labels_and_contents(tmp_path, junk_label="spam")
 
 
+def test_mailboxes_and_folders_of_them_have_the_use_of_their_names(tmp_path):
+    """As Thunderbird and mutt keep them; a message of such a name has none."""
+    for name in ("INBOX", "Junk", "Sent", "Junk.sbd/old", "Papierkorb/old"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(SEPARATOR + f"A: {name}\n".encode())
+    (tmp_path / "spam").write_bytes(b"one message")
+    (tmp_path / "spam.01").write_bytes(SEPARATOR + b"A: saved with its separator\n")
+
+    assert [
+        ("ham", b"A: INBOX\n"),
+        ("ham", b"one message"),
+        ("ham", b"A: saved with its separator\n"),
+        ("spam", b"A: Junk\n"),
+        ("spam", b"A: Junk.sbd/old\n"),
+    ] == labels_and_contents(tmp_path, junk_label="spam")
+
+
+def test_a_file_of_dbox_is_refused(tmp_path):
+    """Learned as a message it would teach what Dovecot notes beside the mail."""
+    (tmp_path / "u.1").write_bytes(
+        b"2 M1e C65f0a1b2\n\x01\x02N          00000000000000A1\nSubject: hello\n\n"
+    )
+
+    with pytest.raises(UnreadableSource, match=r"u\.1: it is a file of Dovecot's dbox"):
+        labels_and_contents(tmp_path)
+
+
 def test_hidden_empty_and_special_files_are_no_messages(tmp_path):
     """What a desktop leaves in a folder is not learned."""
     (tmp_path / ".DS_Store").write_bytes(b"\x00")

@@ -8,14 +8,17 @@ import sys
 import pytest
 
 from app.doors.cli.main import main
+from app.services.application import open_database
+from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
 
 @pytest.fixture
 def run(run_anew, tmp_path):
-    """Run `postbayes` with an empty database, and return code, output and errors."""
-    sqlite_url(tmp_path)
+    """Run `postbayes` with an empty profile, and return code, output and errors."""
+    url = sqlite_url(tmp_path)
+    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
     return run_anew
 
 

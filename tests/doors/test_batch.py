@@ -104,10 +104,10 @@ def test_a_defect_that_one_message_brings_out_is_its_own(client, caplog):
     app = client.app.state.application
     each = app.classify.each
 
-    def fails(profiles, raw, *, strongest):
+    def fails(profiles, raw, *, strongest, taught):
         if b"boom" in raw:
             raise ZeroDivisionError
-        return each(profiles, raw, strongest=strongest)
+        return each(profiles, raw, strongest=strongest, taught=taught)
 
     app.classify.each = fails
     first, second, third = batch(client, [TEXTS[0], {"body": "boom"}, TEXTS[2]])
@@ -135,7 +135,7 @@ def test_half_an_emoji_is_read_as_in_a_single_message(client):
     [
         ({"messages": [{}] * (MAX_MESSAGES + 1)}, "", 413, "batch-too-large"),
         ({"messages": TEXTS}, "?profile=nowhere", 404, "unknown-profile"),
-        ({"messages": TEXTS}, "?explain=21", 422, "malformed-request"),
+        ({"messages": TEXTS}, "?explain=6", 422, "malformed-request"),
         ({"messages": "x"}, "", 400, "malformed-request"),
         ({"mails": []}, "", 400, "malformed-request"),
         ([], "", 400, "malformed-request"),
@@ -188,9 +188,9 @@ def test_others_are_answered_between_the_messages_of_batches(tmp_path):
     scored = []
     each = app.classify.each
 
-    def counted(profiles, raw, *, strongest):
+    def counted(profiles, raw, *, strongest, taught):
         scored.append(raw)
-        return each(profiles, raw, strongest=strongest)
+        return each(profiles, raw, strongest=strongest, taught=taught)
 
     app.classify.each = counted
     body = json.dumps({"messages": [{"body": "x"}] * 50})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import islice
 
 import pytest
@@ -72,11 +73,17 @@ def test_a_message_that_cannot_be_read_is_named_at_the_end(
     assert "1 of the messages could not be read" in err
 
 
-def test_the_figures_of_a_run_are_printed_one_by_one(run, index):
-    """--limit ends the stream early."""
+def test_the_figures_of_a_run_are_said_and_then_printed_one_by_one(run, index):
+    """A sentence, then each with its unit; --limit ends the stream early."""
     _, out, _ = run("evaluate", "--index", index, "--limit", "7")
 
-    assert ["messages", "7"] == out.splitlines()[0].split()
+    first, *figures = out.splitlines()
+    assert first.startswith("Of 4 ham it would have lost 0 (0.00 %), and of 3 spam")
+    assert "learned 7 of 7" in first
+    assert re.match(r"1-ROCA +\d+\.\d{3} % \(\d+\.\d{3} to \d+\.\d{3}\) ", figures[0])
+    assert ["lam", "missed", "calibration", "Brier", "speed"] == [
+        line.split()[0] for line in figures[1:]
+    ]
 
 
 def test_mail_in_folders_needs_no_index(run, tmp_path):

@@ -11,6 +11,10 @@ from textwrap import dedent
 
 import pytest
 
+from app.services.application import open_database
+from app.settings import Settings
+from tests.support.databases import sqlite_url
+
 ROOT = Path(__file__).parent.parent.parent
 # What a command is at work with when the signal comes, and comes once more.
 HALFWAY = """
@@ -54,6 +58,8 @@ def heed():
 @pytest.fixture
 def python(tmp_path):
     """Run Python in an empty folder that has a database of its own."""
+    url = sqlite_url(tmp_path, "site.db")
+    open_database(Settings(_env_file=None, database_url=url), make=True).dispose()
 
     def python(*arguments, path=ROOT):
         return subprocess.run(
@@ -103,7 +109,7 @@ def test_a_signal_that_is_ignored_stays_so(python, tmp_path):
         real = command.copy
         def copy(*given, **more):
             os.kill(os.getpid(), signal.SIGHUP)
-            real(*given, **more)
+            return real(*given, **more)
         command.copy = copy
         """)
     done = python("-c", ignored + HALFWAY + sent + RUN, "backup", "today.db")
@@ -120,8 +126,7 @@ def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
         from functools import partial
         from pathlib import Path
         from threading import Timer
-        from app.storage.upkeep import backup
-        from app.storage.database.engine import open_engine
+        from app.storage.database.engine import backup, open_engine
 
         with closing(sqlite3.connect("large.db")) as database, database:
             database.execute("CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)")
@@ -138,7 +143,7 @@ def test_the_check_of_a_copy_can_be_interrupted(python, tmp_path):
 
         sqlite3.connect = partial(sqlite3.connect, factory=Copy)
         try:
-            backup.backup(open_engine("sqlite:///large.db"), Path("copy.db"))
+            backup(open_engine("sqlite:///large.db"), Path("copy.db"))
         except KeyboardInterrupt as error:
             sys.exit(type(error.__cause__).__name__)
         """)
@@ -175,7 +180,7 @@ def test_ctrl_c_between_two_steps_says_nothing(python):
     code = dedent("""
         import sys
         from app.doors.cli import main
-        def interrupted(_):
+        def interrupted(*_, **__):
             raise KeyboardInterrupt
         main.cli = interrupted
         main.main()
@@ -183,3 +188,29 @@ def test_ctrl_c_between_two_steps_says_nothing(python):
     done = python("-c", code)
 
     assert (130, "") == (done.returncode, done.stderr)
+
+
+def test_a_reader_that_stops_reading_is_no_error(python, tmp_path):
+    """`figures | head` says nothing, and ends as what a signal ends."""
+    read, write = os.pipe()
+    os.close(read)
+    code = f"import os; os.dup2({write}, 1); from app.doors.cli.main import main; main({{}})"
+    database = {"POSTBAYES_DATABASE_URL": f"sqlite:///{tmp_path}/p.db"}
+    subprocess.run(
+        [sys.executable, "-m", "app.doors.cli", "profiles", "--create", "more"],
+        env={**os.environ, **database, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    for arguments in (["profiles"], ["figures"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)],
+            env={**os.environ, **database, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            pass_fds=[write],
+            check=False,
+            text=True,
+        )
+
+        assert (141, "") == (done.returncode, done.stderr)
+    os.close(write)

@@ -10,7 +10,9 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.classifier.explain import Summand
+from app.classifier.explain import Explanation, ReasonPart, Summand
+from app.classifier.rule import VerdictRule
+from app.classifier.specification import Specification
 from app.classifier.verdict import Action, Decision, Verdict, ViewScore
 from app.doors.documents.feedback import FeedbackOut, feedback_fields
 from app.doors.documents.verdict import ClassifyOut, answer_fields
@@ -48,17 +50,26 @@ verdicts = st.builds(
     views=st.dictionaries(texts, views, max_size=3),
     evidence=st.none(),
     log_prior=st.none(),
-    batch=st.none(),
-    place=st.none(),
+    parts=st.none(),
 )
 entries = st.builds(
     Summand,
-    kind=st.sampled_from(["prior", "feature", "rest"]),
-    feature=texts,
-    view=st.none() | texts,
+    kind=st.sampled_from(["prior", "reason", "rest"]),
+    text=texts,
+    family=st.none() | texts,
     log_odds=nats,
     features=counts,
     messages=st.dictionaries(texts, counts, max_size=3),
+    parts=st.lists(
+        st.builds(
+            ReasonPart,
+            feature=texts,
+            view=texts,
+            log_odds=nats,
+            messages=st.dictionaries(texts, counts, max_size=3),
+        ),
+        max_size=3,
+    ).map(tuple),
 )
 answers = st.builds(
     SimpleNamespace,
@@ -69,7 +80,13 @@ answers = st.builds(
     ),
     verdict=verdicts,
     action=st.from_type(Action),
-    explanation=st.lists(entries, max_size=3).map(tuple),
+    explanation=st.builds(
+        Explanation,
+        strongest=counts,
+        families=st.dictionaries(texts, nats, max_size=3),
+        summands=st.lists(entries, max_size=3).map(tuple),
+    ),
+    specification=st.just(Specification()),
     profile=texts,
     labels=st.just(LABELS),
     revision=counts,
@@ -86,6 +103,7 @@ taught = st.builds(
     revision=counts,
     verdict_before=st.none() | verdicts,
     labels=st.just(LABELS),
+    rule=st.just(VerdictRule()),
 )
 
 
@@ -111,7 +129,9 @@ def client(tmp_path):
     """A client of a service that has learned nothing."""
     url = sqlite_url(tmp_path)
     settings = Settings(_env_file=None, database_url=url)
-    with TestClient(create_app(Application(settings))) as client:
+    with TestClient(
+        create_app(Application(settings)), client=("127.0.0.1", 50000)
+    ) as client:
         yield client
 
 

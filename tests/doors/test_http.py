@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
+from app.classifier.learn import FEWEST
 from app.doors.http.app import create_app
 from app.doors.serving import asgi as intake
 from app.errors import DatabaseUnavailable
@@ -67,6 +68,13 @@ def problem(answer):
     )
 
 
+def parts(answer):
+    """Return the features that an answer names."""
+    return {
+        part["feature"] for entry in answer["explanation"] for part in entry["parts"]
+    }
+
+
 def test_a_raw_message_is_classified(client):
     """The answer has the documented fields, and they agree with each other."""
     answer = client.post("/classify", content=spam(7), headers=RAW).json()
@@ -76,14 +84,8 @@ def test_a_raw_message_is_classified(client):
         1 / (1 + math.exp(-answer["log_odds"]))
     )
     assert {"ham", "spam"} == answer["log_posterior"].keys()
-    assert [
-        "words",
-        "headers",
-        "pairs",
-        "words_bernoulli",
-        "structure",
-        "measurements",
-    ] == list(answer["views"])
+    # Those that decide: the others may be at any number of nats.
+    assert ["words", "headers", "pairs"] == list(answer["views"])
     assert "multinomial" == answer["views"]["words"]["event_model"]
     assert ("default", 6, []) == (
         answer["profile"],
@@ -104,8 +106,14 @@ def test_the_explanation_sums_to_the_log_odds(client, explain):
         sum(entry["log_odds"] for entry in entries), abs=1e-9
     )
     assert ("prior", "rest") == (entries[0]["kind"], entries[-1]["kind"])
+    assert answer["log_odds"] == pytest.approx(
+        sum(answer["families"].values()), abs=1e-9
+    )
     sides = [entry["log_odds"] > 0 for entry in entries[1:-1]]
     assert max(sides.count(True), sides.count(False)) <= explain
+    assert sides == sorted(sides, reverse=answer["log_odds"] > 0)
+    shown = sum(entry["log_odds"] for entry in entries[1:-1])
+    assert answer["explained_pct"] == pytest.approx(100 * shown / answer["log_odds"])
 
 
 def test_json_and_raw_give_the_same_answer(client):
@@ -129,7 +137,7 @@ def test_the_fields_of_a_form_are_a_message(client):
     ).json()
 
     assert "spam" == answer["label"]
-    assert "subject:pills" in {entry["feature"] for entry in answer["explanation"]}
+    assert "subject:pills" in parts(answer)
 
 
 def test_a_form_cannot_add_headers(client):
@@ -148,7 +156,7 @@ def test_html_of_a_form_is_read(client):
         "/classify?explain=50", json={"html": "<p>Claim your <b>money</b></p>"}
     ).json()
 
-    assert "money" in {entry["feature"] for entry in answer["explanation"]}
+    assert "money" in parts(answer)
 
 
 def test_feedback_is_learned_once_and_moved(client):
@@ -475,7 +483,8 @@ def test_nothing_known_of_a_message_is_unsure(client):
     """Where no feature was ever seen, nothing speaks for either side."""
     answer = client.post("/classify", json={"body": "xyzzy"}).json()
 
-    assert [] == [e for e in answer["explanation"] if e["kind"] == "feature"]
+    assert [] == [e for e in answer["explanation"] if e["kind"] == "reason"]
+    assert answer["explained_pct"] is None
     assert "unsure" == answer["decision"]
 
 
@@ -533,15 +542,70 @@ def make(client, *names):
     application.live.refresh()
 
 
+def know(client, *names):
+    """Have profiles learn as many messages as they need to answer."""
+    for name in names:
+        for n in range(FEWEST):
+            for label, raw in (("ham", ham(100 + n)), ("spam", spam(100 + n))):
+                client.post(
+                    f"/feedback?label={label}&profile={name}", content=raw, headers=RAW
+                )
+
+
+def test_a_new_profile_leaves_the_answer_to_the_one_above_it(client):
+    """It would be unsure of all mail; the answer names the profile that gave it."""
+    make(client, "example.org", "ann@example.org")
+    path = "/classify?recipient=ann@example.org"
+
+    new = client.post(path, content=spam(7), headers=RAW).json()
+    know(client, "example.org")
+    domain = client.post(path, content=spam(7), headers=RAW).json()
+    know(client, "ann@example.org")
+    own = client.post(path, content=spam(7), headers=RAW).json()
+
+    assert ["default", "example.org", "ann@example.org"] == [
+        each["profile"] for each in (new, domain, own)
+    ]
+    assert "default" == new["recipients"]["ann@example.org"]["profile"]
+    assert "unsure" != new["decision"]
+
+
+def test_a_new_profile_that_is_named_answers_itself(client):
+    """Who asks for it wants to know what it has learned."""
+    make(client, "ann@example.org")
+
+    answer = client.post(
+        "/classify?profile=ann@example.org", content=spam(7), headers=RAW
+    ).json()
+
+    assert ("ann@example.org", "unsure") == (answer["profile"], answer["decision"])
+
+
+def test_what_another_profile_answered_is_taught_to_the_own_by_its_id(client):
+    """Or a new profile would never learn; that other profile learns nothing of it."""
+    make(client, "ann@example.org")
+    scored = client.post(
+        "/classify?recipient=ann@example.org", content=spam(7), headers=RAW
+    ).json()
+
+    taught = client.post(
+        "/feedback?recipient=ann@example.org",
+        json={"id": scored["id"], "label": "spam"},
+    ).json()
+
+    ann = client.get("/profiles/ann@example.org").json()
+    assert ("default", "learned") == (scored["profile"], taught["outcome"])
+    assert {"ham": 0, "spam": 1} == ann["messages"]
+    assert 6 == client.get("/profiles/default").json()["revision"]
+
+
 def test_recipients_have_an_answer_each(client):
     """Their own profiles answer for them, and the one that they share for all."""
     make(client, "example.org", "ann@example.org")
-    for raw, label in ((HAM[0], "spam"), (HAM[1], "ham")):
-        client.post(
-            f"/feedback?label={label}&recipient=Ann@example.org",
-            content=raw,
-            headers={"content-type": "message/rfc822"},
-        )
+    know(client, "example.org", "ann@example.org")
+    client.post(
+        "/feedback?label=spam&recipient=Ann@example.org", content=HAM[0], headers=RAW
+    )
 
     answer = client.post(
         "/classify?recipient=ann%2Bnews@example.org&recipient=bob@example.org",
@@ -560,6 +624,7 @@ def test_recipients_have_an_answer_each(client):
 def test_a_profile_that_is_named_wins_over_the_recipients(client):
     """Who names a profile knows better."""
     make(client, "example.org")
+    know(client, "example.org")
 
     answer = client.post(
         "/classify?profile=default&recipient=bob@example.org", content=HAM[0]
@@ -715,6 +780,8 @@ def test_a_profile_that_is_not_there_cannot_be_changed(client):
 def test_a_message_is_rejected_for_all_recipients_or_for_none(client):
     """What one of them chose does not lose the mail of another."""
     make(client, "ann@example.org")
+    know(client, "ann@example.org")
+    client.patch("/profiles/ann@example.org", json={"ham_cost": 1e12})
     log_odds = client.post("/classify", content=spam(7), headers=RAW).json()["log_odds"]
     client.patch("/profiles/default", json={"reject_from": {"log_odds": log_odds}})
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from app import __version__
 from app.doors.http.app import create_app
 from app.services.application import Application
+from app.services.metrics import SHARED, Tally
+from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.databases import sqlite_url
-from tests.support.messages import HAM, SPAM, spam
+from tests.support.messages import HAM, SPAM, ham, spam
 
 RAW = {"content-type": "message/rfc822"}
 
@@ -22,16 +27,18 @@ def client(tmp_path):
     """A client of a service that has learned six messages."""
     url = sqlite_url(tmp_path)
     settings = Settings(_env_file=None, database_url=url, busy_timeout=0.1)
-    with TestClient(create_app(Application(settings))) as client:
+    with TestClient(
+        create_app(Application(settings)), client=("127.0.0.1", 50000)
+    ) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:
                 client.post(f"/feedback?label={label}", content=raw, headers=RAW)
         yield client
 
 
-def samples(client):
+def samples(client, **query):
     """Return the samples by name and labels, read as Prometheus reads them."""
-    answer = client.get("/metrics")
+    answer = client.get("/metrics", params=query)
     assert 200 == answer.status_code
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
@@ -105,3 +112,87 @@ def test_a_database_that_is_away_is_told(client, tmp_path):
 
     assert 0 == told[("postbayes_database_up",)]
     assert ("postbayes_revision", ("profile", "default")) in told
+
+
+def test_any_profile_can_be_asked_for(client):
+    """Each has its own gauges, and one that is not asked for has none."""
+    create_profile(
+        client.app.state.application.engine,
+        "ann@example.org",
+        labels=("ham", "spam"),
+        spam_labels=("spam",),
+        time=datetime.now(UTC),
+    )
+    client.app.state.application.live.refresh()
+    teaching = "/feedback?label=spam&profile=ann@example.org"
+    client.post(teaching, content=spam(3), headers=RAW)
+
+    both = samples(client, profile=["default", "ann@example.org"])
+    ann = ("profile", "ann@example.org")
+    assert 1 == both[("postbayes_revision", ann)]
+    assert 1 == both[("postbayes_unsure_ratio", ann)]
+    assert 6 == both[("postbayes_revision", ("profile", "default"))]
+    assert ("postbayes_revision", ann) not in samples(client)
+    assert 404 == client.get("/metrics?profile=nobody").status_code
+    assert 422 == client.get("/metrics?" + 101 * "profile=default&").status_code
+
+
+def test_a_series_is_described_once(client):
+    """Prometheus refuses a page that describes a metric a second time."""
+    text = client.get("/metrics?profile=default&profile=default").text
+    described = [each for each in text.splitlines() if each.startswith("# TYPE")]
+
+    assert described
+    assert len(described) == len(set(described))
+
+
+def test_what_runs_is_told(client):
+    """Version and database, and the process as every program shows it."""
+    told = samples(client)
+    [build] = [dict(key[1:]) for key in told if key[0] == "postbayes_build_info"]
+
+    assert {"version": __version__, "database": "sqlite"}.items() <= build.items()
+    for name in (
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+        "process_open_fds",
+    ):
+        assert told[(name,)] > 0
+
+
+def test_each_worker_has_its_process(tmp_path, monkeypatch):
+    """By its process id; one that has ended has none."""
+    monkeypatch.setenv(SHARED, str(tmp_path))
+    for pid in (os.getpid(), os.getppid(), 2**22 + 1):
+        (tmp_path / f"gauge_min_{pid}.db").touch()
+    families = {each.name: each.samples for each in Tally.processes(None)}
+
+    for name in ("process_cpu_seconds", "process_resident_memory_bytes"):
+        assert {str(os.getpid()), str(os.getppid())} == {
+            each.labels["worker"] for each in families[name]
+        }
+
+
+def test_a_teacher_who_contradicts_the_filter_is_named(client):
+    """What he teaches unmarks spam: the share, and who it was."""
+    for number in range(10, 40):
+        side = "spam" if number % 2 else "ham"
+        raw = spam(number) if number % 2 else ham(number)
+        client.post(f"/feedback?label={side}&source=ann", content=raw, headers=RAW)
+    for number in range(100, 110):
+        teaching = "/feedback?label=ham&source=eve"
+        client.post(teaching, content=spam(number), headers=RAW)
+
+    told = samples(client)
+    profile = ("profile", "default")
+
+    def contradicted(source):
+        name = "postbayes_source_contradicted_ratio"
+        return told[(name, profile, ("source", source))]
+
+    assert contradicted("ann") < 0.2
+    assert contradicted("eve") > 0.5
+    key = ("label", "ham"), profile, ("source", "eve")
+    assert 10 == told[("postbayes_source_messages", *key)]
+    assert 0 <= told[("postbayes_unsure_ratio", profile)] < 1

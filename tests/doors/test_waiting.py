@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from app.doors.http import waiting
-from app.doors.http.waiting import in_time
+from app.doors.http import routes
+from app.doors.http.routes import in_time
 from app.errors import DatabaseUnavailable, UnknownMessage
 
 
@@ -58,7 +58,7 @@ def test_an_error_is_raised_where_it_is_waited_for():
 
 def test_an_answer_that_does_not_come_is_an_error(monkeypatch):
     """It may come later; nobody waits any more."""
-    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    monkeypatch.setattr(routes, "PATIENCE", 0.01)
     answer = running()
 
     async def wait():

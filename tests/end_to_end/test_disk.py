@@ -75,6 +75,15 @@ def teach_until_learned(service, number):
     pytest.fail(f"not learned after {ATTEMPTS} attempts: {answer.text}")
 
 
+def until_ready(service):
+    """Wait until a service is ready, without a feedback."""
+    for _ in range(ATTEMPTS):
+        if service.client.get("/readyz").is_success:
+            return
+        time.sleep(0.1)
+    pytest.fail(service.client.get("/readyz").text)
+
+
 def outcomes(service, numbers):
     """Return what teaching the same messages again does."""
     return {post(service, number).json()["outcome"] for number in numbers}
@@ -90,7 +99,10 @@ def test_a_full_disk_loses_nothing_and_is_forgotten_when_there_is_room(
     more, refusal = teach_until_refused(service, 100)
     scored = service.classify(spam(3))["decision"]
     again = post(service, 900)
+    unready = service.client.get("/readyz")
+    told = service.client.get("/metrics").text
     disk.make_room()
+    until_ready(service)
     after = post(service, 901)
     learned += [*more, 901]
     kept = outcomes(service, learned)
@@ -101,6 +113,9 @@ def test_a_full_disk_loses_nothing_and_is_forgotten_when_there_is_room(
     detail = refusal.json()["detail"]
     assert f"is full: make room where {disk.path}/postbayes.db is. Nothing" in detail
     assert ("spam", 503) == (scored, again.status_code)
+    assert 503 == unready.status_code
+    assert "the last write failed" in unready.json()["detail"]
+    assert "postbayes_writable 0.0" in told.splitlines()
     assert (200, "learned") == (after.status_code, after.json()["outcome"])
     assert {"unchanged"} == kept
     assert (0, 0) == (code, audit["difference"])
@@ -113,7 +128,7 @@ def test_a_service_starts_on_a_full_disk_and_scores(disk, tmp_path, started):
     learned = [n for n in range(20) if post(service, n).is_success]
     disk.fill()
     service.kill()
-    service.start()
+    service.start(until="/healthz")
     scored = service.classify(spam(3))
     _, refusal = teach_until_refused(service, 100)
     disk.make_room()
@@ -160,7 +175,7 @@ def test_a_disk_that_is_read_only_at_the_start_is_taken_up_again(
     learned = [n for n in range(20) if post(service, n).is_success]
     end(service)
     disk.remount("ro")
-    service.start()
+    service.start(until="/healthz")
     refusal = post(service, 100)
     scored = service.classify(spam(3))
     disk.remount("rw")

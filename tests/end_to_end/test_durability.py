@@ -26,7 +26,9 @@ def test_learning_survives_a_clean_restart(service):
     # uvicorn finishes, then ends by the signal that it was sent, so that a
     # supervisor sees what happened.
     assert -signal.SIGTERM == code
-    assert "Application shutdown complete" in (service.folder / "log").read_text()
+    assert (
+        "Postbayes has stopped taking requests" in (service.folder / "log").read_text()
+    )
     assert before == service.classify(spam(5))
     assert "spam" == before["decision"]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
+from app import __version__
 from tests.support.databases import on_sqlite
 from tests.support.messages import spam
 from tests.support.service import PATIENCE
 
 pytestmark = on_sqlite
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO|WARNING|ERROR) +\S+: ")
 
 
 def told(service, line, *, times):
@@ -18,7 +21,9 @@ def told(service, line, *, times):
     log = service.folder / "log"
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        if log.read_text().splitlines().count(line) == times:
+        # Each line begins with its time.
+        found = [each.partition(" ")[2] for each in log.read_text().splitlines()]
+        if found.count(line) == times:
             return True
         time.sleep(0.05)
     return False
@@ -36,5 +41,25 @@ def test_each_worker_keeps_a_log_as_a_single_process_does(service, workers):
     ):
         assert 0 == service.command(*arguments).returncode
 
-    line = "INFO     app.services.memory.live: the profile 'default' was replaced: loading it"
+    line = "INFO    app.services.memory.live: the profile 'default' was replaced: loading it"
     assert told(service, line, times=workers)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_start_names_what_was_started_once(service, workers):
+    """Version, database, doors and profiles; and every line has the one format."""
+    service.environment["POSTBAYES_WORKERS"] = str(workers)
+    milter = service.open_door("milter")
+    service.start()
+    service.stop()
+    service.start()
+    service.stop()
+    lines = (service.folder / "log").read_text().splitlines()
+    starts = [each for each in lines if " starts: " in each]
+
+    assert [] == [each for each in lines if not LINE.match(each)]
+    assert 2 == len(starts)
+    for each in starts:
+        assert f"Postbayes {__version__} starts: database sqlite:///" in each
+        assert f"http 127.0.0.1:{service.port}, milter 127.0.0.1:{milter}" in each
+        assert f"profiles default (0 ham, 0 spam); {workers} workers" in each

@@ -79,7 +79,8 @@ def test_spamc_tells_why(spamc):
     _, names = spamc("-y", message=spam(9))
     _, report = spamc("-R", message=spam(9))
 
-    assert ["BAYES_99", "BAYES_SPAM", "POSTBAYES_WORDS"] == names.split(",")[:3]
+    assert ["BAYES_99", "BAYES_SPAM"] == names.split(",")[:2]
+    assert "POSTBAYES_WORDS" in names.split(",")
     assert "Postbayes decides: spam" in report
     assert "POSTBAYES_WORDS" in report
     assert report.partition("\n")[2] == spamc("-r", message=spam(9))[1]

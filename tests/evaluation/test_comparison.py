@@ -7,7 +7,7 @@ import pytest
 
 from app.classifier.specification import Specification
 from app.corpora.source import StreamSurvey
-from app.evaluation.outcome import PartOutcome
+from app.evaluation.outcome import Mistake, PartOutcome
 from app.evaluation.run import Run, compare
 
 GOLD = np.arange(200) % 2 == 1
@@ -22,7 +22,10 @@ def outcome(scores, messages):
         decision=np.where(np.array(scores) > 0, 2, 0).astype(np.int8),
         seconds=1.0,
         learned=0,
-        mistakes=(),
+        mistakes=tuple(
+            Mistake(message=message, log_odds=score, reasons=())
+            for message, score in zip(messages, scores, strict=True)
+        ),
     )
 
 
@@ -94,3 +97,12 @@ def test_a_stream_of_ham_alone_has_no_difference():
     assert (0, 0, 0) == (comparison.won, comparison.tied, comparison.lost)
     assert (None, None) == (comparison.roca.value, comparison.roca.interval)
     assert (None, None) == (comparison.lam.value, comparison.lam.interval)
+
+
+def test_the_surest_mistake_of_each_kind_stands_first():
+    """A missed spam that was unsure is nearer to spam than any that was taken for ham."""
+    scores = [2.0, 5.0, -1.0, 1.9, -3.0]
+    gold = [False, False, True, True, True]
+    found = run_of("new", outcome(scores, range(5)), gold=gold).mistakes
+
+    assert [1, 0, 4, 2, 3] == [mistake.message for mistake in found]

@@ -15,7 +15,11 @@ KNOWN = ("ham", "spam", "phishing")
 def said(labels, noise, seed=1):
     """Return what is learned."""
     return noisy_labels(
-        labels, known=KNOWN, spam_labels=("spam", "phishing"), noise=noise, seed=seed
+        labels,
+        all_labels=KNOWN,
+        spam_labels=("spam", "phishing"),
+        noise=noise,
+        seed=seed,
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
+from app.classifier.explain import Explanation
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import Verdict
@@ -38,8 +39,7 @@ class Oracle:
             views={},
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
-            batch={},
-            place=0,
+            parts={},
         )
 
     def learn(self, views, label):
@@ -53,7 +53,7 @@ class Oracle:
 
     def explain(self, *_, **__):
         """Give no reasons."""
-        return ()
+        return Explanation(strongest=0, families={}, summands=())
 
 
 def evaluated(rows, *, subject=None):
@@ -149,7 +149,7 @@ def test_the_filter_that_serves_learns_and_gives_its_reasons():
     assert "unsure" == DECISIONS[outcome.decision[-1]]
     assert 20 == worst.message
     assert {"(prior)", "(rest)", "#0000000000000001", "#0000000000000002"} == {
-        reason.feature for reason in worst.reasons
+        reason.text for reason in worst.reasons
     }
     assert worst.log_odds == pytest.approx(
         sum(reason.log_odds for reason in worst.reasons)

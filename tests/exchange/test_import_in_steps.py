@@ -15,7 +15,7 @@ from app.exchange import export as exporting
 from app.exchange import hidden_profile
 from app.exchange.survey import survey
 from app.ledger import teaching
-from app.ledger.sources import OWN
+from app.ledger.entry import OWN
 from app.services.memory.live import LiveProfiles
 from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, hidden, profiles, scored, tables
@@ -173,6 +173,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
             None,
             scored_days=1,
             scored_rows=9,
+            scored_bytes=10**6,
             vector_days=0,
             clock=lambda: LATER,
         )

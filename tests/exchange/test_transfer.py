@@ -853,6 +853,7 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         recent,
         scored_days=1,
         scored_rows=9,
+        scored_bytes=10**6,
         vector_days=0,
         clock=lambda: MARCH,
     )

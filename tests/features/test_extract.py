@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xxhash
@@ -9,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bayes.sparse import SparseCounts
-from app.features.extract import FEATURE_SET, VIEWS, extract
-from app.features.hashing import counted, hashed
+from app.features.extract import FEATURE_SET, MOST_WORDS, VIEWS, extract
 from app.features.observation import digest
+from app.features.tokens import tokens_of
+from app.features.tricks import of_words
+from app.kernels.text import WHOLE
 from app.mail.parse import parse
 
 
@@ -32,9 +36,9 @@ def test_the_words_of_a_message_are_counted():
 
 def test_an_id_is_the_hash_of_the_name():
     """The signed 64 bits of xxh3 of the name in UTF-8."""
-    counts, names = hashed(["grüße"])
+    counts, names = tokens_of([("", "grüße", WHOLE)]).distinct((0, 1))
 
-    assert ("grüße",) == names
+    assert ["grüße"] == list(names)
     assert xxhash.xxh3_64_intdigest("grüße".encode()) == int(
         counts.ids.view(np.uint64)[0]
     )
@@ -42,10 +46,12 @@ def test_an_id_is_the_hash_of_the_name():
 
 def test_names_of_one_id_are_one_feature():
     """Two words that someone made collide do not break the message."""
-    counts, names = counted(np.array([2, 1, 1, 1]), ["c", "a", "b", "a"])
+    spans = [("", word, WHOLE) for word in ("c", "a", "b", "a")]
+    made = replace(tokens_of(spans), ids=np.array([2, 1, 1, 1]))
+    counts, names = made.distinct((0, 4))
 
     assert SparseCounts.of({1: 3, 2: 1}) == counts
-    assert names in {("a", "c"), ("b", "c")}
+    assert ["a", "c"] == list(names)
 
 
 def test_a_message_of_nothing_has_no_features():
@@ -86,6 +92,54 @@ def test_defects_are_passed_on():
     assert ("nul-bytes",) == extract(message).defects == message.defects
 
 
+def flood(words_of_text, words_of_header=0):
+    """Return a message of so many different words."""
+    header = " ".join(f"h{n}" for n in range(words_of_header))
+    lines = [
+        f"To: {header[start : start + 9000]}" for start in range(0, len(header), 9000)
+    ]
+    text = " ".join(np.base_repr(n, 36).lower() for n in range(words_of_text))
+    return "\n".join([*lines, "Subject: hello", "", text]).encode()
+
+
+def test_a_message_has_as_many_features_as_it_may():
+    """Whoever is taught it folds a row for each; the words that come first count."""
+    most = MOST_WORDS["text"]
+    observation = extract(parse(flood(45_000)))
+    kept = set(observation.names["words"])
+
+    assert ("too-many-words",) == observation.defects
+    assert most - 2 == observation.views["pairs"].size
+    assert {"hello", "0", np.base_repr(most - 2, 36).lower()} <= kept
+    assert np.base_repr(most - 1, 36).lower() not in kept
+
+
+def test_headers_have_a_bound_of_their_own():
+    """A flood in one place leaves the words of the others."""
+    observation = extract(parse(flood(3, 9_000)))
+
+    assert "too-many-words" in observation.defects
+    assert MOST_WORDS["headers"] == observation.views["headers"].counts.sum()
+    assert {"hello", "0", "1", "2"} == set(observation.names["words"])
+
+
+def test_a_flood_of_tricks_leaves_the_links(monkeypatch):
+    """What stands apart from the text has a bound of its own, and links come first."""
+    monkeypatch.setitem(MOST_WORDS, "marked", 100)
+    hidden = " ".join(f"x{n}" for n in range(500))
+    raw = f"""Subject: hello
+Content-Type: text/html
+
+<a href="http://shop.example/">here</a><p style="display:none">{hidden}</p>
+"""
+    observation = extract(parse(raw.encode()))
+    marked = [name for name in observation.names["words"] if ":" in name]
+
+    assert "too-many-words" in observation.defects
+    assert 100 >= len(marked) > 50
+    assert "link:shop.example" in marked
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_have_an_observation(raw):
     """Bytes in, Observation out, and always the same."""
@@ -98,3 +152,10 @@ def test_any_bytes_have_an_observation(raw):
         assert len(names) == observation.views[view].size
     for x in observation.views.values():
         assert sorted(set(x.ids.tolist())) == x.ids.tolist()
+
+
+def test_the_features_beyond_a_bound_are_the_same_in_each_process():
+    """A set has another order in each process, so none decides which words are left."""
+    words = b"bcdfghjkl bcdfg bcdfghjklmnpq bcdfg "
+
+    assert ["random:2", "random:1", "random:3"] == of_words(words)

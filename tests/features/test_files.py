@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.features.structure import file_words
+from app.features.tokens import words_of
 from app.mail.message import Message, Part
 
 
@@ -55,7 +56,7 @@ def message(filename="", kind="", media_type="application/octet-stream", members
 )
 def test_a_file_is_described(part, expected):
     """Name, extension, what it is, and what it says to be."""
-    assert expected == file_words(message(**part))
+    assert expected == words_of(file_words(message(**part)))
 
 
 def test_parts_that_are_no_files_are_left_out():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features.pairs import BUCKET_BITS, GRAM_BYTES, MAX_GRAM_TEXT, grams
+from app.features.grams import BUCKET_BITS, GRAM_BYTES, MAX_GRAM_TEXT, grams
 from app.mail.message import Header, Message, Text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.features.headers import HEADERS, header_words
+from app.features.tokens import words_of
 from app.mail.message import Header, Message
 from app.mail.parse import parse
 
@@ -13,7 +14,9 @@ def test_header_words_are_tagged():
     """A header that has no rule gives no words, and the text none either."""
     message = parse(b"Subject: Big Sale\nFrom: Bob\nX-List: secret\n\nhello")
 
-    assert ["subject:big", "subject:sale", "from:bob"] == header_words(message)
+    assert ["subject:big", "subject:sale", "from:bob"] == words_of(
+        header_words(message)
+    )
 
 
 def test_of_a_hop_hosts_and_networks_are_features():
@@ -24,13 +27,13 @@ def test_of_a_hop_hosts_and_networks_are_features():
 
     assert [
         "received:from", "received:mx.example", "received:192.0.2.17", "received:by", "received:b", "received:192.0.2",
-    ] == header_words(Message(headers=(header,)))  # fmt: skip
+    ] == words_of(header_words(Message(headers=(header,))))  # fmt: skip
 
 
 def test_of_a_hop_without_a_date_all_is_read():
     """Not every server writes one."""
-    assert ["received:by", "received:b"] == header_words(
-        Message(headers=(Header("received", "by b"),))
+    assert ["received:by", "received:b"] == words_of(
+        header_words(Message(headers=(Header("received", "by b"),)))
     )
 
 
@@ -38,15 +41,16 @@ def test_of_a_date_the_zone_is_a_feature():
     """Day and time do not come again."""
     header = Header("date", "Mon, 01 Jan 2024 10:00:00 -0800 (PST)")
 
-    assert ["date:-0800", "date:(pst)"] == header_words(Message(headers=(header,)))
+    assert ["date:-0800", "date:(pst)"] == words_of(
+        header_words(Message(headers=(header,)))
+    )
 
 
 @pytest.mark.parametrize("name", sorted(HEADERS))
 def test_no_header_makes_a_word_without_its_tag(name):
     """Tags keep the headers apart from each other."""
-    found = header_words(
-        Message(headers=(Header(name, "one two three four five six seven"),))
-    )
+    header = Header(name, "one two three four five six seven")
+    found = words_of(header_words(Message(headers=(header,))))
 
     assert found
     assert all(word.startswith(name + ":") for word in found)
@@ -56,4 +60,4 @@ def test_verdicts_of_other_filters_are_no_features():
     """They leak labels."""
     raw = b"X-Spam-Flag: YES\nX-Spam-Status: Yes, score=20\nSubject: a\n\nb"
 
-    assert ["subject:a"] == header_words(parse(raw))
+    assert ["subject:a"] == words_of(header_words(parse(raw)))

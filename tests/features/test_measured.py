@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bayes.measurements import Measurements
+from app.features.hashing import fixed
 from app.features.measured import FIELDS, measured
 from app.mail.parse import parse
 
@@ -68,3 +70,13 @@ def test_numbers_of_fields_are_never_reused():
     """The numbers are in the tables of databases: each its own, never 0."""
     assert len(set(FIELDS.values())) == len(FIELDS)
     assert 0 not in FIELDS.values()
+
+
+@given(st.lists(st.floats(-50, 50), min_size=3, max_size=3))
+def test_fixed_point_is_that_of_the_measurements(values):
+    """In the order of the fields, rounded to even."""
+    given_values = dict(zip(("digits", "log text", "capitals"), values, strict=True))
+    x, names = fixed(given_values, FIELDS)
+
+    assert ("log text", "capitals", "digits") == names
+    assert x == Measurements.of({FIELDS[name]: given_values[name] for name in names})

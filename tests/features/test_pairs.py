@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.features.extract import extract
-from app.features.hashing import ids_of
-from app.features.pairs import mixed, pairs
+from app.features.tokens import tokens_of
+from app.kernels.text import WHOLE, mixed
 from app.mail.parse import parse
 
 WORDS = ["at", "noon", "or", "one"]
@@ -19,8 +20,9 @@ WORDS = ["at", "noon", "or", "one"]
 
 def pairs_of(*sequences):
     """Return the pairs of words in one or several texts."""
-    words = [word for sequence in sequences for word in sequence]
-    return pairs(words, ids_of(words), [len(sequence) for sequence in sequences])
+    spans = [("", word, WHOLE) for sequence in sequences for word in sequence]
+    ends = np.cumsum([len(sequence) for sequence in sequences], dtype=np.int64)
+    return replace(tokens_of(spans), ends=ends).pairs(0, len(sequences))
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=4))
@@ -45,27 +47,23 @@ def test_the_id_of_a_pair_is_that_of_its_words(words):
 
 def test_the_order_of_a_pair_counts():
     """Two words in two orders are two features."""
-    a, b = ids_of(["a"]), ids_of(["b"])
-
-    assert mixed(a, b).tolist() != mixed(b, a).tolist()
+    assert pairs_of(["a", "b"])[0] != pairs_of(["b", "a"])[0]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_pairs_with_one_word_in_common_differ(one, other):
     """Mixing is one to one in the left word, and in the right one."""
-    left, right = np.array([one]), np.array([other])
-    fixed = np.array([7])
-
-    assert (one == other) == bool(mixed(left, fixed) == mixed(right, fixed))
-    assert (one == other) == bool(mixed(fixed, left) == mixed(fixed, right))
+    assert (one == other) == (mixed(one, 7) == mixed(other, 7))
+    assert (one == other) == (mixed(7, one) == mixed(7, other))
 
 
 def test_a_hundred_thousand_pairs_have_as_many_ids():
     """The ids of pairs are as good as hashed names."""
-    ids = ids_of([str(number) for number in range(400)])
-    left, right = np.repeat(ids, 400), np.tile(ids, 400)
+    words = [str(number) for number in range(400)]
+    every = [word for left in words for right in words for word in (left, right)]
+    pairs, _ = pairs_of(*zip(every[::2], every[1::2], strict=True))
 
-    assert 160_000 == np.unique(mixed(left, right)).size
+    assert 160_000 == pairs.size
 
 
 def test_names_of_pairs_are_a_sequence_like_any_other():

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.features import tokens as module
 from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
 
 
@@ -59,15 +58,6 @@ def test_long_words_are_bounded():
 def test_names_are_whole():
     """Hosts are not taken apart, and punctuation is no feature."""
     assert ["bob", "b.ob", "mail.example.com"] == of_name("Bob <b.ob@mail.example.com>")
-
-
-@given(st.text(st.characters(max_codepoint=127), max_size=80))
-def test_ascii_has_no_rules_of_its_own(text):
-    """The expressions for ASCII, which are faster, find what the others find."""
-    folded = text.lower()
-
-    assert module._ANY_TOKEN.findall(folded) == module._ASCII_TOKEN.findall(folded)  # noqa: SLF001
-    assert module._ANY_WORD.findall(folded) == module._ASCII_WORD.findall(folded)  # noqa: SLF001
 
 
 @given(st.text(max_size=80))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.features.extract import extract
 from app.features.tokens import of_text as words_of
-from app.features.tricks import may_be_spaced, of_text, of_words, spaced_out
+from app.features.tricks import of_text, of_words, spaced_out
 from app.mail.parse import parse
 
 
@@ -44,13 +44,6 @@ def test_words_letter_by_letter_are_read(text, expected):
     assert expected == spaced_out(text)
 
 
-def test_most_texts_are_not_asked_for_spaced_words():
-    """Four different letters by themselves, or dots between them, are."""
-    assert may_be_spaced(words_of("V i a g r a"))
-    assert may_be_spaced(words_of("v.i.a.g.r.a"))
-    assert not may_be_spaced(words_of("I am a well-known opt-out, 1 2 3 4"))
-
-
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
@@ -64,14 +57,18 @@ def test_most_texts_are_not_asked_for_spaced_words():
 )
 def test_random_words_have_a_shape(word, expected):
     """Five consonants in a row, and the length in steps of four."""
-    assert expected == of_words([word])
-    assert 3 * expected == of_words([word, "a", word, "", word])
+    words = f"{word} ".encode()
+
+    assert expected == of_words(words) == of_words(words + b"a " + words)
+    assert 2 * len(expected) == len(of_words(words + b"a" + words))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_for_tricks(text):
     """Reading is total, and no feature is empty."""
-    assert all(of_text(text) + spaced_out(text) + of_words(words_of(text)))
+    words = "".join(word + " " for word in words_of(text)).encode()
+
+    assert all(of_text(text) + spaced_out(text) + of_words(words))
 
 
 def test_found_tricks_are_bounded():

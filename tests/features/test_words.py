@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.features.words import marked_words, sequences
+from app.features.tokens import tokens_of, words_of
+from app.features.words import disguised_words, marked_words, sequences
+from app.kernels.text import TEXT, WHOLE
 from app.mail.message import Header, Link, Message, Text
 
 MESSAGE = Message(
@@ -19,11 +21,28 @@ MESSAGE = Message(
 
 def test_what_is_read_begins_with_the_subject():
     """The subject and each text are a sequence of words of their own."""
-    assert [["big", "sale"], ["hello"], ["there"], ["fwd"]] == sequences(MESSAGE)
+    assert [["big", "sale"], ["hello"], ["there"], ["fwd"]] == [
+        words_of([span]) for span in sequences(MESSAGE)
+    ]
 
 
 def test_words_outside_the_text_are_tagged_by_their_place():
     """Texts that stand in for images, and targets of links."""
-    assert ["alt:logo", "link:http", "link:example.com", "link:buy"] == marked_words(
-        MESSAGE, ()
+    assert ["link:http", "link:example.com", "link:buy", "alt:logo"] == words_of(
+        marked_words(MESSAGE)
     )
+
+
+def test_most_texts_are_not_asked_for_spaced_words():
+    """Four different letters by themselves, or dots between them, are."""
+    for text, spaced in (
+        ("V i a g r a", True),
+        ("v.i.a.g.r.a", True),
+        ("w e  b u y. V i a", True),
+        ("I am a well-known opt-out, 1 2 3 4", False),
+        ("V a V a V a", False),
+    ):
+        read = [("", text, TEXT)]
+        found = disguised_words(read, b"", tokens_of(read).alone)
+
+        assert spaced == (("", "trick:spaced", WHOLE) in found)

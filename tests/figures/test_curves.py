@@ -76,7 +76,8 @@ def test_errors_are_those_of_the_last_messages_of_a_side(rows, window):
     course = error_over_time(wrong, counted, window=window)
     for moment, value in zip(course.messages, course.values, strict=True):
         side = [bad for bad, of_side in rows[:moment] if of_side]
-        expected = 100 * sum(side[-window:]) / window if len(side) >= window else None
+        newest = side[-window:]
+        expected = 100 * sum(newest) / len(newest) if newest else None
 
         assert expected == (None if value is None else pytest.approx(value))
 

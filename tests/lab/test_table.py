@@ -23,7 +23,7 @@ def test_a_table_of_one_column_is_a_table():
     """No delimiter is needed; empty lines are no rows."""
     table = read_text("\nclass\nham\n\nspam\n")
 
-    assert ["ham", "spam"] == table.known("class")
+    assert ["ham", "spam"] == table.filled("class")
 
 
 def test_quoted_cells_hold_delimiters_and_quotes():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mail.text import _CODECS as CODECS
-from app.mail.text import REFUSED, codec_name, decode
+from app.mail.charset import _CODECS as CODECS
+from app.mail.charset import REFUSED, codec_name, decode
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
 JAPANESE = (

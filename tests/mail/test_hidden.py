@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.mail.html import read
 from app.mail.limits import MAX_ANCESTORS, MAX_HIDDEN
-from app.mail.text import read
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import SelectolaxError
 
-from app.mail import text
-from app.mail import text as html
+from app.mail import html
 from app.mail.limits import MAX_HTML_TAGS, MAX_LINKS
 
 MARKUP = st.lists(
@@ -43,13 +42,13 @@ MARKUP = st.lists(
 
 def shown(source: str) -> list[str]:
     """Return the words that the reader sees."""
-    return text.read(source).text.split()
+    return html.read(source).text.split()
 
 
 @given(MARKUP | st.text(max_size=50))
 def test_any_text_is_a_page(source):
     """Reading HTML is total."""
-    page = text.read(source)
+    page = html.read(source)
 
     assert page.text == page.text.encode().decode()
 
@@ -57,7 +56,7 @@ def test_any_text_is_a_page(source):
 @given(MARKUP)
 def test_a_page_without_a_tree_is_read_too(source):
     """The way around the tree is total as well."""
-    page = text.read("<p>" * (MAX_HTML_TAGS + 1) + source)
+    page = html.read("<p>" * (MAX_HTML_TAGS + 1) + source)
 
     assert "html-too-complex" in page.defects
     assert page.text == page.text.encode().decode()
@@ -89,7 +88,7 @@ def test_links_have_their_element_and_their_text():
         '<a href=" http://a.example/x\n y">Bank</a><img src="cid:1" alt="Logo" title="Our logo">'
         '<form action="http://b.example"><table background="c.gif"><a title="only">z</a><a href="">e</a>'
     )
-    page = text.read(source)
+    page = html.read(source)
 
     assert [
         ("http://a.example/x y", "a", "Bank"),
@@ -102,7 +101,7 @@ def test_links_have_their_element_and_their_text():
 
 def test_links_are_found_without_a_tree():
     """Attributes that point somewhere are found in any page."""
-    page = text.read(
+    page = html.read(
         "<p>" * (MAX_HTML_TAGS + 1) + '<a href="http://a.example">x</a><img src=b.gif>'
     )
 
@@ -112,7 +111,7 @@ def test_links_are_found_without_a_tree():
 @pytest.mark.parametrize("prefix", ["", "<p>" * (MAX_HTML_TAGS + 1)])
 def test_links_are_bounded(prefix):
     """No page has more links than the limit."""
-    page = text.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
+    page = html.read(prefix + "<p background=x href=y>" * (MAX_LINKS + 1))
 
     assert MAX_LINKS == len(page.links)
 
@@ -124,7 +123,7 @@ def test_a_page_that_the_parser_gives_up_is_read_without_a_tree(monkeypatch):
         raise SelectolaxError
 
     monkeypatch.setattr(html, "LexborHTMLParser", give_up)
-    page = text.read("<p>See <a href='http://a.example'>here</a>")
+    page = html.read("<p>See <a href='http://a.example'>here</a>")
 
     assert ["See", "here"] == page.text.split()
     assert ["http://a.example"] == [link.url for link in page.links]

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.features.extract import extract
-from app.mail import limits
-from app.mail import text as charset
-from app.mail import text as hidden
-from app.mail import text as html
+from app.mail import charset, html, limits
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -413,7 +410,7 @@ def test_letters_that_stand_for_many_are_folded_in_bounds():
 def test_hidden_elements_are_looked_at_once(monkeypatch):
     """However deep they stand, the elements above them are climbed once for all."""
     climbed = []
-    real = hidden._is_within  # noqa: SLF001
+    real = html._is_within  # noqa: SLF001
 
     def counting(node, others, known):
         before = len(known)
@@ -421,7 +418,7 @@ def test_hidden_elements_are_looked_at_once(monkeypatch):
         climbed.append(len(known) - before)
         return found
 
-    monkeypatch.setattr(hidden, "_is_within", counting)
+    monkeypatch.setattr(html, "_is_within", counting)
     read(PAGE + b"<div>" * 3_000 + b"<p hidden>x</p>" * 150)
 
     assert 150 == len(climbed)

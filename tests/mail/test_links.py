@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.mail import text as links
+from app.mail import html
 from app.mail.limits import MAX_LINK_CHARS, MAX_LINKS
+from app.mail.message import links_in
 
 
 @pytest.mark.parametrize(
@@ -24,14 +25,12 @@ from app.mail.limits import MAX_LINK_CHARS, MAX_LINKS
 )
 def test_addresses_in_text_are_links(text, urls):
     """A link ends before blanks, brackets and the punctuation of its sentence."""
-    assert urls == [link.url for link in links.in_text(text)]
+    assert urls == [link.url for link in links_in(text)]
 
 
 def test_links_in_text_are_bounded():
     """Number and length have limits."""
-    found = links.in_text(
-        "http://example.com/" + "x" * 5_000 + " www.example.com" * 2_000
-    )
+    found = links_in("http://example.com/" + "x" * 5_000 + " www.example.com" * 2_000)
 
     assert MAX_LINKS == len(found)
     assert MAX_LINK_CHARS >= max(len(link.url) for link in found)
@@ -39,4 +38,4 @@ def test_links_in_text_are_bounded():
 
 def test_targets_are_trimmed_as_browsers_do():
     """Line ends within a target do not hide its host."""
-    assert "http://example.com" == links.of(" http://exa\nmple.com ", "a").url
+    assert "http://example.com" == html.link(" http://exa\nmple.com ", "a").url

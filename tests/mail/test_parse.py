@@ -350,7 +350,7 @@ def test_all_values_of_a_header_are_kept():
     )
 
 
-@pytest.mark.parametrize("floor", ["transfer", "text", "files"])
+@pytest.mark.parametrize("floor", ["transfer", "charset", "files"])
 def test_a_part_that_a_decoder_fails_on_costs_no_more_than_itself(monkeypatch, floor):
     """It is listed with its size, a defect is noted, and the others are read."""
     module = importlib.import_module(f"app.mail.{floor}")

@@ -85,7 +85,7 @@ def replayed(engine, profile):
     snapshot = Snapshot.empty(specification)
     for row in rows:
         weight = specification.decay.weight(row.epoch)
-        snapshot = snapshot.learn(
+        snapshot.learn(
             {view: x * weight for view, x in row.delta(profile.labels).items()},
             revision=row.revision,
             lessons=[row.lesson],
@@ -247,7 +247,8 @@ def test_a_month_turns_without_taking_back_what_was_taught_meanwhile(database_ur
     with running(**asked) as app:
         learn(app, month(0), range(4))
         stale = app.live.get("default")
-        turned = LiveProfile(stale.row, stale.snapshot)
+        begun = Snapshot.empty(stale.specification)
+        turned = LiveProfile(stale.row, begun)
         learn(app, month(6), range(4, 6))
 
         # It knows less than the worker whose place it would take.

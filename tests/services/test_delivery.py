@@ -15,8 +15,9 @@ def delivered(*recipients, raw=b"money pills", **policies):
     app = Application(quarantine_from=6.0, reject_from=7.0)
     for profile, policy in policies.items():
         app.decide(profile, **policy)
-    answer = app.delivery.together(recipients, raw, strongest=1)
-    apart = app.delivery.apart(recipients, raw, strongest=1)
+    answer = app.delivery.together(recipients, raw, strongest=1, door="test")
+    asked = app.delivery.address(recipients)
+    apart = app.delivery.answer(asked, raw, strongest=1, door="test")
     assert answer.action == apart.action
     return answer.action, answer.classified.profile
 
@@ -59,11 +60,11 @@ def test_others_are_asked_only_where_it_matters():
     asked = []
     each = app.classify.each
 
-    def counted(profiles, raw, *, strongest):
+    def counted(profiles, raw, *, strongest, taught):
         asked.extend(profiles)
-        return each(profiles, raw, strongest=strongest)
+        return each(profiles, raw, strongest=strongest, taught=taught)
 
     app.classify.each = counted
-    app.delivery.together([BOB, ANN], b"money", strongest=1)
+    app.delivery.together([BOB, ANN], b"money", strongest=1, door="test")
 
     assert ["default"] == asked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -18,9 +17,8 @@ from app.errors import (
     UnknownProfile,
 )
 from app.ledger.teaching import ScoredRow, Teaching
-from app.services.application import now
 from app.services.classify import observe
-from app.services.memory.live import LiveProfile
+from app.services.clock import now
 from app.services.threads.writer import Writer
 from app.storage import hidden
 from app.storage.database.engine import reading, writing
@@ -129,7 +127,8 @@ def test_the_upkeep_of_a_profile_that_was_replaced_goes_on_with_the_new_one(
 
     assert more
     assert old.id != app.live.get("default").row.id
-    assert ["the profile 'default' was replaced: loading it"] == caplog.messages
+    messages = [x.message for x in caplog.records if x.name != "app.services.feedback"]
+    assert ["the profile 'default' was replaced: loading it"] == messages
 
 
 @on_sqlite
@@ -389,7 +388,7 @@ def test_several_labels_are_learned_and_explained(database_url):
     assert "phishing" == classified.labels[classified.verdict.label]
     assert "spam" == classified.verdict.decision
     assert classified.verdict.log_odds == pytest.approx(
-        sum(entry.log_odds for entry in classified.explanation), abs=1e-9
+        sum(entry.log_odds for entry in classified.explanation.summands), abs=1e-9
     )
 
 
@@ -511,7 +510,7 @@ def test_revisions_given_out_twice_are_noticed_when_learning(database_url):
         app.writer.stop()
         app.scheduler.stop()
         live = app.live.get("default")
-        live.take_over(LiveProfile(live.row, replace(live.snapshot, revision=9)))
+        live.snapshot.revision = 9
         other = Writer(app.engine)
         other.start()
         app.feedback._writer = other  # noqa: SLF001

@@ -7,6 +7,7 @@ import pytest
 
 from app.errors import UnknownProfile
 from app.figures.metrics import Errors, roca_pct
+from app.services.figures import OTHERS, SOURCES
 from tests.support.messages import ham, spam
 
 N = 24
@@ -106,3 +107,21 @@ def test_a_profile_that_is_not_there_is_named(app):
     """The sentence names it."""
     with pytest.raises(UnknownProfile, match="'nobody'"):
         app.figures("nobody", window=10)
+
+
+def test_a_label_counts_for_who_gave_it_last(app):
+    """Who corrects a label answers for it, and the busiest are named."""
+    for number in range(SOURCES + 2):
+        for _ in range(2):
+            app.feedback.teach(
+                "default", spam(number), label="spam", source=f"u{number:02}"
+            )
+    app.feedback.teach("default", spam(0), label="ham", source="eve")
+    for number in range(100, 103):
+        app.feedback.teach("default", ham(number), label="ham", source="eve")
+    found = {each.source: each for each in app.figures("default", window=99).sources}
+
+    assert (4, 0) == (found["eve"].errors.ham, found["eve"].errors.spam)
+    assert SOURCES + 1 == len(found)
+    assert SOURCES + 5 == sum(x.errors.ham + x.errors.spam for x in found.values())
+    assert found[OTHERS].errors.spam == 2

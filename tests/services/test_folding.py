@@ -5,16 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import zip_longest
 
 import pytest
 
 from app.services import fold as folding
-from app.services.application import now, specify
+from app.services.application import specify
+from app.services.clock import now
 from app.services.fold import Folding
 from app.services.memory.live import LiveProfiles
 from app.services.threads import scheduler
-from app.services.threads import scheduler as pace
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
 from app.storage import tables
@@ -89,6 +90,7 @@ def test_all_of_a_ledger_is_folded(engine):
 def small(engine, monkeypatch):
     """Make each step a part of a few features, however fast they are written."""
     monkeypatch.setattr(folding, "BY_HAND", 1e-9)
+    monkeypatch.setattr(folding, "FEWEST", 1)
     monkeypatch.setattr(type(dialect_of(engine)), "step_seconds", 1e-9)
 
 
@@ -117,26 +119,75 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_step_lasts_as_long_as_it_is_asked_to(engine, clock, monkeypatch):
-    """As many features as could be written in that time before."""
+@pytest.fixture
+def parts(monkeypatch):
+    """Return the sizes of the parts that are written; a feature takes 1 ms."""
     sizes = []
     write = fold.write
 
     def timed(connection, profile, step, *, size):
         sizes.append(size)
-        clock[0] += 0.001 * size
-        return write(connection, profile, step, size=size)
+        after = write(connection, profile, step, size=size)
+        return replace(after, seconds=0.001 * (after.done - step.done))
 
+    monkeypatch.setattr(fold, "write", timed)
+    monkeypatch.setattr(folding, "FEWEST", 1)
+    return sizes
+
+
+def folded(engine):
+    """Fold sixty messages in steps of 10 ms."""
     profile = new_profile(engine)
     burst(engine, profile, 60)
-    monkeypatch.setattr(fold, "write", timed)
-    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.0005)
     made = Folding(engine)
     while made.step(profile, seconds=0.01):
         pass
 
-    assert [20, 13, 11, 10] == sizes[:4]
-    assert {10} == set(sizes[3:])
+
+def test_a_step_lasts_as_long_as_it_is_asked_to(engine, parts, monkeypatch):
+    """As many features as could be written in that time before."""
+    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.0005)
+    folded(engine)
+
+    assert [20, 13, 11, 10] == parts[:4]
+    assert {10} == set(parts[3:])
+
+
+def test_what_a_transaction_takes_by_itself_makes_no_part_smaller(
+    engine, parts, clock, monkeypatch
+):
+    """On a disk that takes a second for each, a part would be one feature."""
+    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.001)
+    move = fold.state.move
+
+    def slow(*given):
+        clock[0] += 1.0
+        move(*given)
+
+    monkeypatch.setattr(fold.state, "move", slow)
+    folded(engine)
+
+    assert {10} == set(parts)
+
+
+def test_a_part_is_never_a_handful_of_features(engine, parts, monkeypatch):
+    """However slowly those before it were written."""
+    monkeypatch.setattr(folding, "FEWEST", 16)
+    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 9.0)
+    folded(engine)
+
+    assert {16} == set(parts)
+
+
+def test_a_batch_of_large_messages_has_few_rows(engine, monkeypatch):
+    """A thousand of the largest would be a gigabyte of memory."""
+    profile = new_profile(engine)
+    burst(engine, profile, 60)
+    monkeypatch.setattr(fold, "BYTES", 1)
+    with reading(engine) as connection:
+        step = fold.prepare(connection, profile, limit=1000)
+
+    assert fold.ROWS_AT_ONCE == step.rows
 
 
 def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
@@ -302,15 +353,22 @@ def upkeep_of(engine):
     """Return the house-keeping of a service, and its profiles."""
     live = LiveProfiles(engine, specify(Settings(_env_file=None)))
     upkeep = Maintenance(
-        engine, live, None, scored_days=1, scored_rows=1, vector_days=0, clock=now
+        engine,
+        live,
+        None,
+        scored_days=1,
+        scored_rows=1,
+        scored_bytes=10**6,
+        vector_days=0,
+        clock=now,
     )
     return live, upkeep
 
 
 def test_a_service_catches_up(engine, monkeypatch):
     """Beside feedback that never pauses too, and the sooner the more is left."""
-    monkeypatch.setattr(pace, "BURST", 300)
-    monkeypatch.setattr(pace, "PAUSE", 10**6)
+    monkeypatch.setattr(scheduler, "BURST", 300)
+    monkeypatch.setattr(scheduler, "PAUSE", 10**6)
     profile = new_profile(engine)
     for start in range(0, 2000, 500):
         burst(engine, profile, 500, start=start)

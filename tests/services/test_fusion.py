@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.services.application import now
+from app.services.clock import now
 from app.services.learn import Learn
 from tests.support.application import running
 from tests.support.messages import ham, spam

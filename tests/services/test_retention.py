@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
 
-from app.errors import Expired
-from app.services.application import now
+from app.errors import Expired, UnknownMessage
+from app.services import upkeep
+from app.services.clock import now
 from app.storage import tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
@@ -72,3 +74,77 @@ def test_nothing_is_dropped_where_all_is_kept_for_ever(database_url):
 
         assert set() == app.maintenance._dropping  # noqa: SLF001
         assert app.profile("default").undo_days is None
+
+
+def erased(app):
+    """Look for what is to be erased until no row has features."""
+    ledger = tables.ledger
+    kept = 1
+    while kept:
+        # Not in a minute, and again after that: now.
+        app.maintenance._expire_at = 0.0  # noqa: SLF001
+        time.sleep(0.01)
+        with reading(app.engine) as connection:
+            kept = connection.execute(
+                select(func.count())
+                .select_from(ledger)
+                .where(ledger.c.vector.is_not(None))
+            ).scalar_one()
+
+
+def test_the_upkeep_erases_what_is_forgotten(database_url):
+    """Its words were scored, learned, moved and forgotten; its label history stays."""
+    raw = b"Subject: lunch\n\nxyzzyplugh is a word of its own\n"
+    with running(database_url=database_url) as app:
+        app.classify("default", raw, strongest=0)
+        taught = app.feedback.teach("default", raw, label="spam", source="ann")
+        digest = taught.outcome.digest
+        app.feedback.teach("default", raw, label="ham", source="ann")
+        app.feedback.forget("default", digest, source="ann")
+        erased(app)
+        with pytest.raises(UnknownMessage, match="nothing is stored"):
+            app.feedback.teach_by_id("default", digest, label="ham", source="ann")
+        with reading(app.engine) as connection:
+            row = app.live.get("default").row
+            found = audit(connection, row)
+            labels = connection.execute(
+                select(tables.ledger.c.label).order_by(tables.ledger.c.revision)
+            ).scalars()
+
+            assert ["spam", "ham", None] == list(labels)
+    path = Path(database_url.removeprefix("sqlite:///"))
+    files = [each.read_bytes() for each in path.parent.glob(f"{path.name}*")]
+
+    assert found.sound
+    assert files
+    assert not any(b"xyzzyplugh" in each for each in files)
+
+
+def test_a_process_that_has_not_followed_loads_anew(database_url, caplog):
+    """What the erased row took back is not there to be taken back."""
+    with running(database_url=database_url) as app:
+        app.scheduler.stop()
+        taught = app.feedback.teach("default", spam(1), label="spam", source="ann")
+        app.feedback.teach("default", ham(1), label="ham", source="ann")
+        with running(database_url=database_url) as other:
+            other.feedback.forget("default", taught.outcome.digest, source="ann")
+            list(upkeep.fold(other.engine))
+            expected = other.live.get("default").snapshot.tables["words"].flatten()
+        app.live.refresh()
+        live = app.live.get("default")
+
+        assert "are erased" in caplog.text
+        assert 3 == live.revision
+        assert expected == live.snapshot.tables["words"].flatten()
+
+
+def test_what_is_forgotten_is_not_stored_behind_the_answer(database_url):
+    """A scored message waits in memory for half a second, and is dropped there too."""
+    with running(database_url=database_url) as app:
+        app.scheduler.stop()
+        seen = app.classify("default", spam(1), strongest=0).observation
+        with pytest.raises(UnknownMessage, match="nothing to forget"):
+            app.feedback.forget("default", seen.digest, source="ann")
+        flushed = app.recent.flush(app.engine)
+
+    assert 0 == flushed

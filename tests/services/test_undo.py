@@ -12,10 +12,12 @@ import pytest
 from app.errors import (
     DatabaseUnavailable,
     InvalidSelection,
+    Unconfirmed,
     UnknownProfile,
     UnknownSource,
 )
 from app.ledger.undo import Selection
+from app.services import undo as service
 from app.services.application import Application
 from app.settings import Settings
 from app.storage.database.engine import reading
@@ -256,3 +258,65 @@ def test_an_undo_of_nothing_has_no_name(app):
     undone = undo(app, until=MARCH)
 
     assert (None, True) == (undone.name, undone.plan.empty)
+
+
+@pytest.fixture
+def taught_much(database_url):
+    """An application that ann taught 21 messages."""
+    with running(database_url=database_url) as app:
+        for n in range(21):
+            teach(app, spam(n), "spam", source="ann")
+        yield app
+
+
+def shown(app, **asked):
+    """Return the token of a dry run."""
+    return app.undo.forecast("default", Selection(**asked)).forecast.confirm
+
+
+def test_an_undo_of_much_is_confirmed(taught_much):
+    """A mistaken request, or one of somebody else's web page, takes nothing back."""
+    app = taught_much
+    with pytest.raises(Unconfirmed, match="would take back 21 messages") as refused:
+        undo(app, source="ann")
+    token = shown(app, source="ann")
+    teach(app, spam(30), "spam", source="ann")
+    done = app.undo("default", Selection(source="ann"), source="x", confirm=token)
+
+    assert "token is not" not in str(refused.value)
+    assert {("spam", None): 21} == done.plan.messages
+    assert 1 == app.live.get("default").snapshot.messages.sum()
+
+
+@pytest.mark.parametrize("wrong", ["", "nonsense", "21-0123456789abcdef", "9" * 40])
+def test_an_undo_is_confirmed_by_its_own_token_alone(taught_much, wrong):
+    """Not by one that is made up, nor by that of another selection."""
+    app = taught_much
+    other = shown(app, since=MARCH)
+    for token in (wrong, other):
+        with pytest.raises(Unconfirmed, match="the token is not of this undo"):
+            app.undo("default", Selection(source="ann"), source="x", confirm=token)
+
+    assert other != shown(app, source="ann")
+    assert 21 == app.live.get("default").snapshot.messages.sum()
+
+
+def test_a_token_is_of_the_undos_that_there_were(taught_much):
+    """Another undo since may have changed what this one does."""
+    app = taught_much
+    token = shown(app, source="ann")
+    teach(app, ham(1), "ham", source="ben")
+    undo(app, source="ben")
+    with pytest.raises(Unconfirmed, match="another undo was made since"):
+        app.undo("default", Selection(source="ann"), source="x", confirm=token)
+
+
+def test_an_undo_of_little_needs_no_token(taught_much, monkeypatch):
+    """Twenty messages, or one in a hundred where that is more."""
+    app = taught_much
+    teach(app, ham(1), "ham", source="ben")
+
+    assert shown(app, source="ben") is None
+    monkeypatch.setattr(service, "UNCONFIRMED_SHARE", 1.0)
+    assert shown(app, source="ann") is None
+    assert {("spam", None): 21} == undo(app, source="ann").plan.messages

@@ -37,14 +37,16 @@ def left(engine, profile, messages):
     return [message for message in messages if digest(message) in found]
 
 
-def expire(engine, profile, *, minutes, keep, limit=100):
+def expire(engine, profile, *, minutes, keep=100, keep_bytes=10**9, limit=100):
     """Forget all that was scored before that minute, and all but the newest."""
     with writing(engine) as connection:
         return scored.expire(
             connection,
             profile.id,
             before=MARCH + timedelta(minutes=minutes),
-            upto=scored.last_over(connection, profile.id, keep=keep),
+            upto=scored.last_over(
+                connection, profile.id, keep=keep, keep_bytes=keep_bytes
+            ),
             limit=limit,
         )
 
@@ -183,3 +185,27 @@ def test_workers_that_remember_the_same_messages_do_not_deadlock(engine):
         thread.join()
 
     assert [] == failures
+
+
+def test_the_newest_that_fit_into_some_bytes_stay(engine):
+    """However few rows they are: one message may be as large as a thousand."""
+    profile = new_profile(engine)
+    size = row(1).stored_bytes
+    put(engine, profile, *(row(n, minutes=n) for n in range(5)))
+
+    assert 3 == expire(engine, profile, minutes=0, keep_bytes=2 * size + 1)
+    assert [3, 4] == left(engine, profile, range(5))
+    assert 0 == expire(engine, profile, minutes=0, keep_bytes=2 * size)
+
+
+def test_large_rows_are_forgotten_a_few_at_a_time(engine, monkeypatch):
+    """SQLite overwrites what is deleted, under its write lock; one goes always."""
+    profile = new_profile(engine)
+    size = row(1).stored_bytes
+    put(engine, profile, *(row(n, minutes=n) for n in range(5)))
+    monkeypatch.setattr(scored, "EXPIRED_BYTES", 2 * size)
+
+    assert 2 == expire(engine, profile, minutes=9)
+    monkeypatch.setattr(scored, "EXPIRED_BYTES", 1)
+    assert 1 == expire(engine, profile, minutes=9)
+    assert [3, 4] == left(engine, profile, range(5))

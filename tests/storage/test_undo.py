@@ -23,7 +23,6 @@ from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import sums, work
-from app.storage.undo import sums as undo_features
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -414,7 +413,7 @@ def test_an_undo_whose_features_are_gone_says_so(engine):
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
     """Also where they are sorted several times on the way."""
-    monkeypatch.setattr(undo_features, "_SORTED_AT_ONCE", 2)
+    monkeypatch.setattr(sums, "_SORTED_AT_ONCE", 2)
     profile = new_profile(engine)
     for each in range(9):
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))

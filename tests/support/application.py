@@ -27,7 +27,7 @@ def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
     url = sqlite_url(tmp_path)
     application = Application(Settings(_env_file=None, database_url=url, **settings))
-    return TestClient(create_app(application))
+    return TestClient(create_app(application), client=("127.0.0.1", 50000))
 
 
 def teach(app, raw, label, profile="default"):

@@ -21,6 +21,7 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
+from app.services.upkeep import erase_some
 from app.storage import profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
@@ -146,6 +147,17 @@ def _part(engine, profile):
     fold_a_part(engine, profile)
 
 
+def _forgotten(engine, profile):
+    """Erase a message that is forgotten, and score one."""
+    _fold(engine, profile, 1000)
+    teach(engine, profile, taught(9, None, time=APRIL))
+    _fold(engine, profile, 1000)
+    erase_some(engine, profile, upto=1000)
+    with writing(engine) as connection:
+        row = ScoredRow.of(observed(12, {"seen": 1}), time=APRIL)
+        scored.put_many(connection, profile.id, [row])
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -169,6 +181,7 @@ CHAPTERS: Final = {
     "0005": _seals,
     "0006": _policy,
     "0007": _part,
+    "0008": _forgotten,
 }
 
 

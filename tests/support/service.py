@@ -68,7 +68,7 @@ class Service:
             timeout=PATIENCE,
         )
 
-    def start(self):
+    def start(self, until="/readyz"):
         """Start the server, and wait until it is ready."""
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
@@ -81,7 +81,7 @@ class Service:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             try:
-                if self.client.get("/readyz").is_success:
+                if self.client.get(until).is_success:
                     return
             except httpx2.TransportError:
                 time.sleep(0.05)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from app.classifier.explain import Attribution, Summand
+from app.classifier.explain import Attribution, Explanation, ReasonPart, Summand
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
 from app.classifier.specification import Specification
@@ -23,7 +23,7 @@ LABELS = ("ham", "spam")
 DESK = ("note", "junk")
 
 
-def classified(raw, profile="default", labels=LABELS, made_of=None):
+def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest=3):
     """Return an answer: so many nats for each word that is known."""
     digest = observe(raw, ()).digest
     found = {word: nats for word, nats in WORDS.items() if word in raw}
@@ -39,12 +39,16 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
         decision = "ham"
     named = tuple(
         Summand(
-            kind="feature",
-            feature=word.decode(),
-            view="words",
+            kind="reason",
+            text=word.decode(),
+            family="words",
             log_odds=nats,
             features=1,
-            messages={},
+            parts=(
+                ReasonPart(
+                    feature=word.decode(), view="words", log_odds=nats, messages={}
+                ),
+            ),
         )
         for word, nats in found.items()
     )
@@ -59,8 +63,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
             views={},
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
-            batch={},
-            place=0,
+            parts={},
         ),
         attribution=Attribution(
             prior=0.0,
@@ -70,7 +73,11 @@ def classified(raw, profile="default", labels=LABELS, made_of=None):
             },
             seen={},
         ),
-        explanation=named,
+        explanation=Explanation(
+            strongest=strongest,
+            families={"words": log_odds, "headers": 0.0, "prior": 0.0},
+            summands=named if strongest else (),
+        ),
         profile=profile,
         labels=labels,
         revision=7,
@@ -135,10 +142,16 @@ class Classify:
         """Classify one message."""
         return self.each([profile], raw, strongest=strongest)[profile]
 
-    def each(self, profiles, raw, *, strongest):  # noqa: ARG002
+    def each(self, profiles, raw, *, strongest, taught=()):  # noqa: ARG002
         """Classify one message against several profiles."""
         return {
-            name: classified(raw, name, self.labels[name], self.made_of[name])
+            name: classified(
+                raw,
+                name,
+                self.labels[name],
+                self.made_of[name],
+                strongest=strongest,
+            )
             for name in profiles
         }
 

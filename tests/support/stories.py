@@ -111,6 +111,16 @@ def taken(events, unwanted):
     return [] if before == for_good else found
 
 
+def book(events, source, outcome):
+    """Enter what was said; nobody takes back what is forgotten."""
+    if outcome.kind == "forgotten":
+        events[:] = [
+            e for e in events if e.row is None or e.row.digest != outcome.digest
+        ]
+    elif outcome.row is not None:
+        events.append(Event(source, outcome.row.time, row=outcome.row))
+
+
 def tell(engine, profile, story):
     """Teach and undo as a story says, and return what is in the test's book."""
     start = datetime(2026, 3, 1, tzinfo=UTC)
@@ -126,8 +136,7 @@ def tell(engine, profile, story):
             source=source,
         )
         (outcome,) = teach(engine, profile, given)
-        if outcome.row is not None:
-            events.append(Event(source, outcome.row.time, row=outcome.row))
+        book(events, source, outcome)
 
     said = -1
     for n, (verb, *rest) in enumerate(story):

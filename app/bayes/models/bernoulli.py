@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.likelihood import Contributions, Likelihood, sums
+from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing, vocabulary_size
 from app.bayes.sparse import SparseCounts
+from app.kernels import likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.batch import CountSource, Joined
+    from app.bayes.counts import CountSource
 
 LAPLACE = Lidstone(1.0)
 """One imagined message with the feature and one without."""
@@ -126,9 +127,7 @@ class Bernoulli:
                 impossible[c] = features[~finite].sum()
                 features, logs = features[finite], logs[finite]
             absent[c] = np.add.reduce(features * logs)
-        return BernoulliLikelihood(
-            source, self.smoothing, messages[:, np.newaxis], absent, impossible
-        )
+        return BernoulliLikelihood(source, self.smoothing, messages, absent, impossible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         Where the document frequencies of a message's features are looked up.
     smoothing : Smoothing
         What becomes of rare and missing counts.
-    messages : ndarray of int64, shape (K, 1)
+    messages : ndarray of int64, shape (K,)
         Messages per class.
     absent : ndarray of float64, shape (K,)
         Log-probability that all features are absent, without the impossible
@@ -156,23 +155,18 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
     absent: NDArray[np.float64]
     impossible: NDArray[np.int64]
 
-    def decompose(self, x: Joined, /) -> Contributions:
-        """Return the log-likelihoods of M messages, taken apart by feature.
+    def contributions(self, x: SparseCounts, /) -> Contributions:
+        """Return the log-likelihood of a message, taken apart by feature.
 
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        known = x.known(self.source, "presence")
-        with_feature, seen = known.by_class, known.seen
-        present = self.smoothing.log_probability(with_feature, self.messages, 2)
-        absent = self.smoothing.log_probability(
-            self.messages - with_feature, self.messages, 2
+        return Contributions(
+            *likelihood.bernoulli(
+                self.source.look_up(x.ids, "presence"),
+                self.messages,
+                self.absent,
+                self.impossible,
+                *self.smoothing.rule,
+            )
         )
-        constants = np.full((len(x.bounds) - 1, self.absent.size), self.absent)
-        if np.count_nonzero(self.impossible):
-            needed = np.isneginf(absent) & seen
-            absent[needed] = 0.0
-            left = self.impossible - sums(needed.astype(np.float64), x.bounds)
-            constants[left > 0] = -np.inf
-        terms = np.subtract(present, absent, where=seen, out=np.zeros(present.shape))
-        return Contributions(constants, terms, seen, x.bounds)

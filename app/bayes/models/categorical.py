@@ -12,11 +12,12 @@ from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.smoothing import Lidstone, Smoothing
 from app.bayes.sparse import SparseCounts, first_of_each
 from app.errors import InvalidObservation
+from app.kernels import likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.batch import CountSource, Joined, RowSource
+    from app.bayes.counts import CountSource
 
 VALUE_BITS: Final = 48
 """Low bits of an id that hold the value; the field has the other 16.
@@ -130,7 +131,7 @@ class Categorical:
             raise InvalidObservation(msg)
         return FeatureCounts.of(x, label=label, n_classes=n_classes)
 
-    def estimate(self, source: RowSource) -> CategoricalLikelihood:
+    def estimate(self, source: CountSource) -> CategoricalLikelihood:
         """Return the likelihood under a training state; O(values) work."""
         state = source.flatten()
         # In order, as the ids are.
@@ -169,24 +170,15 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
 
-    def decompose(self, x: Joined, /) -> Contributions:
-        """Return the log-likelihoods of M messages, taken apart by value."""
-        return Contributions.of_terms(*self._terms(x), x.bounds)
-
-    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the contributions (K, N) and which values are seen (N,)."""
-        known = x.known(self.source, "presence")
-        counts, seen = known.by_class, known.seen
-        terms = np.zeros(counts.shape)
-        if not self.fields.size:
-            return terms, seen
-        # A value that was seen has a field that was seen; what is found for any
-        # other is left out.
-        field = self.fields.searchsorted(x.ids >> VALUE_BITS)
-        logs = self.smoothing.log_probability(
-            counts,
-            self.totals.take(field, axis=0, mode="clip").T,
-            self.n_values.take(field, mode="clip"),
+    def contributions(self, x: SparseCounts, /) -> Contributions:
+        """Return the log-likelihood of a message, taken apart by value."""
+        return Contributions(
+            *likelihood.categorical(
+                self.source.look_up(x.ids, "presence"),
+                x.ids >> VALUE_BITS,
+                self.fields,
+                self.totals,
+                self.n_values,
+                *self.smoothing.rule,
+            )
         )
-        np.copyto(terms, logs, where=seen)
-        return terms, seen

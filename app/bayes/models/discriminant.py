@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -17,8 +16,6 @@ from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from app.bayes.batch import Joined
 
 SMALLEST_STEP: Final = 1e-10
 """First fraction that is tried where a matrix has no Cholesky factor."""
@@ -300,38 +297,22 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         covariance: NDArray[np.float64] = self.factor @ self.factor.T
         return covariance
 
-    def decompose(self, x: Joined, /) -> Contributions:
-        """Return the log-likelihoods of M messages, taken apart by field.
+    def contributions(self, x: Measurements, /) -> Contributions:
+        """Return the log-likelihood of a message, taken apart by field.
 
         The quadratic form is a sum over the fields of
         ``-d_i (covariance^-1 d)_i / 2`` with ``d = x - mean``.
-
-        Message by message, so that each gets what it gets alone, bit for bit: a
-        matrix product rounds differently in another shape.
         """
-        n_classes = self.means.shape[1]
-        constants = np.empty((len(x.bounds) - 1, n_classes))
-        terms = np.zeros((n_classes, x.ids.size))
-        seen = np.zeros(x.ids.size, np.bool_)
-        for m, its in enumerate(starmap(slice, pairwise(x.bounds))):
-            constants[m], terms[:, its], seen[its] = self._apart(
-                x.ids[its], x.values[its]
-            )
-        return Contributions(constants, terms, seen, x.bounds)
-
-    def _apart(
-        self, ids: NDArray[np.int64], values: NDArray[np.int64]
-    ) -> tuple[float, NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the constant of one message, its terms (K, n) and which are seen."""
         # Here, since nothing that serves is of this event model, and would import
         # scipy, which takes a quarter of a second.
         from scipy.linalg import cho_solve  # noqa: PLC0415
 
-        features = np.zeros((ids.size, self.means.shape[1]))
+        terms = np.zeros((self.means.shape[1], x.size))
         if not self.ids.size:
-            return 0.0, features.T, np.zeros(ids.size, np.bool_)
-        row = self.ids.searchsorted(ids)
-        seen = self.ids.take(row, mode="clip") == ids
+            nothing = np.zeros(terms.shape[0])
+            return Contributions(nothing, terms, np.zeros(x.size, np.bool_), nothing)
+        row = self.ids.searchsorted(x.ids)
+        seen = self.ids.take(row, mode="clip") == x.ids
         row = row[seen]
         factor = self.factor
         if row.size < self.ids.size:
@@ -339,12 +320,13 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
             # its factor comes from a QR decomposition of the rows, which
             # never fails, where squaring them and factoring again could.
             factor = np.asarray(np.linalg.qr(factor[row].T, mode="r")).T
-        away = (values[seen] * self.step)[:, np.newaxis] - self.means[row]
-        features[seen] = -0.5 * away * cho_solve((factor, True), away)
+        away = (x.values[seen] * self.step)[:, np.newaxis] - self.means[row]
+        terms[:, seen] = (-0.5 * away * cho_solve((factor, True), away)).T
         constant = -0.5 * row.size * math.log(2 * math.pi) - float(
             np.log(np.abs(np.diagonal(factor))).sum()
         )
-        return constant, features.T, seen
+        constants = np.full(terms.shape[0], constant)
+        return Contributions(constants, terms, seen, constants + terms.sum(axis=1))
 
 
 def _scatter(

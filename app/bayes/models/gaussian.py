@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,11 +11,11 @@ from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.moments import MomentSums
 from app.errors import InvalidObservation
+from app.kernels import likelihood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.bayes.batch import Joined
     from app.bayes.moments import Integers
 
 Constant = Literal["floor", "drop"]
@@ -240,22 +239,10 @@ class GaussianLikelihood(Likelihood[Measurements]):
     variances: NDArray[np.float64]
     step: float
 
-    def decompose(self, x: Joined, /) -> Contributions:
-        """Return the log-likelihoods of M messages, taken apart by field."""
-        return Contributions.of_terms(*self._terms(x), x.bounds)
-
-    def _terms(self, x: Joined) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the contributions (K, N) and which fields take part (N,)."""
-        terms = np.zeros((self.means.shape[1], x.ids.size))
-        if not self.ids.size:
-            return terms, np.zeros(x.ids.size, np.bool_)
-        row = self.ids.searchsorted(x.ids)
-        seen = self.ids.take(row, mode="clip") == x.ids
-        values = (x.values * self.step)[:, np.newaxis]
-        means = self.means.take(row, axis=0, mode="clip")
-        variances = self.variances.take(row, axis=0, mode="clip")
-        logs = math.log(2 * math.pi) + np.log(variances)
-        logs += (values - means) ** 2 / variances
-        # Of a field that does not take part, another was found: it is left out.
-        np.multiply(-0.5, logs.T, where=seen, out=terms)
-        return terms, seen
+    def contributions(self, x: Measurements, /) -> Contributions:
+        """Return the log-likelihood of a message, taken apart by field."""
+        return Contributions(
+            *likelihood.gaussian(
+                x.ids, x.values, self.step, self.ids, self.means, self.variances
+            )
+        )

@@ -80,6 +80,8 @@ def fit(
     offset: NDArray[np.float64],
     labels: NDArray[np.int64],
     pull: GaussianPull,
+    *,
+    mislabelled: float = 0.0,
 ) -> Weights:
     r"""Return the most probable weights, given examples and a Gaussian pull.
 
@@ -93,6 +95,8 @@ def fit(
         The class of each example.
     pull : GaussianPull
         What is believed before.
+    mislabelled : float, default 0
+        The share of the labels that may be any, below 1.
 
     Returns
     -------
@@ -118,6 +122,16 @@ def fit(
     reweighted least squares [2]_) finds it from the centre of the pull; a step
     that would lower the posterior is halved.
 
+    An example with a wrong label and large opinions is less probable than any other,
+    and a few of them would shrink all weights.  So with a share :math:`\varepsilon` of
+    labels that may be any, an example has the probability
+
+    .. math:: (1 - \varepsilon) P(y_i \mid x_i) + \varepsilon / K,
+
+    and counts in each step as much as it is honest: by the share of the first term
+    in it [3]_.  There may be several maxima then; it is the one that is reached from
+    the centre of the pull.
+
     References
     ----------
     .. [1] D. McFadden, "Conditional logit analysis of qualitative choice
@@ -125,6 +139,8 @@ def fit(
        pages 105-142.
     .. [2] C. M. Bishop, *Pattern Recognition and Machine Learning*, Springer,
        2006, section 4.3.
+    .. [3] J. Bootkrajang and A. Kaban, "Label-noise robust logistic regression and
+       its applications", *ECML PKDD*, 2012, pages 143-158.
 
     Examples
     --------
@@ -154,18 +170,31 @@ def fit(
         joint = (weights @ flat).reshape(base.shape) + base
         return log_posterior(joint.T).T
 
+    def honest(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (1.0 - mislabelled) * np.exp(logs[labels, examples])
+
     def height(weights: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
         away = weights - centre
-        return float(logs[labels, examples].sum() - (precision * away**2).sum() / 2)
+        chances = logs[labels, examples]
+        if mislabelled:
+            chances = np.log(honest(logs) + mislabelled / n_classes)
+        return float(chances.sum() - (precision * away**2).sum() / 2)
 
     weights = centre
     now = logs(weights)
     for _ in range(STEPS):
         weighted = np.exp(now) * design
         mean = weighted.sum(axis=1)
-        gradient = (picked - mean).sum(axis=1) - precision * (weights - centre)
+        away, counted = picked - mean, mean
+        if mislabelled:
+            share = honest(now)
+            share /= share + mislabelled / n_classes
+            weighted, away, counted = weighted * share, away * share, mean * share
+        gradient = away.sum(axis=1) - precision * (weights - centre)
         curvature = (
-            weighted.reshape(flat.shape) @ flat.T - mean @ mean.T + np.diag(precision)
+            weighted.reshape(flat.shape) @ flat.T
+            - counted @ mean.T
+            + np.diag(precision)
         )
         step = np.linalg.solve(curvature, gradient)
         here = height(weights, now)

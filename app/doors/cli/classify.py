@@ -28,7 +28,7 @@ def classify(
     explain: Annotated[
         int,
         typer.Option(
-            min=0, max=MAX_EXPLAINED, help="How many features to show, of each side."
+            min=0, max=MAX_EXPLAINED, help="How many reasons to show, of each side."
         ),
     ] = 0,
     profile: Profile = None,
@@ -51,10 +51,11 @@ def classify(
             if as_json:
                 OUT.print(document.model_dump_json())
             else:
-                _print_verdict(name, document, explained=explain > 0)
+                print_verdict(name, document, explained=explain > 0)
 
 
-def _print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
+def print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
+    """Print a verdict in one line, and its explanation below."""
     line = Text(f"{document.decision:6}", style=COLOURS[document.decision])
     line.append(
         f"  {document.probability:7.2%}  {_signed(document.log_odds)}  ",
@@ -63,19 +64,38 @@ def _print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None
     line.append(f"{document.id}  {name}", style="dim")
     OUT.print(line)
     if explained:
+        for family, nats in document.families.items():
+            OUT.print(_line(nats, family, ""))
+        share = document.explained_pct
+        OUT.print(
+            Text(
+                "        of these"
+                if share is None
+                else f"        of these, {share:.0f} % by the reasons shown",
+                style="dim",
+            )
+        )
         for entry in document.explanation:
-            OUT.print(_entry_line(entry))
+            # The prior is one of the subtotals.
+            if entry.kind != "prior":
+                OUT.print(_entry_line(entry))
 
 
 def _entry_line(entry: EntryOut) -> Text:
-    colour = "red" if entry.log_odds > 0 else "green"
-    line = Text(f"        {_signed(entry.log_odds)}  ", style=colour)
-    text = entry.feature
     if entry.kind == "rest":
-        text = f"({entry.features} other features)"
-    line.append(f"{text:32.60}  ", style="default")
-    counts = " · ".join(f"{label} {n}" for label, n in entry.messages.items())
-    line.append(counts, style="dim")
+        return _line(entry.log_odds, f"({entry.features} other features)", "")
+    text = entry.title
+    seen = entry.parts[0].messages if entry.parts else {}
+    counts = " · ".join(f"{label} {n}" for label, n in seen.items())
+    more = f"{entry.features} features; " if entry.features > 1 else ""
+    first = f"{entry.parts[0].feature}: " if more and counts else ""
+    return _line(entry.log_odds, text, f"{more}{first}{counts}")
+
+
+def _line(nats: float, text: str, more: str) -> Text:
+    line = Text(f"        {_signed(nats)}  ", style="red" if nats > 0 else "green")
+    line.append(f"{text:36.60}  ", style="default")
+    line.append(more, style="dim")
     return line
 
 

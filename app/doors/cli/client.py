@@ -23,6 +23,7 @@ from app.errors import (
     NotFound,
     PostbayesError,
     UnreadableMessage,
+    reason,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def ask(
         msg = f"{url!r} is not the address of a service; write one like {EXAMPLE}"
         raise InvalidInput(msg) from error
     except httpx2.TransportError as error:
-        msg = f"the service at {url} does not answer: {error}"
+        msg = f"the service at {url} does not answer: {reason(error)}"
         raise DatabaseUnavailable(msg) from error
     if answer.is_success:
         return answer.content
@@ -112,7 +113,8 @@ def application() -> Iterator[Application]:
     from app.settings import load_settings  # noqa: PLC0415
 
     # A command learns only what it is told to.
-    app = Application(load_settings().model_copy(update={"autolearn_from": None}))
+    settings = load_settings().model_copy(update={"autolearn_from": None})
+    app = Application(settings, make=False)
     app.start()
     try:
         yield app

@@ -9,6 +9,7 @@ from app.errors import InvalidSetting
 from app.evaluation.experiment import Configuration
 from app.evaluation.subject import Training
 from app.figures.bootstrap import roca_interval_pct
+from app.figures.metrics import Errors
 from app.services.application import specification
 from app.settings import Settings, load_settings
 
@@ -49,7 +50,7 @@ def configurations(
         values = _parsed(name)
         training = Training.parse(values.pop(TRAIN, "everything"))
         tried = Configuration(specification(load_settings(**values)), training)
-        same = [other for other, known in found.items() if known == tried]
+        same = [other for other, each in found.items() if each == tried]
         if same:
             msg = (
                 f"--try {name!r} makes the same filter as {same[0]!r}; try settings "
@@ -94,7 +95,7 @@ _WORDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RunFigures:
     """The figures of all runs.
 
     Parameters
@@ -143,9 +144,8 @@ class Figures:
     def show(self, console: Console) -> None:
         """Print the figures of one run one by one, those of several in a table."""
         if len(self.runs) == 1:
-            for name, value in self.runs[0].report().as_json().items():
-                shown = f"{value:.3f}" if isinstance(value, float) else str(value)
-                console.print(f"{name:24} {shown:>12}")
+            for line in _of_one(self.runs[0], seed=self.seed):
+                console.print(line)
             return
         for line in self._lines():
             console.print(line)
@@ -169,6 +169,40 @@ class Figures:
                 cell.ljust(width) if at < _WORDS else cell.rjust(width)
                 for at, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
+
+
+def _of_one(run: Run, *, seed: int) -> Iterator[str]:
+    """Yield the figures of one run, with their units and what they mean."""
+    report = run.report()
+    errors = Errors.of(run.is_spam, run.decided_spam)
+    yield (
+        f"Of {report.ham:,} ham it would have lost {errors.ham_lost:,}"
+        f"{_per_cent(report.ham_lost_pct)}, and of {report.spam:,} spam missed "
+        f"{errors.spam_missed:,}{_per_cent(report.spam_missed_pct)}; it was unsure of "
+        f"{report.unsure:,}, and learned {report.learned:,} of {report.messages:,}."
+    )
+    interval = roca_interval_pct(run.log_odds, run.is_spam, seed=seed)
+    between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+    figures = (
+        ("1-ROCA", report.roca_pct, f" %{between}", "pairs that are ranked wrongly"),
+        ("lam", report.lam_pct, " %", "the two error rates as one"),
+        (
+            "missed at 0.1 %",
+            report.spam_missed_at_0_1_pct,
+            " %",
+            "spam missed where 0.1 % of the ham is lost",
+        ),
+        ("calibration", report.ece_pct, " %", "how far the probabilities are off"),
+        ("Brier score", report.brier, "", "mean square of their errors"),
+        ("speed", report.messages_per_second, "/s", "messages scored and learned"),
+    )
+    for name, value, unit, meaning in figures:
+        shown = "-" if value is None else f"{value:.3f}{unit}"
+        yield f"{name:16} {shown:26} {meaning}"
+
+
+def _per_cent(value: float | None) -> str:
+    return "" if value is None else f" ({value:.2f} %)"
 
 
 def sentence(comparison: Comparison) -> str:

@@ -28,8 +28,17 @@ from app.errors import UnreadableSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+
+class _Output(Console):
+    """Standard output, whose reader may stop reading."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave the end to `app.doors.cli.main`."""
+        raise BrokenPipeError
+
+
 # Names of files and profiles are printed as they are.
-OUT = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+OUT = _Output(highlight=False, soft_wrap=True, markup=False, emoji=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 """The signals that end a process at once unless it handles them."""
@@ -192,7 +201,7 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def complete_or_absent(path: Path) -> Iterator[Path]:
     """Give the path to write to, which becomes `path` at the end, or goes away.
 
     Raises
@@ -222,5 +231,5 @@ def written(file: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with whole(Path(file)) as part, part.open("wb") as target:
+    with complete_or_absent(Path(file)) as part, part.open("wb") as target:
         yield target

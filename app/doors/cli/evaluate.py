@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from app.corpora.source import FolderSource, IndexSource
-from app.doors.cli.comparison import Figures, configurations
+from app.doors.cli.comparison import RunFigures, configurations
 from app.doors.cli.console import OUT, Json, interruptible, print_json, progress, stage
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, UnreadableSource
@@ -286,7 +286,7 @@ def evaluate(
         )
     for place, reason in unreadable:
         complain(f"{place} is taken for a message without features: {reason}")
-    figures = Figures(runs, _comparisons(experiment, runs, seed), seed=seed)
+    figures = RunFigures(runs, _comparisons(experiment, runs, seed), seed=seed)
     if jsonl is not None:
         _write(jsonl, "".join(_lines(runs)))
     if report is not None:

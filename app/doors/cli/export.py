@@ -19,7 +19,8 @@ from app.doors.cli.console import (
     stage,
     written,
 )
-from app.services.application import now, opened_database
+from app.services.application import opened_database
+from app.services.clock import now
 from app.services.transfer import Transfer
 from app.settings import load_settings
 

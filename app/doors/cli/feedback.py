@@ -12,7 +12,7 @@ from app.doors.cli.console import OUT, JsonDocument, Profile, Url
 from app.doors.documents.feedback import FeedbackOut
 from app.errors import InvalidInput
 from app.features.observation import parse_id
-from app.ledger.sources import check_source
+from app.ledger.entry import check_source
 
 
 def feedback(
@@ -26,7 +26,7 @@ def feedback(
         str | None, typer.Option("--id", help="Id of a scored message, instead of it.")
     ] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Take the message of --id back.")
+        bool, typer.Option("--forget", help="Take the message of --id back, for good.")
     ] = False,
     source: Annotated[
         str, typer.Option(help="Who teaches it; kept in the ledger.")

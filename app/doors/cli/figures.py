@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from app.doors.cli.console import OUT, JsonDocument, Profile
@@ -27,7 +28,7 @@ _BAR_CELLS: Final = 20
 @contextmanager
 def loaded() -> Iterator[Application]:
     """Give the application of the settings, without its threads."""
-    app = Application(load_settings())
+    app = Application(load_settings(), make=False)
     try:
         yield app
     finally:
@@ -59,12 +60,18 @@ def figures(
         f"{document.profile}: the newest {document.messages} messages that were "
         f"scored and then labelled, {document.ham} ham and {document.spam} spam",
     )
+    if document.messages < min(document.learned, document.window):
+        OUT.print(
+            f"It has learned {document.learned} messages in all; archives, imports and "
+            "its own verdicts have no part in these figures."
+        )
     if not document.messages:
         return
     for sentence in _sentences(document):
         OUT.print(sentence)
     OUT.print(_curve(document))
     OUT.print(_reliability(document))
+    OUT.print(_teachers(document))
 
 
 def _sentences(document: FiguresOut) -> list[str]:
@@ -123,6 +130,23 @@ def _reliability(document: FiguresOut) -> Table:
         messages = sum(part.messages for part in bins)
         share = sum(part.spam for part in bins) / messages
         table.add_row(promised, f"{messages}", f"{share:.3f}", bar(share))
+    return table
+
+
+def _teachers(document: FiguresOut) -> Table:
+    """Return who labelled the messages, and where the filter had said otherwise."""
+    table = Table(title="Who labelled them", title_justify="left")
+    table.add_column("source")
+    for name in ("ham", "spam", "unsure", "contradicted"):
+        table.add_column(name, justify="right")
+    for each in document.sources:
+        table.add_row(
+            escape(each.source),
+            f"{each.ham}",
+            f"{each.spam}",
+            f"{each.unsure}",
+            _share(each.contradicted, each.messages),
+        )
     return table
 
 

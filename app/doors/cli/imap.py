@@ -14,9 +14,9 @@ from app.doors.cli.errors import raise_for
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
 from app.doors.imap.memory import File
-from app.doors.serving.process import keep_log
-from app.errors import InvalidSetting, UnreadableMessage
-from app.ledger.sources import MAX_SOURCE
+from app.errors import InvalidSetting, UnreadableMessage, reason
+from app.ledger.entry import MAX_SOURCE
+from app.services.log import keep_log
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ def imap(
         msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
         raise InvalidSetting(msg)
     keep_log(settings)
-    # A line for each request, with the address of the mailbox in it.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
     where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
         connect=partial(
@@ -98,10 +96,16 @@ def password(settings: Settings) -> str:
             raise InvalidSetting(msg)
         return settings.imap_password
     try:
-        return file.read_text(encoding="utf-8").rstrip("\r\n")
+        found = file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, cannot be read: {error}"
+        msg = f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, cannot be read: {reason(error)}"
         raise InvalidSetting(msg) from error
+    if not found:
+        msg = (
+            f"POSTBAYES_IMAP_PASSWORD_FILE, {file}, is empty; write the password in it"
+        )
+        raise InvalidSetting(msg)
+    return found
 
 
 def _teach(url: str, user: str, profile: str | None, raw: bytes, word: Word) -> None:

@@ -30,7 +30,8 @@ from app.doors.cli.console import (
 )
 from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
-from app.services.application import now, open_database
+from app.services.application import open_database
+from app.services.clock import now
 from app.services.transfer import (
     Dump,
     ImportedFile,
@@ -143,7 +144,9 @@ def import_(
 
 
 def _transfer(settings: Settings) -> Transfer:
-    return Transfer(open_database(settings), now, store_words=settings.store_words)
+    return Transfer(
+        open_database(settings, make=True), now, store_words=settings.store_words
+    )
 
 
 def _import_dump(
@@ -224,12 +227,12 @@ def _sentences(found: ImportedFile) -> Iterator[str]:
         return
     counted = ", ".join(f"{n:,} {label}" for label, n in found.messages.items())
     forgot = "forgot what it knew, and " if learned.outcome == "replaced" else ""
-    known = ""
+    left_out = ""
     if learned.known:
-        known = f" {learned.known:,} rows were left out: their messages are known."
+        left_out = f" {learned.known:,} rows were left out: their messages are known."
     yield (
         f"The profile {name!r} {forgot}learned {counted}: {learned.rows:,} ledger "
-        f"rows.{known}"
+        f"rows.{left_out}"
     )
     # The rows of a ledger are taken back by who taught them, as before.
     if found.summed and learned.outcome == "added":

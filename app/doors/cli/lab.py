@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from app.doors.cli.console import OUT
+from app.doors.cli.console import OUT, Json
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
@@ -126,9 +126,7 @@ def lab(
     seed: Annotated[
         int, typer.Option(min=0, help="Deals the rows to the folds.", metavar="NUMBER")
     ] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Fit naive Bayes to a table, print what it learned, and predict rows.
 
@@ -235,14 +233,14 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
     """Print what is said of one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
-    known = ", ".join(
+    cells = ", ".join(
         f"{column}={cell}"
         for column, cell in prediction.row.cells.items()
         if column != target
     )
     _say("")
     what = prediction.row.where.partition("'")[0].removeprefix("the ").strip()
-    _say(f"{what.capitalize()}: {known or 'nothing is known'}")
+    _say(f"{what.capitalize()}: {cells or 'nothing is known'}")
     rows = []
     for c, name in enumerate(classes):
         value = _log(float(prediction.log_joint[c]))

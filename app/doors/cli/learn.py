@@ -9,12 +9,18 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.corpora.index import count_index, read_index
-from app.corpora.source import read_path
+from app.corpora.folders import decoded
+from app.corpora.source import (
+    mail_folders,
+    read_index,
+    read_path,
+    require_mail,
+    summarise_index,
+)
 from app.doors.cli.console import (
     OUT,
     Json,
@@ -25,16 +31,25 @@ from app.doors.cli.console import (
 )
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, MissingLabel, PostbayesError
-from app.ledger.sources import check_source
-from app.services.application import load_profiles, now, opened_database
+from app.ledger.entry import check_source
+from app.services.application import load_profiles, opened_database
+from app.services.clock import now
 from app.services.learn import BATCH, Learn
 from app.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.corpora.mailbox import CorpusMessage
+    from app.corpora.mailbox import CorpusMessage, MailFolder
     from app.errors import UnreadableMessage
+
+_SCORED: Final = (
+    "Each message was scored by all before it: `postbayes figures` counts them."
+)
+_NOT_SCORED: Final = (
+    "They were learned as an archive, without scores: `postbayes figures` counts the "
+    "feedback that comes from now on, and `postbayes evaluate` measures on an archive."
+)
 
 
 def learn(
@@ -50,8 +65,8 @@ def learn(
     junk: Annotated[
         str | None,
         typer.Option(
-            help="Label of the mail in Junk and Spam folders of a Maildir; the "
-            "rest gets --label.",
+            help="Label of the mail in junk folders, in whatever language they are "
+            "named; the rest gets --label.",
             metavar="LABEL",
         ),
     ] = None,
@@ -70,6 +85,15 @@ def learn(
 ) -> None:
     """Learn labelled mail, one transaction per batch.
 
+    Of a Maildir and of a folder of mailboxes, the folders for sent and deleted mail,
+    drafts and the outbox are left out, unless PATHS name them. A table shows first
+    which folder gets which label.
+
+    An index in which the labels come by turns is taken for a stream of mail: each
+    message is scored before it is learned, and `postbayes figures` counts it. Any
+    other mail is learned as an archive, without scores. `postbayes evaluate` shows how
+    well the filter does on an archive.
+
     It can be interrupted and run again: nothing is learned twice. A service
     on the same database follows within a second.
     """
@@ -81,13 +105,21 @@ def learn(
         raise InvalidInput(msg)
     check_source(source)
     settings = load_settings()
+    folders = [] if paths is None else _survey(paths, label, junk)
+    if not as_json:
+        _show(folders)
     counted: Counter[str] = Counter()
-    with opened_database(settings) as engine:
+    with opened_database(settings, make=True) as engine:
         taught = load_profiles(engine, settings).get(profile or settings.profile)
+        total, in_order = (None, False) if index is None else summarise_index(index)
         learner = Learn(
-            engine, taught, now, source=source, store_words=settings.store_words
+            engine,
+            taught,
+            now,
+            source=source,
+            store_words=settings.store_words,
+            in_order=in_order,
         )
-        total = None if index is None else count_index(index)
         entries = _walk(paths, label, junk) if index is None else read_index(index)
         begun = time.perf_counter()
         with (
@@ -120,10 +152,20 @@ def learn(
             kind: counted[kind]
             for kind in ("learned", "relabelled", "unchanged", "empty", "unreadable")
         },
+        "scored": in_order,
         "messages_per_second": rate,
         "folding_seconds": folding_seconds,
         "profile": taught.row.name,
         "revision": taught.snapshot.revision,
+        "folders": [
+            {
+                "folder": decoded(str(folder.path)),
+                "use": folder.use,
+                "label": None if folder.left_out else folder.label,
+                "files": len(folder.files),
+            }
+            for folder in folders
+        ],
     }
     if as_json:
         OUT.print_json(json.dumps(result))
@@ -137,7 +179,31 @@ def learn(
             + f"; folded into the counts in {folding_seconds:.1f} s. "
             f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
         )
+        OUT.print(_SCORED if in_order else _NOT_SCORED)
     raise_for(counted["unreadable"])
+
+
+def _survey(paths: list[Path], label: str | None, junk: str | None) -> list[MailFolder]:
+    """Return the folders at some paths, once something there looks like mail."""
+    require_mail(paths, tried=BATCH)
+    return [
+        folder
+        for path in paths
+        for folder in mail_folders(path, label=label, junk_label=junk)
+    ]
+
+
+def _show(folders: Sequence[MailFolder]) -> None:
+    """Show which folder gets which label, where there is more than one."""
+    if len(folders) < 2:  # noqa: PLR2004  what was named is what is learned
+        return
+    lines = [("label", "files", "folder")]
+    for folder in folders:
+        label = f"left out: {folder.use}" if folder.left_out else folder.label or "-"
+        lines.append((label, str(len(folder.files)), decoded(str(folder.path))))
+    width = max(len(label) for label, *_ in lines)
+    for label, files, path in lines:
+        OUT.print(f"{label:<{width}}  {files:>7}  {path}")
 
 
 def _name(where: Sequence[str], at: int, error: UnreadableMessage) -> None:

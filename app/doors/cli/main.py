@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
 from importlib import import_module
 from keyword import iskeyword
@@ -16,6 +17,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__, errors
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _FILES: Final = {"file", "database_url"}
 
 
-class Command(TyperCommand):
+class CheckedCommand(TyperCommand):
     """A command whose errors about values are written for users.
 
     typer passes on those of pydantic, which are for programmers, and takes any bytes as
@@ -96,6 +98,7 @@ COMMANDS: Final = {
     "serve": "Serve HTTP. An empty or older database is migrated first.",
     "learn": "Learn labelled mail, one transaction per batch.",
     "classify": "Score messages without learning from them, and say why.",
+    "why": "Show what was said of a message, and what explains it.",
     "feedback": "Teach one message, durably; or take one back.",
     "undo": "Take back what was taught, as if it had never been.",
     "fold": "Add to the counts what was taught since they were last brought up to "
@@ -107,11 +110,12 @@ COMMANDS: Final = {
     "figures.",
     "lab": "Fit naive Bayes to a table, print what it learned, and predict rows.",
     "audit": "Prove that the count tables and the ledger agree, to the last message.",
-    "profiles": "List the profiles, or create one. A running service notices within a "
-    "second.",
+    "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",
+    "migrate": "Bring an older database to the tables of this version, as `serve` "
+    "does.",
     "backup": "Copy an SQLite database to a file, while the service goes on.",
     "export": "Write what a profile has learned to a file, for `postbayes import`.",
     "import": "Learn an export of Postbayes, or the dump of another filter.",
@@ -132,6 +136,15 @@ class Commands(TyperGroup):
             for name, summary in COMMANDS.items()
         }
         super().__init__(**given | {"commands": lines})
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call a command; who reads its output may stop reading, as `head` does."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still in memory goes nowhere, and nobody is told of it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(128 + signal.SIGPIPE)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the command, the command, and its arguments."""
@@ -155,7 +168,7 @@ def load(name: str) -> Any:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
     )
-    one.command(name, cls=Command)(getattr(module, place))
+    one.command(name, cls=CheckedCommand)(getattr(module, place))
     return typer.main.get_command(one)
 
 
@@ -170,8 +183,9 @@ EXIT: Final[dict[type[errors.PostbayesError], int]] = {
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
 """The nearest class in the line of ancestors decides."""
+_NAME: Final = "postbayes"
 cli = typer.Typer(
-    name="postbayes",
+    name=_NAME,
     cls=Commands,
     help="A spam filter that learns online with naive Bayes, explains every score, "
     "and forgets exactly.",
@@ -213,7 +227,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Where nothing else is set up: `serve` and `imap` keep a log.
     logging.lastResort = Complaints(logging.WARNING)
     try:
-        cli(arguments)
+        sys.exit(cli(arguments, standalone_mode=False, prog_name=_NAME) or 0)
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else _NAME
+        said = " ".join(error.format_message().split()).rstrip(".")
+        complain(f"{said[:1].lower()}{said[1:]}. See `{where} --help`.")
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         # Outside of a command, which reports itself what it leaves.
         sys.exit(130)
@@ -221,5 +244,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         sys.exit(exit_code(error))
     except OSError as error:
-        complain(f"the system refused: {error}")
+        complain(f"the system refused: {errors.reason(error)}")
         sys.exit(74)  # EX_IOERR

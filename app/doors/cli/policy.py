@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from app.bayes.posterior import probability_of
-from app.classifier.policy import Policy
+from app.classifier.policy import SAYS, Policy, threshold_of
 from app.doors.cli.console import OUT, Json, Profile, print_json
 from app.errors import InvalidPolicy
 from app.services import profiles as policies
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DEFAULT: Final = "default"
 """What is said for a value that the service's settings are to give."""
 _COLUMN: Final = 44
-_SAYS: Final = "log-odds in nats such as 6.9, a probability such as 99.9%"
 
 
 def policy(
@@ -39,21 +38,21 @@ def policy(
     ham_threshold: Annotated[
         str | None,
         typer.Option(
-            help=f"Where ham ends, if elsewhere: {_SAYS}, or {DEFAULT}.",
+            help=f"Where ham ends, if elsewhere: {SAYS}, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
     quarantine_from: Annotated[
         str | None,
         typer.Option(
-            help=f"From where on spam is held: {_SAYS}, never, or {DEFAULT}.",
+            help=f"From where on spam is held: {SAYS}, never, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
     reject_from: Annotated[
         str | None,
         typer.Option(
-            help=f"From where on spam is rejected: {_SAYS}, never, or {DEFAULT}.",
+            help=f"From where on spam is rejected: {SAYS}, never, or {DEFAULT}.",
             metavar="WHERE",
         ),
     ] = None,
@@ -168,25 +167,22 @@ def _value(option: str, text: str) -> Any:
     given = text.strip().lower()
     if given == DEFAULT:
         return None
-    if given == "never" and option in {"quarantine_from", "reject_from"}:
-        return "never"
-    number = given.removesuffix("%").strip()
     try:
-        value = float(number)
+        value = float(given) if option == "ham_cost" else threshold_of(given)
     except ValueError:
         value = math.nan
     if option == "ham_cost":
-        if number == given and math.isfinite(value):
+        if value is not None and math.isfinite(value):
             return value
         msg = f"--ham-cost is a number of missed spam such as 9, got {text[:64]!r}"
         raise InvalidPolicy(msg)
-    if number != given and 0 < value < 100:  # noqa: PLR2004  per cent
-        return math.log(value) - math.log(100.0 - value)
-    if number == given and math.isfinite(value):
+    if value is None and option != "ham_threshold":
+        return "never"
+    if value is not None and math.isfinite(value):
         return value
     never = "" if option == "ham_threshold" else ", never"
     msg = (
-        f"--{option.replace('_', '-')} is {_SAYS}{never}, or {DEFAULT}; "
+        f"--{option.replace('_', '-')} is {SAYS}{never}, or {DEFAULT}; "
         f"got {text[:64]!r}"
     )
     raise InvalidPolicy(msg)

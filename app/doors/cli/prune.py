@@ -19,7 +19,8 @@ from app.doors.cli.console import (
     stage,
     undo_of,
 )
-from app.services.application import load_profiles, now, opened_database
+from app.services.application import load_profiles, opened_database
+from app.services.clock import now
 from app.services.profiles import list_profiles
 from app.services.prune import Criterion, Prune
 from app.settings import load_settings

@@ -23,12 +23,12 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from app import main
+from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
-from app.doors.serving.process import keep_log
 from app.services.application import open_database, require_startable
+from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.settings import load_settings
 
@@ -87,7 +87,7 @@ def _remove_those_of_the_dead() -> None:
 
 # Also uvicorn's own code, where the port is taken a moment after we looked.
 IN_USE: Final = STARTUP_FAILURE
-_APPLICATION: Final = f"{main.create.__module__}:{main.create.__qualname__}"
+_APPLICATION: Final = f"{service.create.__module__}:{service.create.__qualname__}"
 
 
 def serve(
@@ -114,14 +114,16 @@ def serve(
     os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
     keep_log(settings)
     _require_free(settings)
-    if settings.workers > 1:
-        # What no worker could start with is told here, once: uvicorn would start
-        # workers that end at once again and again.
-        require_startable(settings)
-        main.require(settings)
-        open_database(settings).dispose()
-    with counting(settings.workers):
+    if settings.workers == 1:
         _run(settings)
+        return
+    # What no worker could start with is told here, once: uvicorn would start workers
+    # that end at once again and again.
+    require_startable(settings)
+    with service.reserved(settings):
+        open_database(settings, make=True, upgrade=True).dispose()
+        with counting(settings.workers):
+            _run(settings)
 
 
 def _require_free(settings: Settings) -> None:
@@ -150,18 +152,19 @@ def _require_free(settings: Settings) -> None:
 
 def _run(settings: Settings) -> None:
     """Serve until a signal ends it."""
-    # What a start makes stays, and `app.main` keeps the collector from it in the end.
+    # What a start makes stays; `app.doors.service` keeps the collector from it at last.
     gc.disable()
     options: dict[str, Any] = {
         "factory": True,
         "workers": settings.workers,
         "host": settings.host,
         "port": settings.port,
-        "log_level": settings.log_level,
+        # Its lines have our format, and our level.
+        "log_config": None,
         "loop": "uvloop",
         "http": Http1Protocol,
         "ws": "none",
-        # One line per message, thousands a minute: a mail server logs them.
+        # Each verdict has a line of its own.
         "access_log": False,
         "limit_concurrency": MAX_CONNECTIONS,
         # A feedback that was taken is answered before the process ends.

@@ -21,7 +21,8 @@ from app.doors.documents.feedback import UndoOut
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
-from app.services.application import load_profiles, now, opened_database
+from app.services.application import load_profiles, opened_database
+from app.services.clock import now
 from app.services.undo import Undo
 from app.settings import load_settings
 
@@ -55,6 +56,14 @@ def undo(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would change.")
     ] = False,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            help="What --dry-run printed; needed where more than 20 messages and 1 % "
+            "of those learned would change.",
+        ),
+    ] = None,
     profile: Profile = None,
     as_json: JsonDocument = False,
 ) -> None:
@@ -78,7 +87,7 @@ def undo(
         if dry_run:
             undone = reverse.forecast(name, asked)
         else:
-            undone = _carry_out(reverse, name, asked)
+            undone = _carry_out(reverse, name, asked, confirm)
     document = UndoOut.of(undone)
     if as_json:
         OUT.print(document.model_dump_json())
@@ -87,13 +96,15 @@ def undo(
         OUT.print(sentence)
 
 
-def _carry_out(reverse: Undo, name: str, asked: Selection) -> Undone:
+def _carry_out(
+    reverse: Undo, name: str, asked: Selection, confirm: str | None
+) -> Undone:
     """Record an undo and carry it out, with a progress bar."""
     with interruptible(
         "interrupted; the undo may have been recorded: run the same command again to "
         "finish it or to see that nothing is left"
     ):
-        undone = reverse.begin(name, asked, source="undo")
+        undone = reverse.begin(name, asked, source="undo", confirm=confirm)
     with (
         interruptible(
             "interrupted; the undo is recorded, and the service or the same command "
@@ -130,8 +141,8 @@ def _sentences(document: UndoOut) -> list[str]:
         more = "more " if lines else ""
         return [
             *lines,
-            f"nothing {more}to take back: it was never taught, or is taken back "
-            "already",
+            f"nothing {more}to take back: it was never taught, is taken back already, "
+            "or is forgotten",
         ]
     would = "would take" if document.dry_run else "took"
     back = list(document.undos)
@@ -154,6 +165,8 @@ def _sentences(document: UndoOut) -> list[str]:
     if document.figures_before is not None and document.figures_after is not None:
         lines.append(f"  errors now: {_errors(document.figures_before)}")
         lines.append(f"  errors then: {_errors(document.figures_after)}")
+    if document.confirm is not None:
+        lines.append(f"To do it, repeat this with: --confirm {document.confirm}")
     if document.undo is not None:
         again = undo_of(document.undo, profile=document.profile)
         lines.append(f"To take that back: {again}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,8 +28,10 @@ def word(
 ) -> None:
     """Show how often a word was learned, month by month, and what it is worth.
 
-    *nats* is what the messages up to the end of a month said of it; where counts
-    decay, *weight* is what a message of that month counts as now.
+    *spam : ham* is how many times as frequent it was in spam as in the other mail, by
+    the messages up to the end of a month; where counts decay, *weight* is what a
+    message of that month counts as now. The nats are what one occurrence adds to the
+    log-odds of the view.
     """
     with loaded() as app:
         state = app.words(profile or app.settings.profile, word)
@@ -53,7 +56,7 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
         for label, number in part.learned.items()
     )
     table = Table(
-        title=f"{view}: {document.word} in {counts}; {part.log_odds:+.2f} nats",
+        title=f"{view}: {document.word} in {counts}; adds {part.log_odds:+.2f} nats",
         title_justify="left",
     )
     table.add_column("month")
@@ -62,11 +65,11 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
     for name in ("messages", "times"):
         table.add_column(name, justify="right")
     table.add_column("share")
-    table.add_column("nats", justify="right")
+    table.add_column("spam : ham", justify="right")
     if document.half_life is not None:
         table.add_column("weight", justify="right")
     of_month = {
-        month.epoch: (f"{month.log_odds:+.2f}", f"{month.weight:.3f}")
+        month.epoch: (_ratio(month.log_odds), f"{month.weight:.3f}")
         for month in part.months
     }
     for count in part.epochs:
@@ -81,3 +84,16 @@ def _months(view: str, part: WordInViewOut, document: WordOut) -> Table:
         )
         table.add_row(*row[: len(table.columns)])
     return table
+
+
+def _ratio(log_odds: float) -> str:
+    """Return how many times as frequent a word is on one side as on the other.
+
+    Examples
+    --------
+    >>> _ratio(0.7), _ratio(-4.2)
+    ('2.0 : 1', '1 : 67')
+    """
+    times = math.exp(abs(log_odds))
+    said = f"{times:.1f}" if times < 10 else f"{times:,.0f}"  # noqa: PLR2004
+    return f"{said} : 1" if log_odds >= 0 else f"1 : {said}"

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from app.doors.documents.figures import ErrorsOut
 from app.doors.documents.message import TextIn
 from app.doors.documents.verdict import VerdictOut, verdict_fields
-from app.ledger.sources import MAX_SOURCE, PRINTABLE, UNDO_PREFIX
+from app.ledger.entry import MAX_SOURCE, PRINTABLE, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from app.services.feedback import Taught
@@ -67,7 +67,7 @@ def feedback_fields(taught: Taught) -> dict[str, object]:
         "revision": taught.revision,
         "score_before": None
         if before is None
-        else verdict_fields(before, taught.labels),
+        else verdict_fields(before, taught.labels, taught.rule),
     }
 
 
@@ -100,6 +100,13 @@ class UndoIn(BaseModel):
         None, description="Taught before then. With a time zone."
     )
     dry_run: bool = Field(False, description="Only return what would change.")
+    confirm: str | None = Field(
+        None,
+        max_length=64,
+        description="`confirm` of the dry run of the same undo. Needed where more than "
+        "20 messages, and 1 % of those learned, would change; what was taught since "
+        "the dry run is left.",
+    )
 
 
 class MovedOut(BaseModel):
@@ -142,6 +149,10 @@ class UndoOut(BaseModel):
     figures_after: ErrorsOut | None = Field(
         description="And as they would be; of a dry run."
     )
+    confirm: str | None = Field(
+        description="Token that confirms the undo; of a dry run, and null where none "
+        "is needed."
+    )
     profile: str = Field(description="Whose ledger.")
     revision: int = Field(description="Its newest row.")
 
@@ -169,6 +180,7 @@ class UndoOut(BaseModel):
             figures_after=None
             if forecast is None
             else ErrorsOut.of(forecast.errors_after),
+            confirm=None if forecast is None else forecast.confirm,
             profile=undone.profile,
             revision=undone.revision,
         )

@@ -61,12 +61,29 @@ class BinOut(BaseModel):
     share: float = Field(description="Share of spam that there was.")
 
 
+class SourceOut(ErrorsOut):
+    """The messages that one teacher labelled."""
+
+    source: str = Field(
+        description="Who labelled them; `(others)` for all but the busiest 20."
+    )
+    unsure: int = Field(description="Messages that the filter had not decided.")
+    contradicted: int = Field(
+        description="Messages that the filter had decided the other way. One teacher "
+        "with many more than the others errs, or teaches the filter wrongly."
+    )
+
+
 class FiguresOut(ErrorsOut):
     """How a profile does on the mail that people labelled."""
 
     profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
     window: int = Field(description="How many messages were asked for.")
+    learned: int = Field(
+        description="Messages that the profile has learned. Archives that "
+        "`postbayes learn` read, imports and its own verdicts are in no figure."
+    )
     unsure: int = Field(description="Messages that it would not decide.")
     roca_pct: float | None = Field(
         description="1-ROCA %: share of ham and spam that are ranked wrongly."
@@ -84,6 +101,9 @@ class FiguresOut(ErrorsOut):
     learning_curve: list[SliceOut] = Field(
         description="Tenths of the messages, oldest first."
     )
+    sources: list[SourceOut] = Field(
+        description="The teachers of these messages, the busiest first."
+    )
 
     @classmethod
     def of_figures(cls, figures: LiveFigures) -> Self:
@@ -93,6 +113,7 @@ class FiguresOut(ErrorsOut):
             profile=figures.profile,
             revision=figures.revision,
             window=figures.window,
+            learned=figures.learned,
             unsure=figures.unsure,
             roca_pct=figures.roca_pct,
             roca_interval_pct=figures.roca_interval_pct,
@@ -106,6 +127,15 @@ class FiguresOut(ErrorsOut):
                     last_revision=part.last_revision,
                 )
                 for part in figures.curve
+            ],
+            sources=[
+                SourceOut.of(
+                    each.errors,
+                    source=each.source,
+                    unsure=each.unsure,
+                    contradicted=each.contradicted,
+                )
+                for each in figures.sources
             ],
         )
 

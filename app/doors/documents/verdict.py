@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
+from app.classifier.explain import title
 from app.classifier.record import finite
 from app.classifier.verdict import Action  # noqa: TC001  pydantic reads it
 from app.doors.documents.message import ProblemOut, TextIn  # noqa: TC001  read at run time
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from app.classifier.rule import VerdictRule
     from app.classifier.verdict import Verdict
     from app.services.classify import Classified
     from app.services.delivery import Delivered
@@ -46,12 +48,18 @@ class VerdictOut(BaseModel):
         description="Log-posterior of each label, in nats."
     )
     views: dict[str, ViewOut] = Field(
-        description="The naive Bayes classifiers by themselves, by name."
+        description="The naive Bayes classifiers that decide, by themselves, by name."
     )
 
 
-def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, object]:
-    """Return the fields of a `VerdictOut`, in its order."""
+def verdict_fields(
+    verdict: Verdict, labels: tuple[str, ...], rule: VerdictRule
+) -> dict[str, object]:
+    """Return the fields of a `VerdictOut`, in its order.
+
+    Without the classifiers that have no weight in the verdict: a Gaussian that nobody
+    fits to anything may be at -1e9 nats.
+    """
     return {
         "decision": verdict.decision,
         "label": labels[verdict.label],
@@ -66,6 +74,7 @@ def verdict_fields(verdict: Verdict, labels: tuple[str, ...]) -> dict[str, objec
                 "features": view.features,
             }
             for name, view in verdict.views.items()
+            if name in rule.classifiers
         },
     }
 
@@ -79,28 +88,54 @@ def _by_label(
     }
 
 
+class PartOut(BaseModel):
+    """One feature of a reason."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    feature: str = Field(
+        description="The text of the feature, with the place where it stood before a "
+        "colon; `#` and its id where the text is not kept."
+    )
+    view: str = Field(description="The view of the feature.")
+    log_odds: float = Field(description="What it adds, in nats.")
+    messages: dict[str, int] = Field(
+        description="Learned messages of each label that hold it."
+    )
+
+
 class EntryOut(BaseModel):
     """One summand of the log-odds."""
 
     # Read from a `Summand` as it is.
     model_config = ConfigDict(from_attributes=True)
 
-    kind: Literal["prior", "feature", "rest"] = Field(
-        description="The class prior with the bias of the fusion, one feature, or all "
-        "features that are not listed."
+    kind: Literal["prior", "reason", "rest"] = Field(
+        description="The class prior with the bias of the fusion; features that a "
+        "person takes as one; or all features of the reasons that are not listed."
     )
-    feature: str = Field(
-        description="The text of the feature, with the place where it stood before a "
-        "colon; `#` and its id where the text is not kept; `(prior)` or `(rest)`."
+    text: str = Field(
+        description="The words that stand side by side, the header, or the domain of "
+        "the links; `(prior)` or `(rest)`."
     )
-    view: str | None = Field(description="The view of the feature; null for the prior.")
+    family: str | None = Field(
+        description="The family of the reason; null for the prior and the rest."
+    )
     log_odds: float = Field(
         description="What the entry adds, in nats; positive speaks for spam."
     )
     features: int = Field(description="How many features stand behind the entry.")
     messages: dict[str, int] = Field(
-        description="Learned messages of each label that hold the feature."
+        description="Of the prior: learned messages of each label."
     )
+    parts: list[PartOut] = Field(
+        description="The strongest features of the reason, three at most."
+    )
+
+    @property
+    def title(self) -> str:
+        """The text as a person reads it."""
+        return title(self.text, self.family, [part.feature for part in self.parts])
 
 
 class IdentifiedOut(BaseModel):
@@ -131,8 +166,18 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
         "`add header`, `quarantine` or `reject`. With several recipients a message is "
         "held or rejected only where each of them has it so."
     )
+    families: dict[str, float] = Field(
+        description="What the words, the pairs, the headers, the links, ... add "
+        "together, and the prior, the strongest first. They sum to the log-odds."
+    )
     explanation: list[EntryOut] = Field(
-        description="Entries whose log_odds sum to that of the verdict."
+        description="The prior, the strongest reasons of the side that the log-odds "
+        "are on, those of the other side, and the rest. Their log_odds sum to that of "
+        "the verdict."
+    )
+    explained_pct: float | None = Field(
+        description="What the listed reasons add, in per cent of the log-odds; more "
+        "than 100 where the rest speaks against them. Null for *unsure*."
     )
     profile: str = Field(description="The profile that answered.")
     revision: int = Field(description="The ledger row that was learned last.")
@@ -150,11 +195,16 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
 def answer_fields(delivered: Delivered) -> dict[str, object]:
     """Return the fields of a `ClassifyOut`, in its order."""
     classified = delivered.classified
+    explanation = classified.explanation
     return {
         "id": classified.observation.id,
-        **verdict_fields(classified.verdict, classified.labels),
+        **verdict_fields(
+            classified.verdict, classified.labels, classified.specification.verdict
+        ),
         "action": delivered.action,
-        "explanation": classified.explanation,
+        "families": explanation.families,
+        "explanation": explanation.summands,
+        "explained_pct": explained_pct(classified),
         "profile": classified.profile,
         "revision": classified.revision,
         "defects": classified.observation.defects,
@@ -163,6 +213,14 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
             for address, answer in delivered.recipients.items()
         },
     }
+
+
+def explained_pct(classified: Classified) -> float | None:
+    """Return the share of the log-odds that the listed reasons add, in per cent."""
+    share = classified.explanation.share
+    if share is None or classified.verdict.decision == "unsure":
+        return None
+    return 100.0 * share
 
 
 def _recipient_fields(classified: Classified) -> dict[str, object]:
@@ -177,10 +235,10 @@ def _recipient_fields(classified: Classified) -> dict[str, object]:
 
 
 MAX_EXPLAINED: Final = 1000
-"""Features of each side that an answer explains with, at most."""
-# With 20 features an answer took 4.3 kB on the SpamAssassin corpus: 4 MB for all
-# messages of a batch.
-MAX_BATCH_EXPLAINED: Final = 20
+"""Reasons of each side that an answer explains with, at most."""
+# An entry takes some 0.4 kB, so that those of each message take 4 kB, and those of all
+# messages of a batch 4 MB.
+MAX_BATCH_EXPLAINED: Final = 5
 # 8 MiB of JSON, which is the limit of a body, have 8 kB for each. Precedent: the
 # batchModify of Gmail's API takes 1,000 messages.
 MAX_MESSAGES: Final = 1000

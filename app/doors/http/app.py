@@ -16,6 +16,7 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded
+from app.doors.mta.teachers import Teachers
 from app.doors.serving.site import Site
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
+    app.state.teachers = Teachers(application.settings.teach_from, password=None)
     errors.install(app)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
@@ -108,6 +110,5 @@ def create_app(
     install(app, routes.messages)
     for router in INCLUDED:
         app.include_router(router)
-    application.tally.registry.register(metrics.Gauges(application))
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
     return app

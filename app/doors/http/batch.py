@@ -37,6 +37,7 @@ from app.doors.http.routes import ApplicationDep, effort, problems, required
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing, unless_gone
 from app.errors import BatchTooLarge, PostbayesError
+from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.delivery import Addressed
 
-log = logging.getLogger(__name__)
+LOG: Final = SparingLog(logging.getLogger(__name__))
 # Each holds up to 8 MiB of JSON that is read; further ones wait.
 BATCHES: Final = CapacityLimiter(4)
-TURN: Final = CapacityLimiter(1)
+ONE_AT_A_TIME: Final = CapacityLimiter(1)
 router = APIRouter(route_class=Strict)
 
 
@@ -71,7 +72,7 @@ async def classify_batch(
         Query(
             ge=0,
             le=MAX_BATCH_EXPLAINED,
-            description="How many features to explain with.",
+            description="How many reasons to explain with, of each side.",
         ),
     ] = 0,
 ) -> Response:
@@ -109,7 +110,7 @@ async def _answer(
     if isinstance(message, dict):
         size += sum(map(sys.getsizeof, message.values()))
     raw = required(await computing(lambda: read_message(message).raw(), size))
-    score = partial(app.delivery.answer, asked, raw, strongest=explain)
+    score = partial(app.delivery.answer, asked, raw, strongest=explain, door="http")
     return ClassifyOut.of(await computing(score, effort(raw, asked.profiles)))
 
 
@@ -123,14 +124,14 @@ async def _result(
     answer: Callable[[object], Awaitable[ClassifyOut]], message: object
 ) -> bytes:
     """Return the result of one message, and let other requests have a turn."""
-    async with TURN:
+    async with ONE_AT_A_TIME:
         try:
             result = ResultOut(answer=await answer(message), problem=None)
         except PostbayesError as error:
             result = ResultOut(answer=None, problem=described(error))
         # The outermost point of a message: the others have another chance.
         except Exception:
-            log.exception("a message of a batch was not scored")
+            LOG.exception("a message of a batch was not scored")
             result = ResultOut(answer=None, problem=DEFECT)
         encoded = result.model_dump_json().encode()
         await asyncio.sleep(0)

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from app import errors
 from app.doors.documents.message import ProblemOut
 from app.doors.http.query import parameters
-from app.ledger.sources import PRINTABLE
+from app.ledger.entry import PRINTABLE
+from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,14 +199,6 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.PostbayesError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 """The nearest class in the line of ancestors decides."""
-DEFECT: Final = ProblemOut(
-    type="about:blank",
-    title=HTTPStatus.INTERNAL_SERVER_ERROR.phrase,
-    status=HTTPStatus.INTERNAL_SERVER_ERROR.value,
-    detail="an unexpected failure, which is a defect of Postbayes; the traceback is "
-    "on its standard error",
-)
-"""The answer to an unexpected exception."""
 
 
 def status_of(error: errors.PostbayesError) -> HTTPStatus:
@@ -226,28 +219,31 @@ def problem_type(error: type[errors.PostbayesError]) -> str:
 
 
 def described(error: errors.PostbayesError) -> ProblemOut:
-    """Return an error as a problem inside of another document."""
-    status = status_of(error)
+    """Return an error as a problem document."""
+    return _problem(status_of(error), problem_type(type(error)), str(error))
+
+
+def _problem(status: HTTPStatus, kind: str, detail: str) -> ProblemOut:
     return ProblemOut(
-        type=problem_type(type(error)),
-        title=status.phrase,
-        status=status.value,
-        detail=str(error),
+        type=kind, title=status.phrase, status=status.value, detail=detail
     )
 
 
-def problem(
-    status: HTTPStatus, kind: str, detail: str, headers: dict[str, str] | None = None
+DEFECT: Final = _problem(
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "about:blank",
+    "an unexpected failure, which is a defect of Postbayes; the traceback is on its "
+    "standard error",
+)
+"""The answer to an unexpected exception."""
+
+
+def _answer(
+    problem: ProblemOut, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Return a problem document."""
     return JSONResponse(
-        {
-            "type": kind,
-            "title": status.phrase,
-            "status": status.value,
-            "detail": detail,
-        },
-        status_code=status.value,
+        problem.model_dump(),
+        status_code=problem.status,
         headers=headers,
         media_type="application/problem+json",
     )
@@ -255,16 +251,20 @@ def problem(
 
 def install(app: FastAPI) -> None:
     """Have every error of an application answered as a problem document."""
+    sparing = SparingLog(log)
 
     @app.exception_handler(errors.PostbayesError)
     async def _(request: Request, error: errors.PostbayesError) -> JSONResponse:
         status = status_of(error)
         if status is HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.error("%s %s: %s", request.method, request.url.path, error)
+            sparing.error("%s %s: %s", request.method, request.url.path, error)
         headers = None
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            sparing.warning(
+                "%s %s is refused: %s", request.method, request.url.path, error
+            )
             headers = {"Retry-After": RETRY_AFTER}
-        return problem(status, problem_type(type(error)), str(error), headers)
+        return _answer(described(error), headers)
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -277,18 +277,11 @@ def install(app: FastAPI) -> None:
             f"the {where} cannot be used: {list_faults(some, names, of='parameter')}"
             for where, some in found.items()
         )
-        return problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            problem_type(errors.MalformedRequest),
-            detail,
-        )
+        kind = problem_type(errors.MalformedRequest)
+        return _answer(_problem(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail))
 
     @app.exception_handler(HTTPException)
     async def _(_: Request, error: HTTPException) -> JSONResponse:
-        status = HTTPStatus(error.status_code)
-        return problem(
-            status,
-            "about:blank",
-            f"{error.detail}; the interface is described at /docs",
-            dict(error.headers or {}),
-        )
+        detail = f"{error.detail}; the interface is described at /docs"
+        problem = _problem(HTTPStatus(error.status_code), "about:blank", detail)
+        return _answer(problem, error.headers)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import platform
+from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
+from app import __version__
 from app.doors.http.guard import Guarded
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
+from app.services.profiles import learned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,111 +30,178 @@ if TYPE_CHECKING:
 
 router = APIRouter(route_class=Guarded)
 TEXT: Final = "text/plain"
+MAX_PROFILES: Final = 100
+"""Of one request: the figures of each take some 0.2 s where it was taught since."""
 
 
 @router.get(
     "/metrics",
     tags=["operation"],
     response_class=Response,
-    responses={200: {"content": {TEXT: {}}}, **problems()},
+    responses={200: {"content": {TEXT: {}}}, **problems(404, 422)},
 )
-async def metrics(request: Request, app: ApplicationDep) -> Response:
+async def metrics(
+    request: Request,
+    app: ApplicationDep,
+    profile: Annotated[
+        list[str],
+        Query(
+            max_length=MAX_PROFILES,
+            description="Profile whose gauges are wanted, may be repeated; "
+            "POSTBAYES_PROFILE if not given.",
+        ),
+    ] = [],  # noqa: B006  the framework copies it
+) -> Response:
     """Return counters and gauges as Prometheus reads them.
 
     The counters are those of all workers of the service together; another service on
     the same database has its own. The gauges are of the worker that answers, which
-    follows the others within a second. Those with a `profile` are of
-    POSTBAYES_PROFILE, so that a site with a profile for each user does not make a
-    series for each; the figures of others are at `/profiles/{name}/figures`. Where the
-    database is away, `postbayes_database_up` is 0 and the figures of the database are
-    left out.
+    follows the others within a second. Those with a `profile` are of the profiles that
+    are asked for, so that a site with a profile for each user does not make a series
+    for each. Where the database is away, `postbayes_database_up` is 0 and the figures
+    of the database are left out. The metrics of processes are those that Prometheus
+    has for all programs; with several workers each has the process id as `worker`.
     """
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    content = await run_in_threadpool(encode, app.tally.registry)
+    collected = Collected(app, profile or [app.settings.profile])
+    content = await run_in_threadpool(encode, collected)
     return Response(content, media_type=content_type)
 
 
-class Gauges(Collector):
-    """Collects the state of the service; the tally has its counters.
+class Collected(Collector):
+    """All metrics: the counters of the tally, and the state of the service.
 
     Parameters
     ----------
     application : Application
         Read at each collection.
+    profiles : iterable of str
+        Names of the profiles whose state is wanted.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Application, profiles: Iterable[str]) -> None:
         self._app = application
+        self._profiles = [
+            application.live.get(name) for name in dict.fromkeys(profiles)
+        ]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges."""
-        live = self._app.live
-        site = live.get(self._app.settings.profile)
+        """Yield the metrics."""
+        app = self._app
+        yield from app.tally.registry.collect()
+        yield from app.tally.processes()
         yield _gauge(
-            "profiles", "Profiles that this process answers for.", len([*live])
+            "build_info",
+            "Always 1; its labels say what runs.",
+            1,
+            version=__version__,
+            python=platform.python_version(),
+            database=app.database,
         )
         yield _gauge(
-            "revision",
-            "Newest ledger row that this process has learned.",
-            site.revision,
-            profile=site.row.name,
+            "profiles", "Profiles that this process answers for.", len([*app.live])
         )
-        learned = GaugeMetricFamily(
-            "postbayes_learned_messages",
-            "Messages that the profile has learned.",
-            labels=("profile", "label"),
-        )
-        for label, n in zip(
-            site.row.labels,
-            site.snapshot.specification.in_messages(site.snapshot.messages).tolist(),
-            strict=True,
-        ):
-            learned.add_metric((site.row.name, label), n)
-        yield learned
+        families = {
+            name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
+            for name, (labels, meaning) in STATE.items()
+        }
         up = 1
-        try:
-            folded = self._app.folded_revision(site)
-            figures = self._app.figures(site.row.name, window=WINDOW)
-        except (DatabaseUnavailable, DatabaseDamaged):
-            up = 0
-        else:
-            yield _gauge(
-                "unfolded_rows",
-                "Ledger rows that are not in the count tables yet.",
-                max(0, site.revision - folded),
-                profile=site.row.name,
-            )
-            yield from _of_figures(figures)
+        for live in self._profiles:
+            profile = live.row.name
+            families["revision"].add_metric((profile,), live.revision)
+            for label, n in learned(live.snapshot).items():
+                families["learned_messages"].add_metric((profile, label), n)
+            try:
+                folded = app.folded_revision(live)
+                figures = app.figures(profile, window=WINDOW)
+            except (DatabaseUnavailable, DatabaseDamaged):
+                up = 0
+                continue
+            behind = max(0, live.revision - folded)
+            families["unfolded_rows"].add_metric((profile,), behind)
+            for name, labels, value in _of_figures(figures):
+                families[name].add_metric((profile, *labels), value)
+        yield from (family for family in families.values() if family.samples)
         yield _gauge("database_up", "Whether the database answered just now.", up)
+        yield _gauge(
+            "writable",
+            "Whether what was written last is stored; where it is 0, feedback is "
+            "refused.",
+            int(app.write_failure is None),
+        )
 
 
-def _of_figures(figures: LiveFigures) -> Iterator[Metric]:
+PROFILE: Final = ("profile",)
+SOURCE: Final = ("profile", "source")
+# In per cent in the documents, and as shares of 1 here: base units are the convention.
+STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "revision": (PROFILE, "Newest ledger row that this process has learned."),
+    "learned_messages": (
+        ("profile", "label"),
+        "Messages that the profile has learned.",
+    ),
+    "unfolded_rows": (PROFILE, "Ledger rows that are not in the count tables yet."),
+    "ham_lost_ratio": (
+        PROFILE,
+        "Share of the newest ham of feedback that it would have lost.",
+    ),
+    "spam_missed_ratio": (
+        PROFILE,
+        "Share of the newest spam of feedback that it let through unmarked.",
+    ),
+    "unsure_ratio": (
+        PROFILE,
+        "Share of the newest labelled messages that it would not decide.",
+    ),
+    "ranked_wrongly_ratio": (
+        PROFILE,
+        "1-ROCA: share of pairs of a ham and a spam that are ranked wrongly.",
+    ),
+    "calibration_error": (
+        PROFILE,
+        "Expected calibration error of the probability.",
+    ),
+    "source_messages": (
+        (*SOURCE, "label"),
+        "The newest labelled messages, by who labelled them (the busiest 20) and by "
+        "side.",
+    ),
+    "source_contradicted_ratio": (
+        SOURCE,
+        "Share of a teacher's newest messages that the filter had decided the other "
+        "way.",
+    ),
+}
+"""Labels and meaning of the gauges of a profile."""
+
+
+def _of_figures(
+    figures: LiveFigures,
+) -> Iterator[tuple[str, tuple[str, ...], float]]:
     """Yield how well the filter does on the newest labelled messages."""
     errors = figures.errors
-    # In per cent here and in the documents, as shares of 1 for a monitoring
-    # system: base units are its convention.
-    shares = {
-        "ham_lost_ratio": (
-            "Share of the newest labelled ham that it would have lost.",
-            errors.ham_lost_pct,
-        ),
-        "spam_missed_ratio": (
-            "Share of the newest labelled spam that it let through.",
-            errors.spam_missed_pct,
-        ),
-        "ranked_wrongly_ratio": (
-            "1-ROCA: share of pairs of a ham and a spam that are ranked wrongly.",
-            figures.roca_pct,
-        ),
-        "calibration_error": (
-            "Expected calibration error of the probability.",
-            None if figures.ece is None else 100.0 * figures.ece,
-        ),
-    }
-    for name, (meaning, pct) in shares.items():
+    messages = errors.ham + errors.spam
+    for name, pct in {
+        "ham_lost_ratio": errors.ham_lost_pct,
+        "spam_missed_ratio": errors.spam_missed_pct,
+        "unsure_ratio": 100.0 * figures.unsure / messages if messages else None,
+        "ranked_wrongly_ratio": figures.roca_pct,
+        "calibration_error": None if figures.ece is None else 100.0 * figures.ece,
+    }.items():
         # An undefined figure has no sample, rather than a zero.
         if pct is not None:
-            yield _gauge(name, meaning, pct / 100.0, profile=figures.profile)
+            yield name, (), pct / 100.0
+    for each in figures.sources:
+        its = each.errors
+        yield "source_messages", (each.source, "ham"), its.ham
+        yield "source_messages", (each.source, "spam"), its.spam
+        share = each.contradicted / (its.ham + its.spam)
+        yield "source_contradicted_ratio", (each.source,), share
 
 
 def _gauge(name: str, meaning: str, value: float, **labels: str) -> GaugeMetricFamily:

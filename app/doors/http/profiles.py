@@ -164,6 +164,10 @@ async def undo(
         until=asked.until,
     )
     name = profile or app.settings.profile
-    act = app.undo.forecast if asked.dry_run else partial(app.undo, source="http")
+    act = (
+        app.undo.forecast
+        if asked.dry_run
+        else partial(app.undo, source="http", confirm=asked.confirm)
+    )
     undone = await to_thread.run_sync(partial(act, name, selection), limiter=_THREADS)
     return UndoOut.of(undone)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.doors.documents.verdict import MAX_EXPLAINED
 from app.doors.http.guard import Guarded
-from app.ledger.sources import MAX_SOURCE, PRINTABLE
+from app.ledger.entry import MAX_SOURCE, PRINTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -43,7 +43,7 @@ Explain = Annotated[
     Query(
         ge=0,
         le=MAX_EXPLAINED,
-        description="How many features to explain with, of each side.",
+        description="How many reasons to explain with, of each side.",
     ),
 ]
 Label = Annotated[

@@ -11,7 +11,6 @@ else is served, and as bytes 0.02 ms.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,49 +41,31 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
 _BASE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """The documents of an application, as bytes.
-
-    Parameters
-    ----------
-    openapi : bytes
-        In JSON.
-    page : bytes
-        In HTML, with a character in place of the address of the service.
-    """
-
-    openapi: bytes
-    page: bytes
-
-
-def documents(api: Mapping[str, Any]) -> Documents:
-    """Return the documents that an OpenAPI document is sent as."""
-    openapi = json.dumps(api, ensure_ascii=False, separators=(",", ":"))
-    return Documents(openapi.encode(), page(api, _BASE).encode())
-
-
-def _documents(request: Request) -> Documents:
-    """Return the documents of the application that is asked, made at the first time."""
+def _documents(request: Request) -> tuple[bytes, bytes]:
+    """Return the OpenAPI document and the page of an application."""
     state = request.app.state
-    made: Documents | None = getattr(state, "documents", None)
-    if made is None:
-        made = state.documents = documents(request.app.openapi())
+    if not hasattr(state, "documents"):
+        api = request.app.openapi()
+        openapi = json.dumps(api, ensure_ascii=False, separators=(",", ":"))
+        state.documents = openapi.encode(), page(api, _BASE).encode()
+    made: tuple[bytes, bytes] = state.documents
     return made
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return Response(_documents(request).openapi, media_type="application/json")
+    document, _ = _documents(request)
+    return Response(document, media_type="application/json")
 
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
     """Return the page."""
     base = escape(str(request.base_url).rstrip("/"))
+    _, html = _documents(request)
     return HTMLResponse(
-        _documents(request).page.replace(_BASE.encode(), base.encode()),
+        html.replace(_BASE.encode(), base.encode()),
         # Nothing is loaded, whatever somebody may have written into a text.
         headers={
             "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"

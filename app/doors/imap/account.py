@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import IMAPClientError, LoginError
 
-from app.errors import InvalidSetting, MailboxUnavailable
+from app.errors import InvalidSetting, MailboxUnavailable, reason
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Account:
 
     def __init__(self, client: IMAPClient) -> None:
         self._client = client
-        self._idles = bool(client.has_capability("IDLE"))
+        self.idles = bool(client.has_capability("IDLE"))
+        """Whether the server tells of changes by itself."""
 
     def open(self, name: str) -> Folder:
         """Look into a folder, without changing anything there.
@@ -108,18 +109,13 @@ class Account:
         It has to be opened right before: a server tells of a change once, also
         in the answer to another command.
         """
-        if not self._idles:
+        if not self.idles:
             # NOOP keeps the connection (RFC 9051 section 6.1.2).
             self._client.noop()
         else:
             self._client.idle()
             self._client.idle_check(timeout=seconds)
             self._client.idle_done()
-
-    @property
-    def idles(self) -> bool:
-        """Whether the server tells of changes by itself."""
-        return self._idles
 
 
 @contextmanager
@@ -153,5 +149,5 @@ def logged_in(
                 raise InvalidSetting(msg) from error
             yield Account(client)
     except (IMAPClientError, OSError) as error:
-        msg = f"the IMAP server {host} does not answer: {error or type(error).__name__}"
+        msg = f"the IMAP server {host} does not answer: {reason(error)}"
         raise MailboxUnavailable(msg) from error

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import InvalidSetting
+from app.errors import InvalidSetting, reason
 
 Place = Literal["junk", "inbox"]
 Word = Literal["spam", "ham", "filed"]
@@ -68,8 +68,8 @@ class Memory:
         int or None
             None where nothing was read, or the server has renumbered the folder.
         """
-        known, uid = self._read.get(folder, (None, 1))
-        return uid if known == validity else None
+        validity_before, uid = self._read.get(folder, (None, 1))
+        return uid if validity_before == validity else None
 
     def mark_read(self, folder: str, validity: int, uid: int) -> None:
         """Remember that the messages below a UID have been read."""
@@ -96,13 +96,13 @@ class Memory:
         'spam'
         """
         name = key(headers)
-        known = self._known.get(name)
+        label_before = self._known.get(name)
         if place == "inbox":
-            return "ham" if known in {"spam", "filed"} else None
-        if known is None and decision(headers) == "spam":
+            return "ham" if label_before in {"spam", "filed"} else None
+        if label_before is None and decision(headers) == "spam":
             self._remember(name, "filed")
             return None
-        return None if known in {"spam", "filed"} else "spam"
+        return None if label_before in {"spam", "filed"} else "spam"
 
     def taught(self, headers: bytes, word: Word) -> None:
         """Remember the label of a message that was taught."""
@@ -175,7 +175,7 @@ class File:
         except FileNotFoundError:
             return Memory()
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"POSTBAYES_IMAP_STATE, {self.path}, cannot be read: {error}"
+            msg = f"POSTBAYES_IMAP_STATE, {self.path}, cannot be read: {reason(error)}"
             raise InvalidSetting(msg) from error
         return Memory.load(text, file=str(self.path))
 
@@ -194,5 +194,7 @@ class File:
                 file.write(memory.dump())
             Path(name).replace(self.path)
         except OSError as error:
-            msg = f"POSTBAYES_IMAP_STATE, {self.path}, cannot be written: {error}"
+            msg = (
+                f"POSTBAYES_IMAP_STATE, {self.path}, cannot be written: {reason(error)}"
+            )
             raise InvalidSetting(msg) from error

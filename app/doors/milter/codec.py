@@ -3,7 +3,7 @@
 A packet is its length in four bytes, one byte that names it, and data
 (docs/protocols/milter.md).  Input becomes events; answers are bytes at once.
 
-Contract of this file: any bytes become events or one `ProtocolError`, whatever
+Contract of this file: any bytes become events or one `MilterProtocolError`, whatever
 pieces they come in, and never more than `MAX_PACKET_BYTES` are held.
 """
 
@@ -27,7 +27,7 @@ _LENGTH: Final = Struct("!I")
 _OPTIONS: Final = Struct("!III")
 
 
-class ProtocolError(Exception):
+class MilterProtocolError(Exception):
     """The input is not the milter protocol; the connection has to end."""
 
 
@@ -101,7 +101,7 @@ class Recipient:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class HeaderField:
     """One header field, its value as the mail server keeps it."""
 
     name: bytes
@@ -154,7 +154,7 @@ Event = (
     | Helo
     | Mail
     | Recipient
-    | Header
+    | HeaderField
     | EndOfHeaders
     | Body
     | End
@@ -165,12 +165,12 @@ Event = (
 )
 
 
-class Decoder:
+class PacketDecoder:
     """Turns bytes into events, in whatever pieces they come.
 
     Examples
     --------
-    >>> decoder = Decoder()
+    >>> decoder = PacketDecoder()
     >>> list(decoder.feed(bytes([0, 0, 0, 1])))
     []
     >>> list(decoder.feed(b"Q"))
@@ -185,7 +185,7 @@ class Decoder:
 
         Raises
         ------
-        ProtocolError
+        MilterProtocolError
             If a packet is empty or too long, of no known kind, or not of the
             form of its kind.
         """
@@ -197,7 +197,7 @@ class Decoder:
                 (length,) = _LENGTH.unpack_from(held, start)
                 if not 1 <= length <= MAX_PACKET_BYTES:
                     msg = f"a packet of {length} bytes, not 1 to {MAX_PACKET_BYTES}"
-                    raise ProtocolError(msg)
+                    raise MilterProtocolError(msg)
                 end = start + _LENGTH.size + length
                 if len(held) < end:
                     break
@@ -214,14 +214,14 @@ def _event(command: bytes, data: bytes) -> Event:
     read = _READ.get(command)
     if read is None:
         msg = f"{command!r} is not a command of the milter protocol"
-        raise ProtocolError(msg)
+        raise MilterProtocolError(msg)
     return read(data)
 
 
 def _negotiate(data: bytes) -> Event:
     if len(data) < _OPTIONS.size:
         msg = f"options of {len(data)} bytes; they need {_OPTIONS.size}"
-        raise ProtocolError(msg)
+        raise MilterProtocolError(msg)
     # Later versions may say more behind them.
     return Negotiate(*_OPTIONS.unpack_from(data))
 
@@ -242,8 +242,8 @@ def _header(data: bytes) -> Event:
     parts = data.split(b"\0", 3)
     if len(parts) != 3 or parts[2]:  # noqa: PLR2004  name, value, nothing
         msg = "a header is a name and a value, each with a NUL at its end"
-        raise ProtocolError(msg)
-    return Header(parts[0], parts[1])
+        raise MilterProtocolError(msg)
+    return HeaderField(parts[0], parts[1])
 
 
 _READ: Final[Mapping[bytes, Callable[[bytes], Event]]] = {
@@ -290,7 +290,6 @@ def packet(command: bytes, data: bytes = b"") -> bytes:
 
 
 CONTINUE: Final = packet(b"c")
-ACCEPT: Final = packet(b"a")
 SKIP: Final = packet(b"s")
 
 

@@ -11,15 +11,16 @@ from email.utils import format_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from app.doors.milter.codec import Decoder, ProtocolError
+from app.doors.milter.codec import MilterProtocolError, PacketDecoder
 from app.doors.milter.question import Marks
 from app.doors.milter.results import NAME, parse_authserv_id, received, result
-from app.doors.milter.session import Session
+from app.doors.milter.session import MilterSession
 from app.doors.mta.headers import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
 from app.errors import PostbayesError
-from app.services.application import now
+from app.services.clock import now
+from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from app.classifier.verdict import Action
@@ -52,15 +53,17 @@ class Milter:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._log = SparingLog(log)
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
+        self._strongest = EXPLAINED if settings.explain_mail else 0
         self._ours = ours(self._flag)
         self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
         self._skip_authenticated = settings.milter_skip_authenticated
 
     async def serve(self, connection: Connection) -> None:
         """Speak the protocol until either side is done."""
-        session, decoder = Session(self._ours, self._authserv_id), Decoder()
+        session, decoder = MilterSession(self._ours, self._authserv_id), PacketDecoder()
         while not session.ended:
             read = connection.read_between if session.between else connection.read
             data = await read()
@@ -73,8 +76,10 @@ class Milter:
                         answer = await self._answer(answer, connection)
                     if answer:
                         await connection.write(answer)
-            except ProtocolError as error:
-                log.warning("%s does not speak milter: %s", connection.peer, error)
+            except MilterProtocolError as error:
+                self._log.warning(
+                    "%s does not speak milter: %s", connection.peer, error
+                )
                 return
 
     async def _answer(self, question: Question, connection: Connection) -> bytes:
@@ -93,8 +98,8 @@ class Milter:
         except PostbayesError as error:
             reason = str(error)
         # The outermost point of a message: the next one has another chance.
-        except Exception:
-            log.exception("%s passes unmarked", envelope.queue_id)
+        except Exception:  # noqa: BLE001  logged with its traceback
+            self._log.exception("%s passes unmarked", envelope.queue_id)
             return question.accept(Marks())
         log.warning("%s passes unmarked: %s", envelope.queue_id, reason)
         return question.accept(Marks())
@@ -102,12 +107,16 @@ class Milter:
     def _judge(self, question: Question) -> bytes:
         app, envelope = self._application, question.envelope
         raw = received(envelope, format_datetime(now())) + question.content
-        delivered = app.delivery.together(envelope.recipients, raw, strongest=EXPLAINED)
+        delivered = app.delivery.together(
+            envelope.recipients,
+            raw,
+            strongest=self._strongest,
+            door="milter",
+            queue=envelope.queue_id,
+        )
         classified, action = delivered.classified, delivered.action
         app.tally.acted("milter", action)
         id_, log_odds = classified.observation.id, classified.verdict.log_odds
-        told = log.info if action in {"quarantine", "reject"} else log.debug
-        told("%s: %s, %+.2f, id %s", envelope.queue_id, action, log_odds, id_)
         if action == "reject":
             return question.reject(f"This message looks like spam (id {id_})")
         headers = self._marks(classified, action)

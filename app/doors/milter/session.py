@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from app.doors.milter import codec
-from app.doors.milter.codec import Actions, Event, ProtocolError, Steps
+from app.doors.milter.codec import Actions, Event, MilterProtocolError, Steps
 from app.doors.milter.question import Envelope, Question
 from app.doors.milter.results import NAME, claims
 from app.mail.limits import MAX_BYTES
@@ -72,7 +72,7 @@ class _Message:
 State = Literal["greeting", "open", "message"]
 
 
-class Session:
+class MilterSession:
     """The filter's side of one connection.
 
     Parameters
@@ -108,20 +108,20 @@ class Session:
 
         Raises
         ------
-        ProtocolError
+        MilterProtocolError
             If the event may not come now.
         """
         step = _TABLE.get((self._state, type(event)))
         if step is None:
             msg = f"a {type(event).__name__} may not come in the state {self._state!r}"
-            raise ProtocolError(msg)
+            raise MilterProtocolError(msg)
         return step(self, event)
 
     def negotiate(self, event: codec.Negotiate) -> bytes:
         """Choose from the offers of the mail server."""
         if event.version < OLDEST:
             msg = f"version {event.version} of the protocol; {OLDEST} is the oldest"
-            raise ProtocolError(msg)
+            raise MilterProtocolError(msg)
         self._actions = WANTED_ACTIONS & Actions(event.actions & WANTED_ACTIONS)
         self._steps = Steps(event.steps & WANTED_STEPS)
         if Steps.SKIP in self._steps:
@@ -159,7 +159,7 @@ class Session:
             self._recipients.append(event.address)
         return self._unless(Steps.SILENT_RECIPIENT)
 
-    def header(self, event: codec.Header) -> bytes:
+    def header(self, event: codec.HeaderField) -> bytes:
         """Write the header as it stood in the message."""
         message = self._message
         if self._is_forged(event):
@@ -225,7 +225,7 @@ class Session:
         """Ignore events that were not requested; older servers send them anyway."""
         return codec.CONTINUE
 
-    def _is_forged(self, event: codec.Header) -> bool:
+    def _is_forged(self, event: codec.HeaderField) -> bool:
         """Return whether only this filter may write a header; note where it stands."""
         message, name = self._message, event.name.lower()
         if name not in self._watched:
@@ -257,28 +257,28 @@ _READ: Final = {
     _TLS: "tls",
     _USER: "user",
 }
-_Step = Callable[[Session, Any], bytes | Question]
+_Step = Callable[[MilterSession, Any], bytes | Question]
 _ANYWHERE: Final[dict[type[Event], _Step]] = {
-    codec.Macros: Session.macros,
-    codec.Abort: Session.abort,
-    codec.Quit: Session.quit,
-    codec.QuitClient: Session.quit_client,
-    codec.Other: Session.other,
+    codec.Macros: MilterSession.macros,
+    codec.Abort: MilterSession.abort,
+    codec.Quit: MilterSession.quit,
+    codec.QuitClient: MilterSession.quit_client,
+    codec.Other: MilterSession.other,
     # A client may begin again, with EHLO or MAIL, in any state.
-    codec.Connect: Session.connect,
-    codec.Helo: Session.helo,
-    codec.Mail: Session.mail,
+    codec.Connect: MilterSession.connect,
+    codec.Helo: MilterSession.helo,
+    codec.Mail: MilterSession.mail,
 }
 _GREETING: Final[dict[type[Event], _Step]] = {
-    codec.Negotiate: Session.negotiate,
-    codec.Quit: Session.quit,
+    codec.Negotiate: MilterSession.negotiate,
+    codec.Quit: MilterSession.quit,
 }
 _IN_MESSAGE: Final[dict[type[Event], _Step]] = {
-    codec.Recipient: Session.recipient,
-    codec.Header: Session.header,
-    codec.EndOfHeaders: Session.end_of_headers,
-    codec.Body: Session.body,
-    codec.End: Session.end,
+    codec.Recipient: MilterSession.recipient,
+    codec.HeaderField: MilterSession.header,
+    codec.EndOfHeaders: MilterSession.end_of_headers,
+    codec.Body: MilterSession.body,
+    codec.End: MilterSession.end,
 }
 _TABLE: Final[dict[tuple[State, type[Event]], _Step]] = {
     **{("greeting", event): step for event, step in _GREETING.items()},

@@ -10,12 +10,12 @@ import re
 from email.header import Header
 from typing import TYPE_CHECKING, Final
 
+from app.doors.documents.verdict import explained_pct
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.classifier.explain import Summand
     from app.classifier.verdict import Action
     from app.services.classify import Classified
 
@@ -80,7 +80,7 @@ def with_headers(
     return b"".join([*kept, raw[end:]])
 
 
-# Of each side: what fits into three lines; the whole list is at /classify.
+# Of each side: what fits into five lines; the whole list is at /classify.
 EXPLAINED: Final = 3
 MAX_FEATURE_CHARS: Final = 40
 # RFC 5322 section 2.1.1: lines should have no more than 78 characters.
@@ -134,6 +134,8 @@ def marks(
 ) -> list[tuple[str, str]]:
     """Return the headers of a verdict, names and folded values.
 
+    Without the explanation where none was asked for.
+
     Parameters
     ----------
     classified : Classified
@@ -144,26 +146,39 @@ def marks(
         The header that marks mail with any action.
     """
     verdict = classified.verdict
-    values = (
+    values = [
         verdict.decision,
         f"{verdict.probability:.4f}",
         f"{verdict.log_odds:+.2f}",
         classified.observation.id,
         classified.profile,
-        "; ".join(_entries(classified.explanation)),
-    )
+    ]
+    if classified.explanation.strongest:
+        values.append("; ".join(_entries(classified)))
     found = [
-        (name, _folded(name, value)) for name, value in zip(_NAMES, values, strict=True)
+        (name, _folded(name, value))
+        for name, value in zip(_NAMES, values, strict=False)
     ]
     return found if flag is None or action == "none" else [*found, flag]
 
 
-def _entries(explanation: tuple[Summand, ...]) -> Iterator[str]:
-    for entry in explanation:
-        name = entry.feature[:MAX_FEATURE_CHARS]
+def _entries(classified: Classified) -> Iterator[str]:
+    """Yield the subtotals, the reasons and the rest, and which share is listed."""
+    explanation = classified.explanation
+    families = explanation.families.items()
+    subtotals = [f"{kin} {nats:+.2f}" for kin, nats in families if round(nats, 2)]
+    if subtotals:
+        yield ", ".join(subtotals)
+    for entry in explanation.summands:
+        name = entry.title[:MAX_FEATURE_CHARS]
         if entry.kind == "rest":
             name = f"({entry.features} others)"
-        yield f"{name} {entry.log_odds:+.2f}"
+        # The prior is one of the subtotals.
+        if entry.kind != "prior":
+            yield f"{name} {entry.log_odds:+.2f}"
+    share = explained_pct(classified)
+    if share is not None:
+        yield f"reasons shown {share:.0f} %"
 
 
 def _folded(name: str, value: str) -> str:

@@ -114,7 +114,7 @@ class Scale:
 
 
 STRONGEST: Final = 5
-"""Features of each side that the explanation behind the symbols names."""
+"""Reasons of each side that the explanation behind the symbols names."""
 DESCRIPTIONS: Final = {
     "BAYES_SPAM": "Postbayes decides: spam",
     "BAYES_HAM": "Postbayes decides: ham",
@@ -122,6 +122,11 @@ DESCRIPTIONS: Final = {
     "POSTBAYES_WORDS": "Words of the text",
     "POSTBAYES_HEADERS": "Words of the headers",
     "POSTBAYES_PAIRS": "Pairs of neighbouring words",
+    "POSTBAYES_LINKS": "Links",
+    "POSTBAYES_FILES": "Attached files",
+    "POSTBAYES_IMAGES": "Texts that stand for images",
+    "POSTBAYES_HIDDEN": "Text that is not shown",
+    "POSTBAYES_TRICKS": "Words written to be misread",
     "POSTBAYES_GRAMS": "Pieces of four bytes",
     "POSTBAYES_STRUCTURE": "How the message is made",
     "POSTBAYES_MEASUREMENTS": "Sizes, shares and times",
@@ -140,7 +145,7 @@ class Symbol:
     score : float
         The points that it adds.
     options : tuple of str
-        Details: the probability, or the strongest features of a view.
+        Details: the probability, or the strongest reasons of a family.
     """
 
     name: str
@@ -169,7 +174,8 @@ def symbols(classified: Classified, scale: Scale, score: float) -> tuple[Symbol,
     -------
     tuple of Symbol
         The decision by the name that rspamd gives it, with no points of its
-        own; each view with what it adds; and the prior with all that is left.
+        own; each family of features with what it adds; and the prior with all that is
+        left.
     """
     verdict = classified.verdict
     slope = scale.slope(verdict.log_odds)
@@ -178,16 +184,17 @@ def symbols(classified: Classified, scale: Scale, score: float) -> tuple[Symbol,
         probability = f"{100 * verdict.probability:.2f}%"
         found.append(Symbol(f"BAYES_{verdict.decision.upper()}", 0.0, (probability,)))
     named: dict[str | None, list[str]] = {}
-    for entry in classified.explanation:
-        if entry.kind == "feature":
-            named.setdefault(entry.view, []).append(printable(entry.feature))
+    for entry in classified.explanation.reasons:
+        named.setdefault(entry.family, []).append(printable(entry.title))
     left = score
-    for view, contributions in classified.attribution.contributions.items():
+    for family, nats in classified.explanation.families.items():
+        if family == "prior":
+            continue
         # No minus before a zero.
-        points = round(float(contributions.sum()) * slope, scale.digits) + 0.0
+        points = round(nats * slope, scale.digits) + 0.0
         left -= points
-        name = f"POSTBAYES_{view.upper()}"
-        found.append(Symbol(name, points, tuple(named.get(view, ()))))
+        name = f"POSTBAYES_{family.upper()}"
+        found.append(Symbol(name, points, tuple(named.get(family, ()))))
     found.append(Symbol("POSTBAYES_PRIOR", round(left, scale.digits) + 0.0))
     return tuple(found)
 

@@ -1,6 +1,6 @@
-"""Teachers: clients that may teach through a door without users.
+"""Teachers: clients that may teach through a door without users, and their names.
 
-HTTP has its own rules; this is for the rspamd and spamd doors.
+Over HTTP everybody may teach; there this says whose word on a source is taken.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import hmac
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
+from app.doors.serving.listener import network
 from app.errors import InvalidSetting
-from app.ledger.sources import MAX_SOURCE
+from app.ledger.entry import MAX_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +59,22 @@ class Teachers:
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return any(address in network for network in self._networks)
+
+    def source(self, name: str, host: str | None) -> str:
+        """Return the source of what a client teaches.
+
+        The name that it gives, where it is one of the teachers, such as the mail server
+        that knows its users; else with its address, which it cannot choose.
+
+        Examples
+        --------
+        >>> teachers = Teachers(["127.0.0.0/8"], password=None)
+        >>> [teachers.source("ann", host) for host in ("127.0.0.1", "192.0.2.1", None)]
+        ['ann', '192.0.2.1 ann', 'ann']
+        """
+        if host is None or self.may(host):
+            return name
+        return f"{network(host)} {name}"[:MAX_SOURCE]
 
     def knows(self, password: str | None) -> bool:
         """Return whether a password is right, in constant time."""

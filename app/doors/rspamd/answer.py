@@ -33,7 +33,7 @@ _FORGED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class RspamdVerdict:
     """A verdict in points.
 
     Parameters
@@ -54,7 +54,7 @@ class Scanned:
     action: Action
 
     @classmethod
-    def of(cls, classified: Classified, action: Action) -> Scanned:
+    def of(cls, classified: Classified, action: Action) -> RspamdVerdict:
         """Return an answer of the service in points."""
         verdict = classified.verdict
         points = scale(classified.specification)
@@ -74,18 +74,18 @@ def thresholds(scale: Scale) -> dict[str, float]:
 
 
 def scanned(
-    answer: Scanned,
+    answer: RspamdVerdict,
     *,
     message_id: str,
     seconds: float,
     flag: tuple[str, str] | None,
-    recipients: Mapping[str, Scanned],
+    recipients: Mapping[str, RspamdVerdict],
 ) -> dict[str, object]:
     """Return the document that answers a scan.
 
     Parameters
     ----------
-    answer : Scanned
+    answer : RspamdVerdict
         The verdict for the message.
     message_id : str
         Of the message.
@@ -93,7 +93,7 @@ def scanned(
         How long it took.
     flag : tuple of (str, str) or None
         The header that marks spam.
-    recipients : mapping of str to Scanned
+    recipients : mapping of str to RspamdVerdict
         The verdict for each recipient, where there are several.
     """
     classified, action = answer.classified, answer.action

@@ -34,7 +34,7 @@ _MESSAGE_ID: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a request asks for.
+    """The question of a request.
 
     Parameters
     ----------

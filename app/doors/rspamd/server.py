@@ -22,14 +22,14 @@ from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
 from app.doors.mta.teachers import Teachers, source
 from app.doors.rspamd import answer, codec
-from app.doors.rspamd import codec as compression
-from app.doors.rspamd.answer import Scanned
+from app.doors.rspamd.answer import RspamdVerdict
 from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.rspamd.report import TIMES, Report
 from app.doors.serving.asgi import WebDoor, hung_up, take
 from app.doors.serving.process import computing, learning
 from app.doors.serving.site import Site
 from app.mail.limits import MAX_BYTES
+from app.services.log import SparingLog
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
@@ -74,10 +74,12 @@ class Rspamd:
 
     def __init__(self, application: Application, *, local: bool) -> None:
         self._application = application
+        self._log = SparingLog(log)
         self._local = local
         settings = application.settings
         self._site = Site((settings.host, *settings.host_names))
         self._flag = parse_flag(settings.spam_header)
+        self._strongest = STRONGEST if settings.explain_mail else 0
         self._teachers = Teachers(
             settings.teach_from, password=settings.rspamd_password
         )
@@ -93,7 +95,7 @@ class Rspamd:
             reply = codec.failure(refusal.status, str(refusal))
         except errors.PostbayesError as error:
             status = errors.answer_to(error, STATUS)
-            log.warning("rspamd: %s: %s", request.url.path, error)
+            self._log.warning("rspamd: %s: %s", request.url.path, error)
             reply = codec.failure(status, str(error))
         response = Response(
             reply.body,
@@ -107,22 +109,27 @@ class Rspamd:
         self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.headers.items())
         if ask.is_guarded and not self._may(ask, request):
-            host = "a local process" if request.client is None else request.client.host
-            log.warning("rspamd: %s may not %s", host, ask.kind)
+            who = "a local process" if self._local else "a client that is gone"
+            if request.client is not None:
+                who = request.client.host
+            self._log.warning("rspamd: %s may not %s", who, ask.kind)
             raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
             raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
-            if ask.packed or raw.startswith(compression.MAGIC):
-                raw = compression.unpacked(raw, cut=len(raw) > MAX_BYTES)
+            if ask.packed or raw.startswith(codec.MAGIC):
+                raw = codec.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
                 reply = await self._scan(ask, raw, partial(hung_up, request))
-                return compression.packed(reply) if ask.packs else reply
-            return await self._learn(ask, raw)
+                return codec.packed(reply) if ask.packs else reply
+            # Who came with a password may come from anywhere.
+            host = None if request.client is None else request.client.host
+            said = self._teachers.source(source("rspamd", ask.user), host)
+            return await self._learn(ask, raw, said)
         return await self._tell(ask)
 
     def _may(self, ask: Ask, request: Request) -> bool:
-        """Tell whether a client may teach, and see what was learned."""
+        """Return whether a client may teach, and see what was learned."""
         if self._teachers.knows(ask.password):
             return True
         # Behind a proxy everybody comes from the proxy's address.
@@ -139,22 +146,25 @@ class Rspamd:
     ) -> Reply:
         app = self._application
         if not raw.strip():
-            name = app.recipients.shared(ask.recipients)
+            name = app.recipients.answering(ask.recipients)
             made_of = app.live.get(name).specification
             return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
-        classify = partial(app.delivery.apart, people, raw, strongest=STRONGEST)
+        asked = app.delivery.address(people)
+        classify = partial(
+            app.delivery.answer, asked, raw, strongest=self._strongest, door="rspamd"
+        )
         delivered = await computing(classify, len(raw) * max(1, len(people)), gone)
         seconds = time.perf_counter() - began
         several = delivered.recipients if len(people) > 1 else {}
         document = answer.scanned(
-            Scanned.of(delivered.classified, delivered.action),
+            RspamdVerdict.of(delivered.classified, delivered.action),
             message_id=codec.message_id(raw),
             seconds=seconds,
             flag=self._flag,
             recipients={
-                each: Scanned.of(theirs, theirs.action)
+                each: RspamdVerdict.of(theirs, theirs.action)
                 for each, theirs in several.items()
             },
         )
@@ -162,7 +172,7 @@ class Rspamd:
         app.tally.acted("rspamd", delivered.action)
         return codec.document(document)
 
-    async def _learn(self, ask: Ask, raw: bytes) -> Reply:
+    async def _learn(self, ask: Ask, raw: bytes, said: str) -> Reply:
         if not raw.strip():
             raise Refusal(HTTPStatus.BAD_REQUEST, "Empty body is not permitted")
         app = self._application
@@ -172,7 +182,7 @@ class Rspamd:
             profile,
             raw,
             label=label_of(app.live.get(profile).row, ask.label),
-            source=source("rspamd", ask.user),
+            source=said,
         )
         taught = await learning(teach)
         if taught.outcome.kind == "unchanged":

@@ -1,4 +1,4 @@
-"""HTTP/1 protocol: time limits, bounded queues, and one write for each answer.
+"""HTTP/1 protocol: time limits and bounded queues.
 
 Contract of this file: no client holds a place for longer than the times below, nor
 more memory than one body, the head of a few requests, and one answer, whatever it
@@ -11,7 +11,6 @@ sends and whether it reads or not.
 - Requests that are sent ahead are queued up to a number; then nothing is read.
 - Where all places are taken, the connection that has waited longest for its client
   is closed (`app.doors.serving.listener`).
-- The head of an answer leaves with its body, in one write.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from app.doors.serving.listener import longest_waiting, network
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, TimerHandle, Transport
+    from asyncio import TimerHandle, Transport
     from collections.abc import Callable, Sized
 
 HEADER_SECONDS: Final = 20.0
@@ -50,6 +49,12 @@ LINGER_SECONDS: Final = 5.0
 
 A socket that is closed with unread bytes is reset, and the client may lose the answer
 that says why (RFC 9112 section 9.6).  Precedent: nginx's lingering_timeout, 5 s.
+"""
+HALF_CLOSED_SECONDS: Final = 5.0
+"""How long a client that sends no more is answered.
+
+It may have closed its half of the connection alone, as netcat does, or all of it, which
+looks the same until it is written to: work for those who are gone has to end.
 """
 LINGER_BYTES: Final = 64 * 1024 * 1024
 """How much of it: what is a little over the default limit of a body is answered."""
@@ -77,69 +82,37 @@ length is passed on whole.
 """
 ARRIVED: Final = "postbayes.arrived"
 """Key in the scope of a request that has arrived to its end: nobody waits for it."""
-# uvicorn writes every head as one piece.
-_HEAD: Final = b"HTTP/1."
 
 
-class CoalescingTransport:
-    """A transport that holds a head back until something is written behind it.
-
-    uvicorn writes a head by itself, and event loops send at once what is written: two
-    system calls and two packets for an answer that fits in one.  The head is held no
-    longer than to the next turn of the event loop: an answer that has no body, gets
-    it late or not at all needs no case of its own.  A piece of a body that looks like
-    a head is held for as long, which does no harm.
+class LingeringTransport:
+    """A transport that a protocol closes in its own way.
 
     Parameters
     ----------
     transport : Transport
         Where bytes go.
-    loop : AbstractEventLoop
-        Whose turns are meant.
     end : callable
         Closes the transport, behind all that was written.
     """
 
-    def __init__(
-        self, transport: Transport, loop: AbstractEventLoop, end: Callable[[], None]
-    ) -> None:
+    def __init__(self, transport: Transport, end: Callable[[], None]) -> None:
         self._transport = transport
-        self._loop = loop
         self._end = end
-        self._head = b""
         self._ended = False
 
     def __getattr__(self, name: str) -> Any:
         """Be the transport in all else."""
         return getattr(self._transport, name)
 
-    def write(self, data: bytes) -> None:
-        """Write, or hold back a head."""
-        if self._head:
-            head, self._head = self._head, b""
-            # Not joined: a body may have megabytes.
-            self._transport.writelines((head, data))
-        elif data[: len(_HEAD)] == _HEAD:
-            self._head = data
-            self._loop.call_soon(self._flush)
-        else:
-            self._transport.write(data)
-
     def is_closing(self) -> bool:
-        """Tell whether nothing more is to be written."""
+        """Return whether nothing more is to be written."""
         return self._ended or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close behind what is held back."""
-        self._flush()
+        """Close once."""
         if not self._ended:
             self._ended = True
             self._end()
-
-    def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
 
 
 class _Flow(FlowControl):
@@ -174,6 +147,7 @@ class Http1Protocol(HttpToolsProtocol):
     _shutting_down: bool = False
     _malformed: bool = False
     _lingering: bool = False
+    _half_closed: bool = False
     _discarded: int = 0
     # What was read and waits for a place in the queue.
     _unparsed: bytes = b""
@@ -182,9 +156,9 @@ class Http1Protocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Expect a request, if there is a place."""
         self._real = transport
-        coalescing: Any = CoalescingTransport(transport, self.loop, self._end)
-        super().connection_made(coalescing)
-        self.flow = _Flow(coalescing, self.pipeline)
+        lingering: Any = LingeringTransport(transport, self._end)
+        super().connection_made(lingering)
+        self.flow = _Flow(lingering, self.pipeline)
         self.network = network(self.client[0]) if self.client else ""
         # uvicorn refuses the requests of all connections where there are too many.
         self._places, self.limit_concurrency = self.limit_concurrency, None
@@ -201,6 +175,16 @@ class Http1Protocol(HttpToolsProtocol):
             return
         # What comes although reading is paused stays behind what came before.
         self._parse(self._unparsed + data if self._unparsed else data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer a client that sends no more what it has sent whole."""
+        incomplete = self._lingering or self._in_head or self._in_body
+        if incomplete or self._is_done():
+            return False
+        self._half_closed = True
+        self._relax()
+        self._timer = self.loop.call_later(HALF_CLOSED_SECONDS, self._real.abort)
+        return True
 
     def on_message_begin(self) -> None:
         """Expect the rest of the head, from now on."""
@@ -249,6 +233,8 @@ class Http1Protocol(HttpToolsProtocol):
             self._wait()
         if self._unparsed and not self.transport.is_closing():
             self._parse(self._unparsed)
+        if self._half_closed and self._is_done():
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request."""
@@ -325,11 +311,15 @@ class Http1Protocol(HttpToolsProtocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
+    def _is_done(self) -> bool:
+        """Tell whether all that was sent whole is answered."""
+        return self._is_idle() and not self.pipeline and not self._unparsed
+
     def _wait(self) -> None:
         self.waiting_since = self.loop.time()
 
     def _is_crowded(self) -> bool:
-        """Tell whether there is no place for a request."""
+        """Return whether there is no place for a request."""
         if self._places is None:
             return False
         self._make_room()

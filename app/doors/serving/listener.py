@@ -19,6 +19,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from app.errors import reason
+from app.services.log import SparingLog
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -295,6 +298,7 @@ class Listener:
 
     def __init__(self, door: Door, listening: Listening) -> None:
         self._door = door
+        self._log = SparingLog(log)
         self._listening = listening
         self._places = asyncio.Semaphore(door.connections)
         self._held: dict[asyncio.Task[None], Connection | None] = {}
@@ -330,7 +334,9 @@ class Listener:
             try:
                 accepted, address = await loop.sock_accept(self._listening.socket)
             except OSError as error:
-                log.warning("%s cannot accept: %s", self._door.name, error)
+                self._log.warning(
+                    "%s cannot accept: %s", self._door.name, reason(error)
+                )
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
             # Of a Unix socket it is a name, which is empty.
@@ -367,7 +373,7 @@ class Listener:
             >= (SPARED_AMONG_OWN_SECONDS if each.network == client else SPARED_SECONDS)
         )
         if victim is not None:
-            log.info("%s: %s makes room for others", self._door.name, victim.peer)
+            self._log.info("%s: %s makes room for others", self._door.name, victim.peer)
             victim.give_up()
 
     def _let_go(self, task: asyncio.Task[None]) -> None:
@@ -381,7 +387,9 @@ class Listener:
             connection = await _connected(accepted, self._door, address)
         except OSError as error:
             accepted.close()
-            log.info("%s: a connection was lost: %s", self._door.name, error)
+            self._log.info(
+                "%s: a connection was lost: %s", self._door.name, reason(error)
+            )
             return
         task = asyncio.current_task()
         if task is not None:
@@ -393,12 +401,12 @@ class Listener:
             async with asyncio.timeout(self._door.total):
                 await self._door.serve(connection)
         except TimeoutError:
-            log.info("%s: %s was silent for too long", name, peer)
+            self._log.info("%s: %s was silent for too long", name, peer)
         except ConnectionError as error:
-            log.info("%s: %s is gone: %s", name, peer, error)
+            self._log.info("%s: %s is gone: %s", name, peer, reason(error))
         # The outermost loop of a door: one connection's failure is its own.
-        except Exception:
-            log.exception("%s: a connection of %s failed", name, peer)
+        except Exception:  # noqa: BLE001  logged with its traceback
+            self._log.exception("%s: a connection of %s failed", name, peer)
         finally:
             await connection.close()
 

@@ -1,4 +1,4 @@
-"""Process: signals, the end of a parent, the log and the worker threads.
+"""Process: signals, the end of a parent, and the worker threads.
 
 At a stop the server of the main door first answers the requests that it has begun,
 which may take as long as their clients do; the other doors hear of the signal before.
@@ -6,8 +6,6 @@ which may take as long as their clients do; the other doors hear of the signal b
 A parent restarts its workers and passes the signal to stop on to them.  Workers whose
 parent was killed would go on listening: nothing would stop the service, and a new one
 would find its port taken.  So a worker ends with its parent.
-
-Each process configures its own log, since a worker inherits no logging configuration.
 
 Contract of this file: nothing that takes longer than 20 ms runs in the event loop,
 and work that waits for a thread is dropped where its client hangs up.
@@ -31,14 +29,12 @@ from app.errors import SlowRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-    from app.settings import Settings
-
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the process to end."""
 
 
 @contextmanager
-def heard(told: Callable[[], object]) -> Iterator[None]:
+def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
     """Have something called in the running loop when a signal comes that ends us.
 
     Whoever handled the signal before does so as well.
@@ -50,8 +46,8 @@ def heard(told: Callable[[], object]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     usual: dict[signal.Signals, Any] = {}
 
-    def hear(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(told)
+    def handle(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(notify)
         usual[signal.Signals(number)](number, frame)
 
     for number in ENDING:
@@ -59,7 +55,7 @@ def heard(told: Callable[[], object]) -> Iterator[None]:
         # Of the system's own there is nothing to call, and it must go on ending us.
         if callable(handler):
             usual[number] = handler
-            signal.signal(number, hear)
+            signal.signal(number, handle)
     try:
         yield
     finally:
@@ -92,16 +88,6 @@ async def _watch(parent: int | None) -> None:
         await asyncio.sleep(_EVERY)
     log.error("the process that started this worker is gone; the worker ends too")
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def keep_log(settings: Settings) -> None:
-    """Log from the level of the settings on; where something is set up, leave it."""
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(levelname)-8s %(name)s: %(message)s",
-    )
-    # Six lines at each migration, of what is in Alembic.
-    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ network can reach.  Two headers tell such requests:
 
 from __future__ import annotations
 
-from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # RFC 1035 section 2.3.4 has 255 octets for a name; a port has six more.
 _LONGEST: Final = 262
-# Clients name a service in few ways, and each takes some 3 us to be read.
-_CACHED: Final = 64
 
 
 class Site:
@@ -40,7 +37,6 @@ class Site:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.lower().rstrip(".") for name in names}
-        self._knows = lru_cache(_CACHED)(self._knows_anew)
 
     def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Raise if a request comes from the page of another site.
@@ -79,7 +75,7 @@ class Site:
                 )
                 raise Forbidden(msg)
 
-    def _knows_anew(self, host: bytes) -> bool:
+    def _knows(self, host: bytes) -> bool:
         text = _shown(host).lower()
         if text.startswith("["):
             address, _, port = text[1:].partition("]")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import socket
 import stat
+import sys
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, overload
 
 from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_PORT: Final = 65_535
 # sun_path holds 108 bytes on Linux, 104 on the BSDs, the NUL at its end included.
@@ -128,6 +135,14 @@ class Listening:
             os.close(self.lock)
 
 
+@overload
+def listen(
+    address: Address, *, setting: str, mode: int = ..., shared: Literal[False]
+) -> Listening: ...
+@overload
+def listen(
+    address: Address, *, setting: str, mode: int = ..., shared: bool
+) -> Listening | None: ...
 def listen(
     address: Address, *, setting: str, mode: int = 0o660, shared: bool
 ) -> Listening | None:
@@ -161,11 +176,44 @@ def listen(
     except BlockingIOError as error:
         if shared:
             return None
-        msg = f"{setting}: another service listens on {address}"
-        raise InvalidSetting(msg) from error
+        raise _taken(address, setting) from error
     except OSError as error:
+        if isinstance(address, Inet) and error.errno == errno.EADDRINUSE:
+            raise _taken(address, setting) from error
         msg = f"{setting}: cannot listen on {address}: {error.strerror or error}"
         raise InvalidSetting(msg) from error
+
+
+@contextmanager
+def reserved(address: Address, *, setting: str) -> Iterator[None]:
+    """Keep an address for the workers of one service.
+
+    The kernel lets all processes of a user share a port that workers share, so a second
+    service would take a part of the mail.
+
+    Raises
+    ------
+    InvalidSetting
+        If another service has it, or it cannot be had.
+    """
+    with ExitStack() as held:
+        # Two services that start at once both find the address free.  On Linux a name
+        # is held by one process until it ends, and leaves no file.
+        if sys.platform == "linux":
+            name = held.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                name.bind(f"\0postbayes-{sha256(str(address).encode()).hexdigest()}")
+            except OSError as error:
+                raise _taken(address, setting) from error
+        listen(address, setting=setting, shared=False).close()
+        yield
+
+
+def _taken(address: Address, setting: str) -> InvalidSetting:
+    return InvalidSetting(
+        f"{setting}: another service listens on {address}; stop that service, or set "
+        "another address"
+    )
 
 
 def _inet(address: Inet, *, shared: bool) -> Listening:

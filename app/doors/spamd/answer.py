@@ -41,7 +41,7 @@ _BAYES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class SpamdVerdict:
     """A verdict in points.
 
     Parameters
@@ -65,7 +65,7 @@ class Scanned:
     flag: tuple[str, str] | None
 
     @classmethod
-    def of(cls, delivered: Delivered, flag: tuple[str, str] | None) -> Scanned:
+    def of(cls, delivered: Delivered, flag: tuple[str, str] | None) -> SpamdVerdict:
         """Return an answer of the service in points."""
         classified, action = delivered.classified, delivered.action
         verdict = classified.verdict
@@ -133,7 +133,7 @@ class Scanned:
         return "\n".join([*lines, ""])
 
 
-def scanned(request: Request, answer: Scanned) -> bytes:
+def scanned(request: Request, answer: SpamdVerdict) -> bytes:
     """Return the answer to a request for a verdict."""
     word = "True" if answer.spam else "False"
     if request.kind == "REPORT_IFSPAM":
@@ -157,7 +157,7 @@ def scanned(request: Request, answer: Scanned) -> bytes:
     return success([("Content-length", str(len(body))), spam], body)
 
 
-def _metric(answer: Scanned) -> bytes:
+def _metric(answer: SpamdVerdict) -> bytes:
     """Return the verdict in the lines that Exim reads as rspamd's.
 
     It takes the words of the second line, and the action of the third (Exim 4.96,
@@ -176,7 +176,7 @@ def _metric(answer: Scanned) -> bytes:
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
 
 
-def _text(request: Request, answer: Scanned) -> str:
+def _text(request: Request, answer: SpamdVerdict) -> str:
     if request.kind == "SYMBOLS":
         # With a line's end up to version 1.2, and without from then on.
         end = "" if request.version >= WITH_LENGTH else "\r\n"

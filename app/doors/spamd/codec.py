@@ -3,7 +3,7 @@
 A request is a line with the command, fields, an empty line and a message
 (docs/protocols/spamd.md).
 
-Contract of this file: any bytes become events or one `ProtocolError`, whatever
+Contract of this file: any bytes become events or one `SpamdProtocolError`, whatever
 pieces they come in, and never more than `MAX_LINE_BYTES` are held.
 """
 
@@ -27,7 +27,7 @@ _COMMAND: Final = re.compile(r"([A-Z_]{1,20}) (R?)SPAMC/(\d{1,3})\.(\d{1,3})\Z")
 _FIELD: Final = re.compile(r"([!-9;-~]+)[ \t]*:[ \t]*(.*)\Z")
 
 
-class ProtocolError(Exception):
+class SpamdProtocolError(Exception):
     """The input is not the spamd protocol; the sentence says where."""
 
 
@@ -62,12 +62,12 @@ class Data:
 Event = Command | Field | EndOfFields | Data
 
 
-class Decoder:
+class RequestDecoder:
     r"""Turns bytes into events, in whatever pieces they come.
 
     Examples
     --------
-    >>> decoder = Decoder()
+    >>> decoder = RequestDecoder()
     >>> list(decoder.feed(b"CHECK SPAMC/1.5\r\nUser: a"))
     [Command(name='CHECK', version=(1, 5))]
     >>> list(decoder.feed(b"nn\r\n\r\nSubject: "))
@@ -84,7 +84,7 @@ class Decoder:
 
         Raises
         ------
-        ProtocolError
+        SpamdProtocolError
             If a line is too long, there are too many, or one is not of its
             form.
         """
@@ -97,7 +97,7 @@ class Decoder:
             end = held.find(b"\n")
             if max(end, len(held) if end < 0 else 0) > MAX_LINE_BYTES:
                 msg = f"(a line of more than {MAX_LINE_BYTES} bytes)"
-                raise ProtocolError(msg)
+                raise SpamdProtocolError(msg)
             if end < 0:
                 return
             line = held[:end].removesuffix(b"\r").decode("utf-8", "replace")
@@ -112,10 +112,10 @@ class Decoder:
         if self._lines == 1:
             command = _COMMAND.match(line)
             if command is None:
-                raise ProtocolError(shown(line))
+                raise SpamdProtocolError(shown(line))
             # CHECK is all that is asked by rspamd's name for the protocol.
             if command[2] and command[1] != "CHECK":
-                raise ProtocolError(shown(line))
+                raise SpamdProtocolError(shown(line))
             name = RSPAMD_CHECK if command[2] else command[1]
             return Command(name, (int(command[3]), int(command[4])))
         if not line:
@@ -123,11 +123,11 @@ class Decoder:
             return EndOfFields()
         if self._lines > MAX_FIELDS + 1:
             msg = f"(more than {MAX_FIELDS} fields)"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         field = _FIELD.match(line)
         if field is None:
             msg = f"(not of the form 'Name: value': {shown(line)})"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         return Field(field[1].lower(), field[2].strip())
 
 

@@ -17,8 +17,9 @@ from app.doors.mta.teachers import Teachers, source
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing, learning
 from app.doors.spamd import answer, codec
-from app.doors.spamd.answer import Scanned
-from app.doors.spamd.session import Request, Session
+from app.doors.spamd.answer import SpamdVerdict
+from app.doors.spamd.session import Request, SpamdSession
+from app.services.log import SparingLog
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
@@ -62,13 +63,15 @@ class Spamd:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._log = SparingLog(log)
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
+        self._strongest = STRONGEST if settings.explain_mail else 0
         self._teachers = Teachers(settings.teach_from, password=None)
 
     async def serve(self, connection: Connection) -> None:
         """Answer one request."""
-        session = Session(self._application.settings.max_request_bytes)
+        session = SpamdSession(self._application.settings.max_request_bytes)
         result: Request | bytes | None = None
         while result is None:
             read = connection.read if session.begun else connection.read_between
@@ -90,7 +93,9 @@ class Spamd:
                 scan = partial(self._scan, request)
                 return await computing(scan, size, connection.gone)
             if not self._teachers.may(host):
-                log.warning("spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host)
+                self._log.warning(
+                    "spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host
+                )
                 sentence = (
                     f"Service Unavailable: {host} may not teach; "
                     "POSTBAYES_TEACH_FROM says who may"
@@ -99,7 +104,7 @@ class Spamd:
             return await learning(partial(self._tell, request))
         except errors.PostbayesError as error:
             code = errors.answer_to(error, CODES)
-            log.warning("spamd: %s of %r: %s", request.kind, request.user, error)
+            self._log.warning("spamd: %s of %r: %s", request.kind, request.user, error)
             return codec.failure(code, str(error))
 
     def _scan(self, request: Request) -> bytes:
@@ -111,10 +116,10 @@ class Spamd:
             )
             return codec.failure(EX_DATAERR, sentence)
         delivered = app.delivery.together(
-            _users(request), request.message, strongest=STRONGEST
+            _users(request), request.message, strongest=self._strongest, door="spamd"
         )
         app.tally.acted("spamd", delivered.action)
-        return answer.scanned(request, Scanned.of(delivered, self._flag))
+        return answer.scanned(request, SpamdVerdict.of(delivered, self._flag))
 
     def _tell(self, request: Request) -> bytes:
         app = self._application

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from app.doors.spamd import codec
-from app.doors.spamd.codec import Command, Data, Decoder, Field, ProtocolError
+from app.doors.spamd.codec import (
+    Command,
+    Data,
+    Field,
+    RequestDecoder,
+    SpamdProtocolError,
+)
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class Request:
     removes: bool
 
 
-class Session:
+class SpamdSession:
     r"""The state of one connection.
 
     Parameters
@@ -84,14 +90,14 @@ class Session:
 
     Examples
     --------
-    >>> session = Session(limit=100)
+    >>> session = SpamdSession(limit=100)
     >>> session.receive(b"PING SPAMC/1.5\r\n"), session.receive(b"\r\n")
     (None, b'SPAMD/1.5 0 PONG\r\n')
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._decoder = Decoder()
+        self._decoder = RequestDecoder()
         self._command: Command | None = None
         self._fields: dict[str, str] = {}
         self._recipients: list[str] = []
@@ -119,14 +125,14 @@ class Session:
                 result = self._take(event)
                 if result is not None:
                     return result
-        except ProtocolError as error:
+        except SpamdProtocolError as error:
             return codec.failure(EX_PROTOCOL, f"Bad header line: {error}")
         return None
 
     def _take(self, event: codec.Event) -> Request | bytes | None:
         if isinstance(event, Command):
             if event.name not in {*_KINDS, "PING", "SKIP"}:
-                raise ProtocolError(codec.shown(event.name))
+                raise SpamdProtocolError(codec.shown(event.name))
             self._command = event
             # Up to version 1.4 nothing follows a PING. From 1.5 on an empty line
             # does, and to hang up before it is read would take the answer back.
@@ -149,7 +155,7 @@ class Session:
             return alone
         if self._removes("local") and self._sets("local"):
             msg = "(a message cannot be set and removed at once)"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         self._body = _Body(length=self._length(), packed=self._packed())
         return self._add(b"")
 
@@ -189,10 +195,10 @@ class Session:
                 f"(Content-length mismatch: expected {body.length} bytes, "
                 f"got {body.sent})"
             )
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         command = self._command
         if command is None:  # pragma: no cover  (a body comes after a command)
-            raise ProtocolError(codec.shown(""))
+            raise SpamdProtocolError(codec.shown(""))
         body.close()
         user = self._fields.get("user", "")
         # rspamd's User is who logged in to send; the mail is the recipients'.
@@ -221,7 +227,7 @@ class Session:
             return None
         if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
             msg = f"(Content-length is not a number: {codec.shown(text)})"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         return int(text)
 
     def _packed(self) -> bool:
@@ -230,7 +236,7 @@ class Session:
             return False
         if text.lower() != "zlib":
             msg = f"(unknown compression: {codec.shown(text)}; only zlib is supported)"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)
         return True
 
 
@@ -256,7 +262,7 @@ class _Body:
 
         Raises
         ------
-        ProtocolError
+        SpamdProtocolError
             If the message cannot be decompressed.
         """
         self.sent += len(data)
@@ -272,18 +278,18 @@ class _Body:
             self.kept += self._inflater.decompress(data, room)
         except zlib.error as error:
             msg = f"(the message cannot be decompressed: {codec.shown(str(error))})"
-            raise ProtocolError(msg) from error
+            raise SpamdProtocolError(msg) from error
 
     def close(self) -> None:
         """Raise if a compressed message was cut off.
 
         Raises
         ------
-        ProtocolError
+        SpamdProtocolError
             If its end did not come.
         """
         if self._inflater is None or len(self.kept) > MAX_BYTES:
             return
         if not self._inflater.eof:
             msg = "(the message ends before its compression does)"
-            raise ProtocolError(msg)
+            raise SpamdProtocolError(msg)

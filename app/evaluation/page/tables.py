@@ -156,11 +156,14 @@ def _probability(probability: float) -> str:
 
 
 def _reason(reason: Summand, names: Names) -> str:
-    text = names.get((reason.view or "", reason.feature), reason.feature)
-    if reason.view is None and reason.features:
+    # The features have no text here, so that each is a reason of its own, and its view
+    # is its family.
+    text = names.get((reason.family or "", reason.text), reason.text)
+    if reason.kind == "rest":
         text = f"({reason.features:,} other features)"
-    view = f" <small>{escape(reason.view)}</small>" if reason.view else ""
-    counts = ", ".join(f"{count:,} {label}" for label, count in reason.messages.items())
+    view = f" <small>{escape(reason.family)}</small>" if reason.family else ""
+    messages = reason.parts[0].messages if reason.parts else reason.messages
+    counts = ", ".join(f"{count:,} {label}" for label, count in messages.items())
     seen = f" <small>in {escape(counts)}</small>" if counts else ""
     side = "for-spam" if reason.log_odds > 0 else "for-ham"
     said = f"<b>{reason.log_odds:+.2f}</b> {escape(text)}{view}{seen}"

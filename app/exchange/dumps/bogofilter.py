@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import MalformedDump
 from app.exchange.dumps.tally import (
-    NO_MESSAGES,
     SPLIT,
     SUBJECT,
     TEXT,
@@ -69,17 +68,13 @@ def read(file: BinaryIO) -> DumpTally:
         counts = TokenCounts(ham, spam)
         if token == _MESSAGES:
             tally.messages, found = counts, True
-        elif token.startswith("."):
-            continue
-        elif not any(counts):
-            tally.left[NO_MESSAGES] += 1
-        else:
+        elif not token.startswith("."):
             tag, colon, word = token.partition(":")
-            rule = _RULES.get(tag) if colon else TEXT
-            if rule is None:
-                tally.left[_LEFT.get(tag, SPLIT)] += 1
+            if colon:
+                reason = _LEFT.get(tag, SPLIT)
+                tally.carry(_RULES.get(tag), word, counts, otherwise=reason)
             else:
-                tally.carry(rule, word if colon else token, counts)
+                tally.carry(TEXT, token, counts)
     if not found:
         msg = (
             f"there is no line {_MESSAGES}, so this is not what "

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import MalformedDump
 from app.exchange.dumps.tally import (
-    NO_MESSAGES,
     SPLIT,
     SUBJECT,
     TEXT,
@@ -82,10 +81,8 @@ def read(file: BinaryIO) -> DumpTally:
         if tag in _ADDRESSED:
             part, _, rest = rest.partition(":")
             tag = f"{tag}:{part}"
-        if not any(counts):
-            tally.left[NO_MESSAGES] += 1
-        elif tag in {"skip", "8bit%"}:
-            tally.left[_LONG] += 1
+        if tag in {"skip", "8bit%"}:
+            tally.carry(None, rest, counts, otherwise=_LONG)
         elif tag in _RULES:
             tally.carry(_RULES[tag], rest, counts)
         else:

@@ -147,14 +147,19 @@ class DumpTally:
     _size: int = 0
 
     def carry(
-        self, rule: Rule, token: str, counts: TokenCounts, *, otherwise: str = SPLIT
+        self,
+        rule: Rule | None,
+        token: str,
+        counts: TokenCounts,
+        *,
+        otherwise: str = SPLIT,
     ) -> None:
         """Count a token as the feature that a rule makes of it.
 
         Parameters
         ----------
-        rule : Rule
-            The rule of its tag.
+        rule : Rule or None
+            The rule of its tag; None without one.
         token : str
             The token without its tag.
         counts : TokenCounts
@@ -167,9 +172,9 @@ class DumpTally:
         MalformedDump
             If there are more features than `MAX_FEATURES`.
         """
-        word = rule.word(token)
-        if word is None:
-            self.left[otherwise] += 1
+        word = None if rule is None else rule.word(token)
+        if rule is None or word is None or not any(counts):
+            self.left[otherwise if any(counts) else NO_MESSAGES] += 1
             return
         self.carried[rule.kind] += 1
         self.add(rule.view, rule.tag + word, counts)

@@ -41,7 +41,7 @@ _LAST_EPOCH: Final = 999912
 
 
 def text(value: object) -> str:
-    """Return a text."""
+    """Return a value that has to be text."""
     if not isinstance(value, str):
         msg = f"{_shown(value)} is not text"
         raise TypeError(msg)
@@ -49,12 +49,12 @@ def text(value: object) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """Return text, or None where there is none."""
+    """Return a value that has to be text or null."""
     return None if value is None else text(value)
 
 
 def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
-    """Return an integer of a range."""
+    """Return a value that has to be an integer from `least` to `most`."""
     if not isinstance(value, int) or isinstance(value, bool):
         msg = f"{_shown(value)} is not a number"
         raise TypeError(msg)
@@ -65,7 +65,7 @@ def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
 
 
 def epoch(value: int) -> int:
-    """Return a month, YYYYMM."""
+    """Return a value that has to be a month from 1970 to 9999, YYYYMM."""
     if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
         msg = f"this export has the epoch {_shown(value)}, which is no month (YYYYMM)"
         raise ValueError(msg)
@@ -86,7 +86,7 @@ def moment(value: object) -> datetime:
 
 
 def source(value: object) -> str:
-    """Return the source of a row or an undo."""
+    """Return a source as rows and undos may have it, the reserved ones included."""
     found = text(value)
     if not found.isprintable() or len(found) > _LONGEST_SOURCE:
         msg = (
@@ -98,7 +98,7 @@ def source(value: object) -> str:
 
 
 def digest(value: object) -> bytes:
-    """Return the digest of a message, or of a sum."""
+    """Return the bytes of the hexadecimal digest of a message or a sum."""
     found = bytes.fromhex(text(value))
     if len(found) != DIGEST_BYTES:
         msg = f"a row has no digest of {DIGEST_BYTES} bytes"
@@ -107,7 +107,7 @@ def digest(value: object) -> bytes:
 
 
 def listed(value: object) -> list[object]:
-    """Return a list."""
+    """Return a value that has to be a list."""
     if not isinstance(value, list):
         msg = f"{_shown(value)} is no list"
         raise TypeError(msg)

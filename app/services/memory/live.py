@@ -1,13 +1,8 @@
-"""Live profiles: snapshots in memory that follow the ledger.
+"""Live profiles: what the profiles have learned, in memory, as the ledger has it.
 
-Messages that are added together take less time than one by one, so the rows of a
-busy hour wait for each other, and the first reader of their sum adds them.
-
-Contract of this file: a `LiveProfile` refers to one `LazySnapshot`.  Scoring reads the
-reference and nothing else: no lock, no database.  A thread that learns makes the next
-`LazySnapshot` and swaps the reference; only such threads lock.  The sum is computed
-without a lock: two threads that need it at the same moment both compute it, and come
-to the same, bit for bit.
+Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database.
+A thread that learns prepares the sum without that lock, and takes it to add what is
+prepared, for microseconds: so a verdict is of one revision.
 """
 
 from __future__ import annotations
@@ -15,21 +10,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.errors import Inconsistent, UnknownProfile
 from app.ledger.entry import epoch_of
-from app.ledger.teaching import learn_rows
+from app.ledger.teaching import learning
 from app.services.retry import Failures
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
 from app.storage.fold import state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from sqlalchemy import Engine
 
@@ -38,73 +34,7 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
     Specify = Callable[[ProfileRow], Specification]
-
-# One in so many rows may wait, and at most so many, so that feedback in a quick series
-# is scored by counts that are 2 % behind at most, and not behind in a young profile.
-# Learning a message takes, of 512 real ones after 2,000, on a slow machine
-#
-#     together    1     2     4     8    16    32    64
-#     each     1066   851   652   516   340   262   217  µs
-#     all       1.1   1.7   2.6   4.1   5.4   8.4  13.9  ms
-#
-# and the next scoring has to wait for all of it.  The verdicts on a series of thousands
-# get worse the more of them wait (experiment 0072); those on other mail do not.
-SHARE_WAITING: Final = 64
-MOST_WAITING: Final = 8
-
-
-@dataclass(slots=True, eq=False)
-class LazySnapshot:
-    """A snapshot, and ledger rows that are added to it when somebody asks.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The sum when the first of the rows came.
-    rows : tuple of LedgerRow
-        The rows after it, without a gap.
-    """
-
-    base: Snapshot
-    rows: tuple[LedgerRow, ...] = ()
-    _sum: Snapshot | None = field(default=None, init=False, repr=False)
-
-    @property
-    def revision(self) -> int:
-        """The ledger row that was learned last."""
-        return self.rows[-1].revision if self.rows else self.base.revision
-
-    @property
-    def full(self) -> bool:
-        """Whether so many rows wait that they are better added now."""
-        most = min(MOST_WAITING, self.base.revision // SHARE_WAITING)
-        return self._sum is None and len(self.rows) > most
-
-    @property
-    def computed(self) -> Snapshot:
-        """The sum without the rows that still wait."""
-        return self._sum or self.base
-
-    def snapshot(self) -> Snapshot:
-        """Return the sum of all.
-
-        Raises
-        ------
-        InconsistentCounts
-            If a count would become negative.
-        """
-        if self._sum is None:
-            self._sum = learn_rows(self.base, self.rows)
-        return self._sum
-
-    def extended(self, rows: Sequence[LedgerRow]) -> LazySnapshot:
-        """Return the snapshot with more rows; a sum that is computed is kept."""
-        # Read once: another thread may compute it at any moment.
-        added = self._sum
-        if added is None:
-            return LazySnapshot(self.base, (*self.rows, *rows))
-        return LazySnapshot(added, tuple(rows))
-
+    Clock = Callable[[], datetime]
 
 log = logging.getLogger(__name__)
 # Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits
@@ -128,57 +58,54 @@ class LiveProfile:
         *,
         last_row: Identity | None = None,
         opened: int = 0,
+        clock: Clock | None = None,
     ) -> None:
         self.row = row
+        self._clock = clock
         self.last_row = last_row
         self.opened = opened
-        self._lazy = LazySnapshot(snapshot)
+        self.snapshot = snapshot
+        self._scoring = threading.Lock()
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
         self.month = (decay and decay.epoch) or 0
 
-    @property
-    def snapshot(self) -> Snapshot:
-        """Everything that this process has learned: scoring asks for it."""
-        return self._lazy.snapshot()
+    @contextmanager
+    def scoring(self) -> Iterator[Snapshot]:
+        """Hold what was learned as it is, to score by it.
 
-    @property
-    def computed(self) -> Snapshot:
-        """The sum without the newest rows that still wait."""
-        return self._lazy.computed
+        Single numbers can be read of `snapshot` without.
+        """
+        with self._scoring:
+            yield self.snapshot
 
     @property
     def revision(self) -> int:
         """The ledger row that was learned last."""
-        return self._lazy.revision
+        return self.snapshot.revision
 
     @property
     def specification(self) -> Specification:
         """The specification of the profile."""
-        return self._lazy.base.specification
+        return self.snapshot.specification
 
     @property
     def month_began(self) -> bool:
-        """Whether a month began after the one that the snapshot counts ages from."""
+        """Whether a month began after the one that the snapshot counts ages from.
+
+        Or that one has not begun: a clock that ran ahead was corrected.
+        """
         decay = self.specification.decay
-        return decay is not None and self.month > (decay.epoch or 0)
+        if decay is None or decay.epoch is None:
+            return decay is not None and self.month > 0
+        last = _last(self._clock)
+        ahead = last is not None and decay.epoch > epoch_of(last)
+        return ahead or self.month > decay.epoch
 
-    def settle(self) -> None:
-        """Add up the rows that wait, so that no scoring has to."""
-        self._lazy.snapshot()
-
-    def apply(self, rows: Iterable[LedgerRow], *, later: bool = False) -> bool:
+    def apply(self, rows: Iterable[LedgerRow]) -> bool:
         """Learn ledger rows, in the order of their revisions.
 
         Rows that are known already are passed over.
-
-        Parameters
-        ----------
-        rows : iterable of LedgerRow
-            The rows.
-        later : bool, default False
-            Whether a few may wait to be added until somebody asks for the sum.  Rows
-            that take something back never do: they may contradict what is there.
 
         Returns
         -------
@@ -188,25 +115,24 @@ class LiveProfile:
             from the gap on.
         """
         with self._learning:
-            lazy = self._lazy
             new: list[LedgerRow] = []
             complete = True
             for row in rows:
-                if row.revision <= lazy.revision:
+                if row.revision <= self.revision:
                     continue
-                if row.revision != lazy.revision + len(new) + 1:
+                if row.revision != self.revision + len(new) + 1:
                     complete = False
                     break
                 new.append(row)
             if new:
-                lazy = lazy.extended(new)
-                if not later or lazy.full or any(row.takes_back for row in new):
-                    lazy = LazySnapshot(lazy.snapshot())
-                self._lazy = lazy
+                learn = learning(self.snapshot, new)
+                with self._scoring:
+                    learn()
                 self.last_row = new[-1].identity
                 if self.specification.decay is not None:
-                    months = (epoch_of(row.time) for row in new)
-                    self.month = max(self.month, *months)
+                    last = _last(self._clock)
+                    times = (row.time for row in new if last is None or row.time < last)
+                    self.month = max(self.month, *map(epoch_of, times), 0)
             return complete
 
     def adopt(self, row: ProfileRow, specification: Specification) -> None:
@@ -219,10 +145,9 @@ class LiveProfile:
         specification : Specification
             Whose thresholds and actions count from now on.
         """
-        with self._learning:
+        with self._learning, self._scoring:
             self.row = row
-            made_of = self.specification.deciding_as(specification)
-            self._lazy = LazySnapshot(replace(self.snapshot, specification=made_of))
+            self.snapshot.decide_as(specification)
 
     def follow(self, engine: Engine) -> int:
         """Add the rows of any process since, and return their number.
@@ -240,6 +165,14 @@ class LiveProfile:
                 )
             if last is not None and (not rows or rows[0].identity != last):
                 self.reload(engine, f"{_DIVERGED}: row {last.revision} is another one")
+                return self.revision - start
+            # A process that stood still for a minute: what such a row took back is
+            # gone (`app.storage.upkeep.retention`).
+            if any(
+                row.forgotten and row.vector is None and row.revision > self.revision
+                for row in rows
+            ):
+                self.reload(engine, "messages that it has not followed are erased")
                 return self.revision - start
             if not self.apply(rows):
                 self.reload(engine, "a ledger row is missing")
@@ -259,7 +192,7 @@ class LiveProfile:
             Logged as an error, because it never happens while the ledger only grows.
         """
         log.error("reloading the profile %r: %s", self.row.name, reason)
-        loaded = _load(engine, self.row, self.specification)
+        loaded = _load(engine, self.row, self.specification, self._clock)
         with self._learning:
             self._answer_as(loaded)
 
@@ -269,7 +202,7 @@ class LiveProfile:
         Scoring and learning go on with the old weights while the counts are read
         with the new ones.
         """
-        turned = _load(engine, self.row, self.specification)
+        turned = _load(engine, self.row, self.specification, self._clock)
         while not self.take_over(turned):
             turned.follow(engine)
 
@@ -283,8 +216,8 @@ class LiveProfile:
 
     def _answer_as(self, other: LiveProfile) -> None:
         """Take over the counts of another, but not its policy, which may be older."""
-        made_of = other.specification.deciding_as(self.specification)
-        self._lazy = LazySnapshot(replace(other.snapshot, specification=made_of))
+        other.snapshot.decide_as(self.specification)
+        self.snapshot = other.snapshot
         self.month = other.month
         self.last_row = other.last_row
         self.opened = other.opened
@@ -293,8 +226,11 @@ class LiveProfile:
 class LiveProfiles:
     """All profiles of the database, in memory."""
 
-    def __init__(self, engine: Engine, specify: Specify) -> None:
+    def __init__(
+        self, engine: Engine, specify: Specify, clock: Clock | None = None
+    ) -> None:
         self._engine = engine
+        self._clock = clock
         self._specify = specify
         self._profiles: dict[str, LiveProfile] = {}
         self._broken: dict[str, Inconsistent] = {}
@@ -362,6 +298,10 @@ class LiveProfiles:
             # The ledger of another server may be as long, by other rows.
             changed = self._opened != opened
             last_rows = ledger.identities(connection) if changed else {}
+        # Renamed or deleted.
+        for name in self._profiles.keys() - {row.name for row in rows}:
+            log.info("the profile %r is gone", name)
+            del self._profiles[name]
         followed = 0
         for row in rows:
             live = self._profiles.get(row.name)
@@ -433,15 +373,27 @@ class LiveProfiles:
         return False
 
     def _load(self, row: ProfileRow) -> LiveProfile:
-        return _load(self._engine, row, self._specify(row))
+        return _load(self._engine, row, self._specify(row), self._clock)
 
 
-def _load(engine: Engine, row: ProfileRow, specification: Specification) -> LiveProfile:
+def _last(clock: Clock | None) -> datetime | None:
+    """Return when rows end that ages are counted from; None knows no end.
+
+    A clock that ran ahead would let all mail before it weigh nothing, also when it has
+    been corrected.
+    """
+    return None if clock is None else clock() + timedelta(days=1)
+
+
+def _load(
+    engine: Engine, row: ProfileRow, specification: Specification, clock: Clock | None
+) -> LiveProfile:
     """Return a profile as the database has it."""
     before = connections_opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
-            specification = specification.as_of(ledger.newest_epoch(connection, row.id))
+            newest = ledger.newest_epoch(connection, row.id, before=_last(clock))
+            specification = specification.as_of(newest)
         stored = state.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
             connection, row.id, revision=lessons_after(specification, stored.revision)
@@ -450,7 +402,7 @@ def _load(engine: Engine, row: ProfileRow, specification: Specification) -> Live
     snapshot = Snapshot.of(
         specification, stored.tables, revision=stored.revision, lessons=lessons
     )
-    return LiveProfile(row, snapshot, last_row=last_row, opened=before)
+    return LiveProfile(row, snapshot, last_row=last_row, opened=before, clock=clock)
 
 
 def _diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:

@@ -98,6 +98,7 @@ FEATURES: Final = 1_000_000
 WRITTEN_BYTES: Final = 48 * 1024 * 1024
 # Written in one transaction, for which feedback may have to wait.
 FLUSH_ROWS: Final = 64
+FLUSH_FEATURES: Final = 100_000
 
 
 class _Scored(NamedTuple):
@@ -142,6 +143,12 @@ class RecentMessages:
             return ScoredRow.of(waiting.observation, time=waiting.time)
         return self._written.get(key)
 
+    def drop(self, profile_id: int, digest: bytes) -> None:
+        """Drop a message that is to be forgotten."""
+        with self._lock:
+            self._waiting.drop((profile_id, digest))
+            self._written.drop((profile_id, digest))
+
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
         """Drop written messages that the database drops too.
 
@@ -173,12 +180,16 @@ class RecentMessages:
         for profile_id, digest in waiting:
             by_profile.setdefault(profile_id, []).append(digest)
         for profile_id, digests in sorted(by_profile.items()):
-            for start in range(0, len(digests), FLUSH_ROWS):
-                part = {
-                    digest: waiting[profile_id, digest]
-                    for digest in digests[start : start + FLUSH_ROWS]
-                }
-                self._write(engine, profile_id, part)
+            part: dict[bytes, _Scored] = {}
+            room = FLUSH_FEATURES
+            for digest in digests:
+                scored = waiting[profile_id, digest]
+                if part and (len(part) == FLUSH_ROWS or _features(scored) > room):
+                    self._write(engine, profile_id, part)
+                    part, room = {}, FLUSH_FEATURES
+                part[digest] = scored
+                room -= _features(scored)
+            self._write(engine, profile_id, part)
         return len(waiting)
 
     def _write(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.storage.database.dialect import Listener
+    from app.storage.database.dialect import CommitListener
 
 log = logging.getLogger(__name__)
 # Seconds between two looks, however many notifications come: feedback that never pauses
@@ -90,7 +90,7 @@ class Notifier:
                 )
             self._stopping.wait(RETRY)
 
-    def _attend(self, listener: Listener) -> None:
+    def _attend(self, listener: CommitListener) -> None:
         """Listen and notify until the end, or until the connection is lost."""
         # Until now nobody listened.
         self._notified = True

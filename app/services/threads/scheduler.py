@@ -20,6 +20,7 @@ from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced, Unavai
 from app.services.fold import Folding
 from app.services.retry import Failures
 from app.services.undo import carry_out
+from app.services.upkeep import DROPPED_ROWS, erase_some
 from app.storage import hidden, scored
 from app.storage.database import engine
 from app.storage.database.dialect import dialect_of
@@ -112,6 +113,11 @@ class Scheduler:
         for how long the next step may wait for a pause.  Unit: seconds.
     idle : callable
         Returns the time since the last feedback.  Unit: seconds.
+
+    Attributes
+    ----------
+    failure : str or None
+        Why the last steps failed; None if the last one did not.
     """
 
     def __init__(
@@ -120,6 +126,8 @@ class Scheduler:
         self._task = task
         self._idle = idle
         self._failures = Failures()
+        self._failed = 0
+        self.failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
@@ -156,13 +164,24 @@ class Scheduler:
                 broken = isinstance(error, Inconsistent)
                 level = logging.ERROR if broken else logging.WARNING
                 log.log(level, "maintenance waits for the database: %s", error)
-            return 0.0
-        except Exception:  # the thread's outermost loop: it must go on
-            log.exception("maintenance failed; scoring and feedback go on")
-            return 0.0
+            return self._note(error)
+        except Exception as error:  # the thread's outermost loop: it must go on
+            if self._failures.report("defect", error):
+                log.exception("maintenance failed; scoring and feedback go on")
+            return self._note(error)
+        self._failed = 0
+        self.failure = None
+        self._failures.resolve("defect")
         if self._failures.resolve("task"):
             log.info("the database is back")
         return patience
+
+    def _note(self, error: Exception) -> float:
+        """Note a step that failed; one alone may have met a lock."""
+        self._failed += 1
+        if self._failed > 1:
+            self.failure = str(error) or type(error).__name__
+        return 0.0
 
 
 FOLLOW_SECONDS: Final = 0.5
@@ -172,8 +191,6 @@ EXPIRE_SECONDS: Final = 60.0
 # pause of feedback, so that a busy service forgets as quickly as it remembers.
 FORGOTTEN_ROWS: Final = 256
 FORGET_SECONDS: Final = 0.1
-# Vectors dropped in one transaction.
-DROPPED_ROWS: Final = 64
 # A page that was written several times since is copied once.
 CHECKPOINT_SECONDS: Final = 4.0
 
@@ -191,8 +208,8 @@ class Maintenance:
         The messages that were scored last.
     scored_days : float
         Days for which scored messages are stored.
-    scored_rows : int
-        Most scored messages that are stored.
+    scored_rows, scored_bytes : int
+        Most scored messages of a profile that are stored, and most bytes of them.
     vector_days : float
         Days for which the ledger keeps vectors; 0 for ever.
     clock : callable
@@ -207,6 +224,7 @@ class Maintenance:
         *,
         scored_days: float,
         scored_rows: int,
+        scored_bytes: int,
         vector_days: float,
         clock: Callable[[], datetime],
     ) -> None:
@@ -215,6 +233,7 @@ class Maintenance:
         self._recent = recent
         self._keep = timedelta(days=scored_days)
         self._scored_rows = scored_rows
+        self._scored_bytes = scored_bytes
         self._vector_days = vector_days
         self._clock = clock
         self._follow_at = 0.0
@@ -228,6 +247,11 @@ class Maintenance:
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._expiring: set[int] = set()
+        # Revisions that were learned at the last look for what is too old, and at the
+        # one before: all processes have followed these.
+        self._learned: dict[int, int] = {}
+        self._followed: dict[int, int] = {}
+        self._log_has_words = False
         self._abandoned: list[int] = []
         self._failures = Failures()
 
@@ -260,7 +284,8 @@ class Maintenance:
             self._expire()
             self._expire_at = time.monotonic() + EXPIRE_SECONDS
         if now >= self._checkpoint_at:
-            checkpoint(self._engine)
+            if checkpoint(self._engine, emptied=self._log_has_words):
+                self._log_has_words = False
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
         # The profile whose batch is in memory comes first.
         self._stepped = False
@@ -284,6 +309,8 @@ class Maintenance:
                 waits.append(FOLLOW_SECONDS)
             if live.row.id in self._expiring and self._forget(live):
                 waits.append(FORGET_SECONDS)
+            if live.row.id in self._followed and self._erase(live):
+                waits.append(FORGET_SECONDS)
         except ProfileReplaced:
             # By an import; the next step loads the profile in its place.
             self._follow_at = 0.0
@@ -304,6 +331,8 @@ class Maintenance:
         oldest = self._clock() - self._keep
         there = {live.row.id for live in self._live}
         self._expiring = set(there)
+        self._followed = self._learned
+        self._learned = {live.row.id: live.revision for live in self._live}
         if self._recent is not None:
             self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
@@ -346,7 +375,12 @@ class Maintenance:
     def _forget(self, live: LiveProfile) -> bool:
         """Drop a few scored messages of one profile; True if there may be more."""
         with reading(self._engine) as connection:
-            last = scored.last_over(connection, live.row.id, keep=self._scored_rows)
+            last = scored.last_over(
+                connection,
+                live.row.id,
+                keep=self._scored_rows,
+                keep_bytes=self._scored_bytes,
+            )
         with writing(self._engine) as connection:
             gone = scored.expire(
                 connection,
@@ -355,10 +389,19 @@ class Maintenance:
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
-        if gone < FORGOTTEN_ROWS:
+        if gone == 0:
             self._expiring.discard(live.row.id)
             return False
         return True
+
+    def _erase(self, live: LiveProfile) -> bool:
+        """Erase a few forgotten messages of a profile; True if there may be more."""
+        upto = self._followed[live.row.id]
+        if erase_some(self._engine, live.row, upto=upto):
+            self._log_has_words = True
+            return True
+        self._followed.pop(live.row.id, None)
+        return False
 
     def _drop(self, live: LiveProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""

@@ -11,9 +11,7 @@ import logging
 import math
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
@@ -26,7 +24,7 @@ from app.storage.database.engine import connections_opened, with_short_timeout, 
 from app.storage.ledger import append
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from sqlalchemy import Engine
@@ -41,12 +39,6 @@ log = logging.getLogger(__name__)
 # Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, for which the next
 # feedback has to wait.
 GROUP: Final = 256
-# Feedback that comes within this time after the last is a quick series, whose rows are
-# added together.  One client on a busy machine, by id and with whole messages: the
-# next came after 2.4 ms at the median and 4.5 at the 90th percentile.  curl takes 8
-# to 10 to start and to be told that nobody listens.
-LULL: Final = 0.005
-"""Unit: seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,6 @@ class Writer:
         self._short = with_short_timeout(engine)
         self._notify = notify
         self._committed_at = -math.inf
-        self._taught: set[LiveProfile] = set()
         self._log_limit = LogLimit()
         self._queue: JobQueue[_Job] = JobQueue()
         self._replacements = Replacements(successor, self._queue)
@@ -141,28 +132,12 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while jobs := self._next():
-                before, self._taught = self._taught, set()
+            while jobs := self._queue.take(GROUP):
                 self._commit(jobs)
                 self._notify()
                 self._committed_at = time.monotonic()
-                # Their series is over, though another one goes on.
-                self._settle(before - self._taught)
         finally:
             self._queue.close()
-
-    def _next(self) -> list[_Job]:
-        """Wait for the next jobs; in a lull, add up the rows that wait for each other.
-
-        Then the next scoring does not have to, and feedback at the pace of people is
-        scored by all feedback before it.
-        """
-        if self._taught:
-            with suppress(Empty):
-                return self._queue.take(GROUP, within=LULL)
-            self._settle(self._taught)
-            self._taught.clear()
-        return self._queue.take(GROUP)
 
     def _commit(self, jobs: list[_Job]) -> None:
         by_profile: dict[int, list[_Job]] = {}
@@ -187,8 +162,7 @@ class Writer:
                 # Another server may have lost rows, and given their revisions to what
                 # others taught.
                 profile.follow(self._engine)
-            if profile.apply(rows, later=True):
-                self._taught.add(profile)
+            if profile.apply(rows):
                 return
             # After an import beside it memory may be far behind. The maintenance
             # reads that, and these rows with it; meanwhile nobody waits.
@@ -203,9 +177,9 @@ class Writer:
             return
         known = profile.revision
         try:
-            teachings, before = scored([job.teaching for job in jobs], profile.computed)
+            before = [_scored(job) for job in jobs]
             with writing(self._short) as connection:
-                outcomes = append(connection, profile.row, teachings)
+                outcomes = append(connection, profile.row, [each for each, _ in before])
         except ProfileReplaced as error:
             self._replacements.requeue(profile, jobs, error)
             return
@@ -222,16 +196,8 @@ class Writer:
             self._apply(profile, rows, known=known)
         except Exception as error:  # noqa: BLE001  they are learned all the same
             self._log_behind(profile, error)
-        for job, outcome, verdict in zip(jobs, outcomes, before, strict=True):
+        for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
             job.answer.set_result(Written(outcome, verdict, profile))
-
-    def _settle(self, profiles: Iterable[LiveProfile]) -> None:
-        """Add up the rows that wait in some profiles."""
-        for profile in profiles:
-            try:
-                profile.settle()
-            except Exception as error:  # noqa: BLE001  they are learned all the same
-                self._log_behind(profile, error)
 
     def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
         """Log that memory is behind the ledger of a profile, not at every feedback.
@@ -264,3 +230,9 @@ def _is_possible(job: _Job) -> bool:
         job.answer.set_exception(error)
         return False
     return True
+
+
+def _scored(job: _Job) -> tuple[Teaching, Verdict | None]:
+    """Return what a job teaches with its scores, and the verdict."""
+    with job.profile.scoring() as snapshot:
+        return scored(job.teaching, snapshot)

@@ -119,7 +119,7 @@ def require(changed: int, expected: int, key: Key) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCount:
-    """What one month's messages of one label held of a feature.
+    """The counts of a feature in the messages of one label and month.
 
     Parameters
     ----------

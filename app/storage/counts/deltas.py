@@ -20,7 +20,6 @@ from app.bayes.state import History, State
 from app.bayes.statistics import total
 from app.errors import InconsistentCounts, InvalidObservation
 from app.storage.counts import classes
-from app.storage.counts import features as feature_columns
 from app.storage.counts import features as feature_rows
 from app.storage.counts import moments as moment_rows
 from app.storage.counts.features import Columns, Key
@@ -226,7 +225,7 @@ def _sums(
         if row.kind == classes.MOMENTS
     }
     features = [key(row) for row in rows if row.kind != classes.MOMENTS]
-    with closing(feature_columns.read_each(connection, features)) as columns:
+    with closing(feature_rows.read_each(connection, features)) as columns:
         for name, group in groups.items():
             alone: dict[str, list[FeatureCounts]] = {label: [] for label in labels}
             parts: list[Statistics] = []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What the rows of a statement have in common."""
+    """The columns that the rows of a statement share."""
 
     profile_id: int
     epoch: int
@@ -36,7 +36,7 @@ class Key(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What they do not: equally long lists."""
+    """The columns in which they differ: equally long lists."""
 
     features: list[int]
     occurrences: list[int]

@@ -1,7 +1,8 @@
 """Feature names: the text behind the ids, for browsing.
 
 Contract of this file: the features in the count tables have names, and no others do.
-A word that only a forgotten message had is forgotten with it.
+A word that only a forgotten message had is forgotten with it, and may lose its name
+before its counts.
 """
 
 from __future__ import annotations

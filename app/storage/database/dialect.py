@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ DIALECT: Final = "postbayes_dialect"
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What an error of a driver means.
+    """The meaning of an error of a driver.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Diagnosis:
     stored: bool = True
 
 
-class Listener(Protocol):
+class CommitListener(Protocol):
     """A connection that hears of the commits of other processes."""
 
     def fileno(self) -> int:
@@ -95,11 +95,15 @@ class Dialect(ABC):
 
     def __init__(self) -> None:
         self.outage = Outage()
-        """What is known of a server that does not answer; a file knows none."""
+        """The silence of a server that hangs; a file has none."""
+
+    @abstractmethod
+    def place(self, url: URL) -> str:
+        """Return where the database of a URL is, as a person looks for it."""
 
     @abstractmethod
     def create_engine(
-        self, url: URL, *, busy_timeout: float, options: dict[str, Any]
+        self, url: URL, *, busy_timeout: float, make: bool, options: dict[str, Any]
     ) -> Engine:
         """Return an engine.
 
@@ -109,13 +113,15 @@ class Dialect(ABC):
             Where the database is.
         busy_timeout : float
             How long a lock is waited for. Unit: seconds.
+        make : bool
+            Whether a file that is not there may be made.
         options : dict
             Further arguments of SQLAlchemy's engine.
 
         Raises
         ------
         InvalidSetting
-            If no database can be at the URL.
+            If no database can be at the URL, or none is there and none may be made.
         DatabaseUnavailable
             If the folder of a file cannot be made.
         """
@@ -127,14 +133,18 @@ class Dialect(ABC):
         """Return what a writer has to hold before its transaction begins."""
         return nullcontext()
 
-    def checkpoint(self, engine: Engine) -> None:  # noqa: B027  (a server needs none)
-        """Copy what is committed from a log into the database, where there is one."""
+    def checkpoint(self, engine: Engine, *, emptied: bool) -> bool:  # noqa: ARG002
+        """Copy what is committed from a log into the database, where there is one.
+
+        Returns whether the log is empty, if it shall be.
+        """
+        return True
 
     @abstractmethod
     def migrating(self, connection: Connection) -> AbstractContextManager[object]:
         """Return a transaction that may change tables, one process at a time."""
 
-    def listen(self, driver: Any) -> Listener:
+    def listen(self, driver: Any) -> CommitListener:
         """Return a listener on a connection of the driver, if `is_server`."""
         raise NotImplementedError
 
@@ -202,6 +212,16 @@ def dialect_of(bind: Engine | Connection) -> Dialect:
     return found
 
 
+def missing(place: str) -> InvalidSetting:
+    """Return the error of a command that needs a database and may not make one."""
+    msg = (
+        f"There is no database of Postbayes at {place}. Run this in the folder of the "
+        "service, or correct POSTBAYES_DATABASE_URL. `postbayes serve`, `learn`, "
+        "`import` and `profiles --create` make a new database."
+    )
+    return InvalidSetting(msg)
+
+
 def first_line(error: object) -> str:
     """Return what a driver says, without its hints and positions."""
     lines = str(error).strip().splitlines()
@@ -209,7 +229,7 @@ def first_line(error: object) -> str:
 
 
 class Outage:
-    """What the connections of one engine know of a server that does not answer.
+    """The silence of a server, as all connections of one engine know it.
 
     The first transaction that waits in vain begins an outage, and while it lasts
     every transaction is refused at once.  One caller goes on asking, with connections

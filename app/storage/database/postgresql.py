@@ -181,8 +181,17 @@ class Postgresql(Dialect):
         "isolation_level": "REPEATABLE READ"
     }
 
+    def place(self, url: URL) -> str:
+        """Return the names of the server and of its database."""
+        return f"{url.host or 'this machine'}, database {url.database or url.username}"
+
     def create_engine(
-        self, url: URL, *, busy_timeout: float, options: dict[str, Any]
+        self,
+        url: URL,
+        *,
+        busy_timeout: float,
+        make: bool,  # noqa: ARG002  (a server makes none by being asked)
+        options: dict[str, Any],
     ) -> Engine:
         """Return an engine whose connections do not wait for ever."""
         options_of_libpq = [each.keyword.decode() for each in Conninfo.get_defaults()]

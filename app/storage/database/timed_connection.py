@@ -30,8 +30,8 @@ _WRONG: Final = re.compile(r'invalid (?:\w+ value|port number)\b.*"')
 _ENCODINGS: Final = ("UTF8", "SQL_ASCII")
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Tell whether what psycopg logs is said nowhere else.
+def _is_new_error(record: logging.LogRecord) -> bool:
+    """Return whether what psycopg logs is said nowhere else.
 
     What fails where rows are sent one behind the other is raised, and then logged for
     the rows behind it, which the server passes over: "error ignored terminating
@@ -45,7 +45,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 # For every process that has connections: commands have no log, and say what is warned
 # of beside what they end with.
-logging.getLogger("psycopg").addFilter(_is_news)
+logging.getLogger("psycopg").addFilter(_is_new_error)
 
 
 class TimedConnection(psycopg.Connection[Any]):

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from sqlalchemy import URL
 
 
 _UNREADABLE: Final = (
@@ -52,6 +50,23 @@ def parse(url: str) -> URL:
         return _usable(parsed.set(drivername="postgresql+psycopg"))
     msg = f"{backend!r} is not a database that Postbayes knows: sqlite or postgresql."
     raise InvalidSetting(msg)
+
+
+def without_password(url: URL) -> str:
+    """Return a URL as it may be shown: with neither password nor options.
+
+    Examples
+    --------
+    >>> without_password(parse("postgresql://ann:secret@db.example/mail?sslmode=require"))
+    'postgresql://ann@db.example/mail'
+    """
+    return URL.create(
+        url.get_backend_name(),
+        username=url.username,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+    ).render_as_string()
 
 
 def require_options(url: URL, options: Collection[str], *, database: str) -> None:

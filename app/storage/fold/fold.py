@@ -54,8 +54,8 @@ class Step:
         Revision of the newest, where the mark moves to.
     epochs : History
         What they add to each month.
-    texts : mapping of str to mapping of int to str
-        The text of features that had none noted, view by view, by feature.
+    texts : mapping of str to (list of int, list of str)
+        Features that had no text noted, in order, and their text, view by view.
     lost : mapping of str to list of int
         Features that may have lost their last message, view by view.
     features : ndarray of int64
@@ -65,23 +65,27 @@ class Step:
         How many of them are written.
     written : bool
         Whether all of it is.
+    seconds : float
+        How long the last part of them took, without what each transaction takes
+        however small its part is.
     """
 
     rows: int
     after: int
     upto: int
     epochs: History
-    texts: Mapping[str, Mapping[int, str]]
+    texts: Mapping[str, tuple[list[int], list[str]]]
     lost: Mapping[str, list[int]]
     features: NDArray[np.int64]
     done: int = 0
     written: bool = False
+    seconds: float = 0.0
 
-    def stands_at(self, here: Mark) -> bool:
+    def stands_at(self, mark: Mark) -> bool:
         """Whether this is what has to be written next."""
-        if here.rest is None:
-            return here.upto == self.after
-        return here.rest[:2] == (self.after, self.upto)
+        if mark.rest is None:
+            return mark.upto == self.after
+        return mark.rest[:2] == (self.after, self.upto)
 
     def place(self, feature: int) -> int:
         """Return how many of the features are smaller than one."""
@@ -114,6 +118,9 @@ class Step:
 # thread that prepares a thousand rows pauses after some.  Unit: seconds.
 ROWS_AT_ONCE: Final = 32
 PAUSE: Final = 0.005
+# Vectors of a batch, but for the last rows: a thousand messages have 7 MB, and a dozen
+# of the largest that there are (`app.features.extract.MOST_WORDS`).
+BYTES: Final = 8 * 1024 * 1024
 
 
 def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
@@ -128,8 +135,9 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     profile : ProfileRow
         Whose ledger.
     limit : int
-        Rows at most, counted as `app.storage.ledger.rows_after` does.  A batch that
-        is written in part is the same again, however large it is.
+        Rows at most, counted as `app.storage.ledger.rows_after` does, and fewer where
+        they are large.  A batch that is written in part is the same again, however
+        large it is.
 
     Raises
     ------
@@ -139,17 +147,17 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         If a row has a label that the profile has not, or one that is folded in part
         is gone.
     """
-    here = state.read(connection, profile.id)
-    if here is None:
+    mark = state.read(connection, profile.id)
+    if mark is None:
         return None
     rows = 0
-    upto = here.whole
+    upto = mark.complete
     parts: list[History] = []
     texts: dict[str, dict[int, str]] = {}
     batch = (
-        _next(connection, profile.id, after=here.upto, limit=limit)
-        if here.rest is None
-        else begun(connection, profile.id, here.rest, at_once=ROWS_AT_ONCE)
+        _next(connection, profile.id, after=mark.upto, limit=limit)
+        if mark.rest is None
+        else begun(connection, profile.id, mark.rest, at_once=ROWS_AT_ONCE)
     )
     for some in batch:
         if rows:
@@ -159,9 +167,9 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         parts.append(sum_by_epoch(some, profile.labels))
         for view, found in names.texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
-    if here.rest is not None and rows < here.rest.upto - here.rest.after:
+    if mark.rest is not None and rows < mark.rest.upto - mark.rest.after:
         msg = (
-            f"Of the ledger rows {here.rest.after + 1} to {here.rest.upto} of the "
+            f"Of the ledger rows {mark.rest.after + 1} to {mark.rest.upto} of the "
             f"profile {profile.name!r}, which are in the counts in part, {rows} are "
             "there. Restore a backup."
         )
@@ -172,11 +180,13 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     gained = epochs.gained()
     return Step(
         rows=rows,
-        after=here.whole,
+        after=mark.complete,
         upto=upto,
         epochs=epochs,
         texts={
-            view: names.missing(connection, profile.id, view, found, gained[view])
+            view: _columns(
+                names.missing(connection, profile.id, view, found, gained[view])
+            )
             for view, found in texts.items()
         },
         lost=_lost(epochs),
@@ -186,12 +196,12 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
 
 def is_behind(connection: Connection, profile_id: int, *, revision: int) -> bool:
     """Whether there are rows up to a revision that the tables hold not or in part."""
-    here = state.read(connection, profile_id)
-    if here is None or here.whole >= revision:
+    mark = state.read(connection, profile_id)
+    if mark is None or mark.complete >= revision:
         return False
     # The ledger may end before it, where rows are gone.
-    return here.rest is not None or bool(
-        rows_after(connection, profile_id, revision=here.upto, limit=1)
+    return mark.rest is not None or bool(
+        rows_after(connection, profile_id, revision=mark.upto, limit=1)
     )
 
 
@@ -225,26 +235,30 @@ def write(
     InconsistentCounts
         If the tables do not hold what a row takes back; nothing is changed.
     """
-    here = state.try_lock(connection, profile.id)
-    if here is None or not step.stands_at(here):
+    mark = state.try_lock(connection, profile.id)
+    if mark is None or not step.stands_at(mark):
         return None
-    first = None if here.rest is None else here.rest.feature
+    first = None if mark.rest is None else mark.rest.feature
     end = None if size is None else step.end_after(first, size)
-    _write(connection, profile, step, here, end=end)
+    seconds = _write(connection, profile, step, mark, end=end)
     done = step.features.size if end is None else step.place(end)
-    return replace(step, done=done, written=end is None)
+    return replace(step, done=done, written=end is None, seconds=seconds)
 
 
 def _write(
     connection: Connection,
     profile: ProfileRow,
     step: Step,
-    here: Mark,
+    mark: Mark,
     *,
     end: int | None,
-) -> None:
-    """Change counts, names and mark; the caller holds the mark's lock."""
-    first = None if here.rest is None else here.rest.feature
+) -> float:
+    """Change counts, names and mark; the caller holds the mark's lock.
+
+    Returns how long the counts and names took.  Unit: seconds.
+    """
+    first = None if mark.rest is None else mark.rest.feature
+    begun = time.monotonic()
     epochs = step.epochs.between(first, end)
     for epoch in sorted(epochs):
         counts.add(
@@ -254,25 +268,37 @@ def _write(
             labels=profile.labels,
             delta=epochs[epoch],
         )
+    # By place, not by a look at each: of ten messages of 75,000 features, that took
+    # longer than a step may, so that steps shrank to one feature.
     for view in sorted(step.texts):
-        texts = step.texts[view]
-        some = _between(list(texts), first, end)
-        names.add(connection, profile.id, view, {each: texts[each] for each in some})
+        features, texts = step.texts[view]
+        part = _between(features, first, end)
+        some = dict(zip(features[part], texts[part], strict=True))
+        names.add(connection, profile.id, view, some)
     for view in sorted(step.lost):
-        some = _between(step.lost[view], first, end)
-        names.drop_uncounted(connection, profile.id, view, some)
+        lost = step.lost[view]
+        gone = lost[_between(lost, first, end)]
+        names.drop_uncounted(connection, profile.id, view, gone)
+    seconds = time.monotonic() - begun
     rest = None if end is None else Rest(step.after, step.upto, end)
     # Not back to the batch's own: the code before this one, where it still runs, takes
     # a batch for written that is written in part, and may have folded what follows.
-    upto = step.upto if here.rest is None else here.upto
+    upto = step.upto if mark.rest is None else mark.upto
     state.move(connection, profile.id, Mark(upto, rest))
+    return seconds
 
 
-def _between(features: Sequence[int], first: int | None, end: int | None) -> list[int]:
-    """Return those of sorted features that are in a part."""
+def _columns(texts: Mapping[int, str]) -> tuple[list[int], list[str]]:
+    """Return features in order, and their text."""
+    features = sorted(texts)
+    return features, [texts[feature] for feature in features]
+
+
+def _between(features: Sequence[int], first: int | None, end: int | None) -> slice:
+    """Return where those of sorted features stand that are in a part."""
     start = 0 if first is None else bisect_left(features, first)
     stop = len(features) if end is None else bisect_left(features, end)
-    return list(features[start:stop])
+    return slice(start, stop)
 
 
 def _next(
@@ -280,7 +306,8 @@ def _next(
 ) -> Iterator[list[LedgerRow]]:
     """Give the rows that follow a revision, some at a time, and so many in all."""
     left = limit
-    while left > 0:
+    room = BYTES
+    while left > 0 and room > 0:
         at_once = min(left, ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)
         # The first is given however much it stands for.
@@ -289,6 +316,7 @@ def _next(
         yield rows
         after = rows[-1].revision
         left -= sum(map(weight, rows))
+        room -= sum(len(row.vector or b"") for row in rows)
 
 
 def _features(epochs: History) -> NDArray[np.int64]:

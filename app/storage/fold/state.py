@@ -59,7 +59,7 @@ _TRY_LOCK: Final = (
 
 
 class Rest(NamedTuple):
-    """What is left of a batch of ledger rows that is written in parts.
+    """The rest of a batch of ledger rows that is written in parts.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Mark(NamedTuple):
     rest: Rest | None
 
     @property
-    def whole(self) -> int:
+    def complete(self) -> int:
         """Revision up to which the tables hold every row as a whole."""
         return self.upto if self.rest is None else self.rest.after
 
@@ -108,14 +108,14 @@ def folded_revision(connection: Connection, profile_id: int) -> int:
 
     It is 0 where the profile is gone, since nothing of it is left to hold.
     """
-    here = read(connection, profile_id)
-    return 0 if here is None else here.whole
+    mark = read(connection, profile_id)
+    return 0 if mark is None else mark.complete
 
 
 def in_part(connection: Connection, profile_id: int) -> bool:
     """Whether the tables hold some rows in part."""
-    here = read(connection, profile_id)
-    return here is not None and here.rest is not None
+    mark = read(connection, profile_id)
+    return mark is not None and mark.rest is not None
 
 
 def try_lock(connection: Connection, profile_id: int) -> Mark | None:
@@ -166,12 +166,12 @@ def unfolded(connection: Connection, profile: ProfileRow) -> Iterator[History]:
     InconsistentCounts
         If a row has a label that the profile has not.
     """
-    here = read(connection, profile.id) or Mark(0, None)
-    if here.rest is not None:
-        rows = chain.from_iterable(begun(connection, profile.id, here.rest))
+    mark = read(connection, profile.id) or Mark(0, None)
+    if mark.rest is not None:
+        rows = chain.from_iterable(begun(connection, profile.id, mark.rest))
         sums = sum_by_epoch(rows, profile.labels)
-        yield sums.between(here.rest.feature, None)
-    for some in batches_after(connection, profile.id, revision=here.upto):
+        yield sums.between(mark.rest.feature, None)
+    for some in batches_after(connection, profile.id, revision=mark.upto):
         yield sum_by_epoch(some, profile.labels)
 
 

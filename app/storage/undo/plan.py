@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import case, exists, func, select
 
 from app.errors import Expired, UnknownMessage, UnknownSource
 from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
-from app.storage import profiles, tables
+from app.storage import ledger, profiles, tables
 from app.storage.database.statements import chunks
 from app.storage.undo import records
 from app.storage.undo.sums import require_kept, require_reachable, too_old
@@ -38,7 +39,7 @@ _LEDGER: Final = tables.ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a plan was made on.
+    """The ledger that a plan was made on.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ _DECISION: Final = case(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an undo takes back, and what follows from it.
+    """The rows that an undo takes back, and the consequences.
 
     Parameters
     ----------
@@ -191,6 +192,11 @@ class Plan:
         """Whether nothing that is in force is taken back."""
         return not (self.revisions or self.undo.takes)
 
+    @property
+    def size(self) -> int:
+        """How many messages it changes, those of sums included."""
+        return sum(self.messages.values()) + sum(map(abs, self.summed.values()))
+
 
 def plan(
     connection: Connection,
@@ -225,20 +231,20 @@ def plan(
         If counts that are needed have been pruned or replaced since.
     """
     _require_known(connection, profile, asked)
-    known = records.all_of(connection, profile.id)
-    before = in_force(known)
+    undos = records.all_of(connection, profile.id)
+    before = in_force(undos)
     undo = UndoRow(
-        number=records.newest(known) + 1,
+        number=records.newest(undos) + 1,
         source=source,
         time=time,
-        takes=to_take(known, {each.number for each in known if asked.matches(each)}),
+        takes=to_take(undos, {each.number for each in undos if asked.matches(each)}),
     )
-    left = in_force([*known, undo]) - {undo.number}
+    after = in_force([*undos, undo]) - {undo.number}
     matched = records.matching(connection, profile.id, asked)
     reach = {row.revision: row for row in matched}
     reach |= {
         row.revision: row
-        for row in records.rows_of(connection, profile.id, before ^ left)
+        for row in records.rows_of(connection, profile.id, before ^ after)
     }
     taken = records.taken_by(connection, profile.id, reach)
 
@@ -247,11 +253,11 @@ def plan(
 
     # Also what another undo takes back, if that is taken back now: else it would be
     # in force again.
-    own = frozenset(row.revision for row in matched if counts(row, left))
+    own = frozenset(row.revision for row in matched if counts(row, after))
     affected = [
         row
         for row in reach.values()
-        if counts(row, before) != (counts(row, left) and row.revision not in own)
+        if counts(row, before) != (counts(row, after) and row.revision not in own)
     ]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
@@ -260,7 +266,7 @@ def plan(
     require_kept(connection, profile, sums)
     # 1 for a sum to add again, -1 for one to take back.
     changed_sums = {
-        row.revision: 1 if counts(row, left) and row.revision not in own else -1
+        row.revision: 1 if counts(row, after) and row.revision not in own else -1
         for row in sums
     }
     summed = require_reachable(connection, profile, changed_sums)
@@ -268,7 +274,7 @@ def plan(
     scored: Counter[tuple[str, str | None, str | None]] = Counter()
     work = sorted(changed_sums.items())
     digests = {row.digest for row in affected if not row.is_sum}
-    for history, change in transitions(connection, profile.id, digests, left, own):
+    for history, change in transitions(connection, profile.id, digests, after, own):
         if change is None:
             continue
         if not change.possible:
@@ -301,6 +307,37 @@ def plan(
             sums=changed_sums,
         ),
     )
+
+
+def token(
+    connection: Connection, profile: ProfileRow, asked: Selection, *, revision: int
+) -> str:
+    """Return what confirms an undo as somebody was shown it.
+
+    It is of a profile, a selection, the rows up to a revision, and the undos so far.
+    Nobody can make one who was not shown it: the moment of that row is hashed with it,
+    to the microsecond.
+
+    Parameters
+    ----------
+    connection : Connection
+        One snapshot.
+    profile : ProfileRow
+        Whose ledger.
+    asked : Selection
+        What to take back; its `upto` does not count.
+    revision : int
+        The newest row that it was planned on.
+    """
+    rows = ledger.get_many(connection, profile.id, [revision])
+    of = (
+        profile.id,
+        profile.created_at,
+        asked.document(),
+        records.newest(records.all_of(connection, profile.id)),
+        *(row.identity for row in rows),
+    )
+    return f"{revision}-{blake2b(repr(of).encode(), digest_size=8).hexdigest()}"
 
 
 def transitions(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, exists, insert, select
+from sqlalchemy import and_, bindparam, exists, insert, select
 
 from app.ledger.undo import UndoRecord, UndoRow
 from app.storage import tables
-from app.storage.database.statements import BulkInsert, chunks
+from app.storage.database.statements import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _LEDGER: Final = tables.ledger
 _UNDO: Final = tables.undo
 _UNDONE: Final = tables.undone
+_ALL: Final = (
+    select(_UNDO)
+    .where(_UNDO.c.profile_id == bindparam("profile_id"))
+    .order_by(_UNDO.c.number)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,6 @@ class TaughtRow:
 
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
     """Return the undos of a profile, oldest first."""
-    rows = connection.execute(
-        select(_UNDO).where(_UNDO.c.profile_id == profile_id).order_by(_UNDO.c.number)
-    )
     return [
         UndoRow(
             number=row.number,
@@ -46,7 +48,7 @@ def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
             time=row.time,
             takes=frozenset(row.takes),
         )
-        for row in rows
+        for row in connection.execute(_ALL, {"profile_id": profile_id})
     ]
 
 
@@ -66,6 +68,8 @@ def matching(
         conditions.append(_LEDGER.c.time >= asked.since)
     if asked.until is not None:
         conditions.append(_LEDGER.c.time < asked.until)
+    if asked.upto is not None:
+        conditions.append(_LEDGER.c.revision <= asked.upto)
     if not asked.ids:
         return _taught(connection, conditions)
     conditions.append(_LEDGER.c.kind == "message")
@@ -109,8 +113,8 @@ def rows_of(
 
 def source_exists(connection: Connection, profile_id: int, source: str) -> bool:
     """Return whether a source of that name ever taught the profile."""
-    mine = _LEDGER.c.profile_id == profile_id, _LEDGER.c.source == source
-    found: bool = connection.execute(select(exists().where(*mine))).scalar_one()
+    taught_by = _LEDGER.c.profile_id == profile_id, _LEDGER.c.source == source
+    found: bool = connection.execute(select(exists().where(*taught_by))).scalar_one()
     return found
 
 
@@ -154,7 +158,19 @@ def oldest_kept(
 def _taught(
     connection: Connection, conditions: Iterable[ColumnElement[bool]]
 ) -> list[TaughtRow]:
-    """Return the rows that some conditions are true of, oldest first."""
+    """Return the rows that some conditions are true of, oldest first.
+
+    Not those of a message up to where it was forgotten: they are settled.
+    """
+    later = _LEDGER.alias("later")
+    forgotten = exists().where(
+        later.c.profile_id == _LEDGER.c.profile_id,
+        later.c.digest == _LEDGER.c.digest,
+        later.c.revision >= _LEDGER.c.revision,
+        later.c.kind == "message",
+        later.c.label.is_(None),
+        later.c.undo.is_(None),
+    )
     rows = connection.execute(
         select(
             _LEDGER.c.revision,
@@ -162,7 +178,7 @@ def _taught(
             _LEDGER.c.kind,
             _LEDGER.c.vector.is_not(None).label("kept"),
         )
-        .where(and_(*conditions))
+        .where(and_(*conditions), ~forgotten)
         .order_by(_LEDGER.c.revision)
     )
     return [
@@ -171,15 +187,9 @@ def _taught(
     ]
 
 
-_TAKE: Final = BulkInsert(_UNDONE, shared=("profile_id", "number"), given=("revision",))
-
-
 def read(connection: Connection, profile_id: int) -> Iterator[UndoRecord]:
     """Give the undos of a profile, oldest first."""
-    rows = connection.execute(
-        select(_UNDO).where(_UNDO.c.profile_id == profile_id).order_by(_UNDO.c.number)
-    ).all()
-    for row in rows:
+    for row in connection.execute(_ALL, {"profile_id": profile_id}).all():
         revisions = connection.execute(
             select(_UNDONE.c.revision)
             .where(_UNDONE.c.profile_id == profile_id, _UNDONE.c.number == row.number)
@@ -215,5 +225,6 @@ def write_revisions(
 ) -> None:
     """Add rows that an undo takes back."""
     if revisions:
-        shared = {"profile_id": profile_id, "number": number}
-        _TAKE.run(connection, shared, revisions)
+        key = {"profile_id": profile_id, "number": number}
+        rows = [{**key, "revision": revision} for revision in revisions]
+        connection.execute(insert(_UNDONE), rows)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select
 
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
 from app.ledger.undo import UndoRecord, in_force
 from app.storage import ledger, profiles, tables
-from app.storage.database.statements import BulkInsert, chunks
+from app.storage.database.statements import chunks
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.plan import transitions
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 STEP: Final = 256
 """Rows of one step: as many as share a commit in `app.services.threads.writer`."""
-_NOTE: Final = BulkInsert(
-    tables.undo_work, shared=("profile_id", "number"), given=("revision", "sign")
-)
 
 
 def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
@@ -80,8 +77,9 @@ def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:
         ),
     )
     if plan.work:
-        shared = {"profile_id": profile.id, "number": plan.undo.number}
-        _NOTE.run(connection, shared, *zip(*plan.work, strict=True))
+        key = {"profile_id": profile.id, "number": plan.undo.number}
+        rows = [{**key, "revision": at, "sign": sign} for at, sign in plan.work]
+        connection.execute(insert(tables.undo_work), rows)
     return True
 
 
@@ -136,8 +134,8 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
     ).all()
     if not found:
         return []
-    known = records.all_of(connection, profile.id)
-    (undo,) = [each for each in known if each.number == found[0].number]
+    undos = records.all_of(connection, profile.id)
+    (undo,) = [each for each in undos if each.number == found[0].number]
     sums = [row for row in found if row.sign]
     messages = [row for row in found if not row.sign]
     done = sums[: max(1, limit // WEIGHT_OF_SUM)] if sums else messages
@@ -157,7 +155,7 @@ def step(connection: Connection, profile: ProfileRow, *, limit: int) -> list[Led
             profile,
             revisions,
             undo,
-            in_force=in_force(known),
+            in_force=in_force(undos),
             revision=revision,
         )
     ledger.write(connection, profile.id, rows)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What an audit found; a sound database has three zeros.
+    """The result of an audit; a sound database has three zeros.
 
     Parameters
     ----------
@@ -82,15 +82,11 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         another kind than the ledger does.
     """
     revision = require_revision(connection, profile)
-    # What was dropped for its age is in the sealed sums.
-    replayed = retention.load(connection, profile)
     held = state.load_by_epoch(connection, profile)
-    ledger_rows = 0
-    for rows in batches_after(connection, profile.id, revision=0):
-        ledger_rows += len(rows)
-        replayed += sum_by_epoch(rows, profile.labels)
+    mine = tables.ledger.c.profile_id == profile.id
+    ledger_rows: int = connection.execute(select(func.count()).where(mine)).scalar_one()
     return Audit(
-        difference=_distance(held, replayed)
+        difference=_distance(held, replayed(connection, profile))
         + _uncounted(connection, profile.id)
         + _contradictory(connection, profile.id),
         missing_revisions=revision - ledger_rows,
@@ -99,6 +95,24 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         folded_revision=folded_revision(connection, profile.id),
         ledger_rows=ledger_rows,
     )
+
+
+def replayed(connection: Connection, profile: ProfileRow) -> History:
+    """Return the sums of the whole ledger, month by month.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector or sealed sum cannot be read.
+    InconsistentCounts
+        If a row has a label that the profile has not, or a view holds features in
+        one row and measurements in another.
+    """
+    # What was dropped for its age is in the sealed sums.
+    epochs = retention.load(connection, profile)
+    for rows in batches_after(connection, profile.id, revision=0):
+        epochs += sum_by_epoch(rows, profile.labels)
+    return epochs
 
 
 def _distance(one: History, other: History) -> int:

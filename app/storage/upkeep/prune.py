@@ -22,12 +22,12 @@ from sqlalchemy import exists, func, select
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
-from app.ledger.sources import PRUNED
+from app.ledger.entry import PRUNED
 from app.ledger.undo import Selection, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums
 from app.storage.counts import classes
-from app.storage.counts import features as feature_columns
+from app.storage.counts import features as feature_rows
 from app.storage.counts.features import Key
 from app.storage.database.statements import chunks
 from app.storage.fold.state import folded_revision
@@ -48,7 +48,7 @@ _LEDGER: Final = tables.ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What can be done without, at one revision.
+    """The features to prune, at one revision.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _negative(
     labels: tuple[str, ...],
 ) -> FeatureCounts:
     """Return what takes some features away from one epoch and label."""
-    stored = feature_columns.read(connection, key)
+    stored = feature_rows.read(connection, key)
     found = np.isin(stored.features, rare, assume_unique=True)
     return -FeatureCounts.of_class(
         labels.index(key.label),

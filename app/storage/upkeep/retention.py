@@ -9,6 +9,10 @@ the whole ledger, and the oldest rows lose their vectors first.  So an undo that
 planned without a lock knows by one row whether the vectors that it needs are there
 (`app.storage.undo.plan`).
 
+A message that was forgotten loses all its vectors sooner, all of them at once: what its
+rows have added is zero, but for rows that were sealed before (`prepare_erasure`).  No
+undo needs them (`app.ledger.undo.transition`).
+
 Sums of small steps are stored beside one another and merged when there are many,
 sixteen at a time, so that the cost of a step is that of its own rows.  Dropping and
 merging have two halves each, as a fold has: `prepare` and `prepare_seal` read and add
@@ -26,15 +30,15 @@ from sqlalchemy import delete, func, insert, select, update
 from app.bayes.state import History, State
 from app.ledger.entry import sum_by_epoch
 from app.ledger.sums import decode_sum, encode_sum
-from app.storage import ledger, profiles, tables
+from app.storage import ledger, profiles, scored, tables
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
     from app.storage.profiles import ProfileRow
 
@@ -133,12 +137,12 @@ def prepare_seal(connection: Connection, profile: ProfileRow) -> Merge | None:
             _TABLE.c.level == many.level,
         )
     ).all()
-    whole = State.sum(decode_sum(row.vector, profile.labels) for row in rows)
+    total = State.sum(decode_sum(row.vector, profile.labels) for row in rows)
     return Merge(
         epoch=many.epoch,
         level=many.level,
         parts=frozenset((row.run, row.part, row.vector[:_HEAD]) for row in rows),
-        vectors=_encoded(whole, profile),
+        vectors=_encoded(total, profile),
     )
 
 
@@ -348,7 +352,171 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     ).scalars()
     if set(oldest) != set(drop.revisions):
         return False
-    mine = (of_profile, table.c.revision.in_(drop.revisions))
+    dropped = (of_profile, table.c.revision.in_(drop.revisions))
     add(connection, profile, drop.sums)
-    connection.execute(update(table).where(*mine).values(vector=None, names=None))
+    connection.execute(update(table).where(*dropped).values(vector=None, names=None))
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """Forgotten messages whose features are to be erased.
+
+    Parameters
+    ----------
+    forgotten : mapping of bytes to datetime
+        When each was forgotten, by digest.
+    revisions : frozenset of int
+        Rows of theirs that have a vector.
+    sums : mapping of int to tuple of bytes
+        What these have added to each epoch, as `encode` gives it.
+    """
+
+    forgotten: Mapping[bytes, datetime]
+    revisions: frozenset[int]
+    sums: Mapping[int, tuple[bytes, ...]]
+
+
+def prepare_erasure(
+    connection: Connection, profile: ProfileRow, *, upto: int, limit: int
+) -> Erasure | None:
+    """Return some forgotten messages that can be erased; None if there are none.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`.
+    profile : ProfileRow
+        Whose ledger.
+    upto : int
+        Revision that all processes have followed.
+    limit : int
+        Messages at most.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        If a row cannot be read.
+    """
+    table = tables.ledger
+    found = connection.execute(
+        select(table.c.digest, table.c.revision, table.c.time)
+        .where(
+            table.c.profile_id == profile.id,
+            tables.FORGOTTEN,
+            table.c.revision <= min(upto, folded_revision(connection, profile.id)),
+            table.c.kind == "message",
+        )
+        .order_by(table.c.revision)
+        .limit(limit)
+    ).all()
+    if not found:
+        return None
+    # The newest of each: a message may have been forgotten, learned and forgotten.
+    last = {row.digest: row for row in found}
+    revisions = [
+        row.revision
+        for row in connection.execute(
+            select(table.c.revision, table.c.digest).where(
+                table.c.profile_id == profile.id,
+                table.c.digest.in_(sorted(last)),
+                table.c.kind == "message",
+                table.c.vector.is_not(None),
+            )
+        )
+        if row.revision <= last[row.digest].revision
+    ]
+    rows = ledger.get_many(connection, profile.id, revisions)
+    return Erasure(
+        forgotten={digest: row.time for digest, row in last.items()},
+        revisions=frozenset(revisions),
+        sums=encode(profile, _unbalanced(sum_by_epoch(rows, profile.labels))),
+    )
+
+
+def _unbalanced(sums: History) -> History:
+    """Return what is not zero: parts of a message whose other rows are sealed."""
+    return History(
+        {epoch: state for epoch, state in sums.items() if any(_counts(state))}
+    )
+
+
+def _counts(state: State) -> Iterator[bool]:
+    """Give whether there is anything in each view."""
+    for x in state.values():
+        yield bool(x.vocabulary or x.messages.any())
+
+
+def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool:
+    """Erase the features and words of forgotten messages.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    erasure : Erasure
+        From `prepare_erasure`, in an earlier transaction.
+
+    Returns
+    -------
+    bool
+        False if another process has dropped a vector of theirs since, or an undo is not
+        carried out yet; nothing is changed.
+
+    Raises
+    ------
+    ProfileReplaced
+        If the profile is gone.
+    """
+    profiles.lock(connection, profile)
+    if work.pending(connection, profile.id):
+        return False
+    table = tables.ledger
+    revisions = sorted(erasure.revisions)
+    mine = (table.c.profile_id == profile.id, table.c.revision.in_(revisions))
+    kept = connection.execute(
+        select(func.count()).where(*mine, table.c.vector.is_not(None))
+    ).scalar_one()
+    if kept != len(revisions):
+        return False
+    add(connection, profile, erasure.sums)
+    connection.execute(update(table).where(*mine).values(vector=None, names=None))
+    # What another process had scored by then, and stored after the forgetting.
+    for digest, time in erasure.forgotten.items():
+        scored.drop(connection, profile.id, [digest], upto=time)
+    return True
+
+
+def last_used(
+    connection: Connection, *, now: datetime, gap: timedelta, proof: timedelta
+) -> datetime | None:
+    """Return when something was taught or scored last; None if never.
+
+    What follows a pause longer than `gap`, and is younger than `proof` by its own
+    times, does not count: a clock that ran ahead may have written it.
+    """
+    last: datetime | None = None
+    for table in (tables.ledger, tables.scored):
+        newest = _newest(connection, table, now)
+        if newest is not None:
+            earlier = _newest(connection, table, newest - proof)
+            if earlier is not None and newest - earlier > gap:
+                newest = earlier
+            last = newest if last is None else max(last, newest)
+    return last
+
+
+def _newest(connection: Connection, table: Table, upto: datetime) -> datetime | None:
+    """Return the newest time of a table up to another."""
+    # Profile by profile, as its index is.
+    times = (
+        select(func.max(table.c.time))
+        .where(table.c.profile_id == tables.profile.c.id, table.c.time <= upto)
+        .scalar_subquery()
+    )
+    return max(
+        (time for time in connection.scalars(select(times)) if time is not None),
+        default=None,
+    )

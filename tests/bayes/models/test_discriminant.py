@@ -62,7 +62,7 @@ def test_the_posterior_is_that_of_linear_discriminant_analysis(
     # Near a singular matrix the oracle's least squares lose digits.
     assume(np.linalg.cond(oracle.covariance_) < 1e4)
     likelihood = PLAIN.estimate(state)
-    joint = likelihood.batch([message(q) for q in queries])
+    joint = np.array([likelihood(message(q)) for q in queries])
     joint = joint + FittedPrior().log_prior(state.messages)
 
     assert np.allclose(oracle.covariance_, likelihood.covariance, rtol=1e-9, atol=1e-12)
@@ -195,4 +195,3 @@ def test_before_the_first_message_every_class_is_alike():
     likelihood = Discriminant().estimate(MomentSums.zero(3))
 
     assert [0.0] * 3 == likelihood(Measurements.of({1: 2.0})).tolist()
-    assert (0, 3) == likelihood.batch([]).shape

@@ -52,7 +52,9 @@ def test_the_posterior_is_that_of_scikit_learn(seed, n_classes, n_fields):
     assume((oracle.var_ > 1e-6).all())
     state = train(rows, labels, n_classes)
     likelihood = Gaussian(floor=Floor(0.0)).estimate(state)
-    log_joint = likelihood.batch([Measurements.of(dict(enumerate(q))) for q in queries])
+    log_joint = np.array(
+        [likelihood(Measurements.of(dict(enumerate(q)))) for q in queries]
+    )
     log_joint = log_joint + FittedPrior().log_prior(state.messages)
 
     assert np.allclose(oracle.theta_.T, likelihood.means, rtol=1e-12, atol=1e-12)

@@ -23,7 +23,7 @@ def drawn(n, n_opinions, n_classes, seed=20240501):
     return opinions, rng.normal(size=(n, n_classes)), labels
 
 
-def minus_log_posterior(weights, opinions, offset, labels, pull):
+def minus_log_posterior(weights, opinions, offset, labels, pull, mislabelled=0.0):
     """Return what the fit makes least, written out."""
     n_opinions = opinions.shape[1]
     joint = (
@@ -31,7 +31,11 @@ def minus_log_posterior(weights, opinions, offset, labels, pull):
         + weights[n_opinions:]
         + np.einsum("t,itk->ik", weights[:n_opinions], opinions)
     )
-    fitness = log_softmax(joint, axis=1)[np.arange(labels.size), labels].sum()
+    chances = log_softmax(joint, axis=1)[np.arange(labels.size), labels]
+    if mislabelled:
+        honest = (1 - mislabelled) * np.exp(chances)
+        chances = np.log(honest + mislabelled / joint.shape[1])
+    fitness = chances.sum()
     away = (weights[:n_opinions] - pull.weights) / pull.weight_deviation
     bias = weights[n_opinions:] / pull.bias_deviation
     return -fitness + (away**2).sum() / 2 + (bias**2).sum() / 2
@@ -51,6 +55,42 @@ def test_it_finds_the_maximum_that_a_general_optimiser_finds(n_classes):
     assert expected == pytest.approx(
         np.concatenate([found.opinions, found.bias]), abs=1e-4
     )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_with_wrong_labels_it_finds_the_maximum_near_the_pull(n_classes):
+    """Where the general optimiser begins at the pull, too."""
+    opinions, offset, labels = drawn(300, 3, n_classes)
+    labels[:15] = (labels[:15] + 1) % n_classes
+    examples = opinions, offset, labels
+    pull = GaussianPull(weights=(1.0, 0.5, 0.0), weight_deviation=0.7, bias_deviation=2)
+
+    expected = minimize(
+        minus_log_posterior,
+        np.array([1.0, 0.5, 0.0] + [0.0] * n_classes),
+        (*examples, pull, 0.1),
+        tol=1e-10,
+    ).x
+    found = fit(*examples, pull, mislabelled=0.1)
+
+    assert expected == pytest.approx(
+        np.concatenate([found.opinions, found.bias]), abs=1e-4
+    )
+
+
+def test_a_few_wrong_labels_shrink_no_weights():
+    """One in twenty, of messages about which the opinions were sure."""
+    labels = np.arange(2000) % 2
+    says = np.where(labels == 1, 2.0, -2.0) + np.linspace(-1.0, 1.0, 2000)
+    opinions = np.stack([np.zeros(2000), says], axis=1)[:, np.newaxis]
+    labels[-100:] = 1 - labels[-100:]
+    pull = GaussianPull(weights=(5.0,), weight_deviation=0.5, bias_deviation=0.28)
+
+    trusting = fit(opinions, np.zeros((2000, 2)), labels, pull)
+    wary = fit(opinions, np.zeros((2000, 2)), labels, pull, mislabelled=0.1)
+
+    assert trusting.opinions[0] < 2.5
+    assert wary.opinions[0] > 3.5
 
 
 def test_with_two_classes_it_is_ordinary_logistic_regression():

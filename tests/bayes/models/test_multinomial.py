@@ -30,9 +30,7 @@ def train(model, rows, labels, n_classes):
     """Return the table after learning the rows one by one."""
     table = FeatureTable.empty(n_classes)
     for row, label in zip(rows, labels, strict=True):
-        table = table.add(
-            model.observe(sparse(row), label=int(label), n_classes=n_classes)
-        )
+        table.add(model.observe(sparse(row), label=int(label), n_classes=n_classes))
     return table
 
 
@@ -56,7 +54,7 @@ def test_the_posterior_is_that_of_scikit_learn(seed, n_classes, alpha, counting)
     asked = queries if counting == "occurrences" else np.minimum(queries, 1)
     oracle = MultinomialNB(alpha=alpha).fit(counted, labels)
     likelihood = model.estimate(table)
-    log_joint = likelihood.batch([sparse(row) for row in queries])
+    log_joint = np.array([likelihood(sparse(row)) for row in queries])
     log_joint = log_joint + FittedPrior().log_prior(table.messages)
 
     assert np.allclose(oracle.predict_joint_log_proba(asked), log_joint, rtol=1e-9)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable
+from app.services.clock import now
 from app.services.undo import Undo
 from app.storage.undo import work as undo_work
 from tests.support.application import running, served
@@ -253,6 +254,9 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     database.close()
     database_url = f"sqlite:///{tmp_path}/postbayes.db"
     with running(database_url=database_url) as app:
+        # It would not believe for a day that all of this is so old.
+        app.maintenance._clock = now  # noqa: SLF001
+        app.maintenance._expire_at = 0.0  # noqa: SLF001
         while app.maintenance._dropping or not app.maintenance._expire_at:  # noqa: SLF001
             time.sleep(0.01)
     pruned = run("prune")
@@ -279,3 +283,20 @@ def test_the_fold_command_says_what_it_did(run):
     assert "default: 0 rows folded" in again[1]
     assert 65 == strange[0]
     assert "there is no profile 'strange'" in strange[2]
+
+
+def test_an_undo_of_much_needs_the_token_of_its_dry_run(client):
+    """409 says so, and nothing is undone without."""
+    for n in range(21):
+        teach(client, spam(n), "spam", "ann")
+    asked = {"source": "ann"}
+    refused = client.post("/feedback/undo", json=asked)
+    token = client.post("/feedback/undo", json=asked | {"dry_run": True}).json()[
+        "confirm"
+    ]
+    guessed = client.post("/feedback/undo", json=asked | {"confirm": "21-" + "0" * 16})
+    done = client.post("/feedback/undo", json=asked | {"confirm": token}).json()
+
+    assert (409, 409) == (refused.status_code, guessed.status_code)
+    assert "dry run" in refused.json()["detail"]
+    assert (21, None) == (done["rows"], done["confirm"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.milter import codec
-from app.doors.milter.codec import MAX_PACKET_BYTES, Decoder, ProtocolError
+from app.doors.milter.codec import MAX_PACKET_BYTES, MilterProtocolError, PacketDecoder
 
 EVENTS = [
     (b"O\0\0\0\6\0\0\1\xff\0\x1f\xff\xff", codec.Negotiate(6, 0x1FF, 0x1FFFFF)),
@@ -23,8 +23,8 @@ EVENTS = [
     (b"Hmx\0", codec.Helo("mx")),
     (b"M<a@b>\0size=1\0", codec.Mail("<a@b>")),
     (b"R<a@b>\0", codec.Recipient("<a@b>")),
-    (b"LSubject\0 a\n b\0", codec.Header(b"Subject", b" a\n b")),
-    (b"LEmpty\0\0", codec.Header(b"Empty", b"")),
+    (b"LSubject\0 a\n b\0", codec.HeaderField(b"Subject", b" a\n b")),
+    (b"LEmpty\0\0", codec.HeaderField(b"Empty", b"")),
     (b"N", codec.EndOfHeaders()),
     (b"Bbody\0\r\n", codec.Body(b"body\0\r\n")),
     (b"E", codec.End(b"")),
@@ -41,7 +41,7 @@ PACKETS = [codec.packet(data[:1], data[1:]) for data, _ in EVENTS]
 @pytest.mark.parametrize(("data", "event"), EVENTS, ids=lambda each: repr(each)[:20])
 def test_a_packet_is_an_event(data, event):
     """Each command has its form."""
-    assert [event] == list(Decoder().feed(codec.packet(data[:1], data[1:])))
+    assert [event] == list(PacketDecoder().feed(codec.packet(data[:1], data[1:])))
 
 
 def test_events_are_the_same_under_every_cut():
@@ -49,7 +49,7 @@ def test_events_are_the_same_under_every_cut():
     sent, events = b"".join(PACKETS), [event for _, event in EVENTS]
 
     for cut in range(len(sent) + 1):
-        decoder = Decoder()
+        decoder = PacketDecoder()
         assert events == [*decoder.feed(sent[:cut]), *decoder.feed(sent[cut:])]
 
 
@@ -57,7 +57,7 @@ def test_events_are_the_same_under_every_cut():
 def test_events_are_the_same_in_pieces(chosen, size):
     """Any conversation, in pieces of any size."""
     sent = b"".join(PACKETS[n] for n in chosen)
-    decoder = Decoder()
+    decoder = PacketDecoder()
     found = []
     for start in range(0, len(sent), size):
         found += decoder.feed(sent[start : start + size])
@@ -68,11 +68,11 @@ def test_events_are_the_same_in_pieces(chosen, size):
 @given(st.lists(st.binary(max_size=60)))
 def test_any_bytes_are_events_or_no_protocol(pieces):
     """Nothing that is sent leads to another error."""
-    decoder = Decoder()
+    decoder = PacketDecoder()
     try:
         for piece in pieces:
             list(decoder.feed(piece))
-    except ProtocolError:
+    except MilterProtocolError:
         return
 
 
@@ -80,8 +80,8 @@ def test_any_bytes_are_events_or_no_protocol(pieces):
 def test_any_data_of_a_command_are_an_event_or_no_protocol(command, data):
     """A command that is known, with data of any form."""
     try:
-        (event,) = Decoder().feed(codec.packet(bytes([command]), data))
-    except ProtocolError:
+        (event,) = PacketDecoder().feed(codec.packet(bytes([command]), data))
+    except MilterProtocolError:
         return
     assert isinstance(event, codec.Event)
 
@@ -100,22 +100,22 @@ def test_any_data_of_a_command_are_an_event_or_no_protocol(command, data):
 )
 def test_what_is_not_the_protocol_is_told(sent, says):
     """The sentence says what came."""
-    with pytest.raises(ProtocolError, match=says):
-        list(Decoder().feed(sent))
+    with pytest.raises(MilterProtocolError, match=says):
+        list(PacketDecoder().feed(sent))
 
 
 def test_a_packet_that_is_too_long_is_refused_before_it_arrives():
     """Its length is enough: nothing of it is held."""
-    decoder = Decoder()
+    decoder = PacketDecoder()
 
-    with pytest.raises(ProtocolError):
+    with pytest.raises(MilterProtocolError):
         list(decoder.feed(struct.pack("!I", 1 << 31)))
 
 
 def test_macros_are_bounded():
     """A mail server that sends thousands is heard for a hundred."""
     data = b"M" + b"".join(b"{m%d}\0x\0" % n for n in range(5000))
-    (event,) = Decoder().feed(codec.packet(b"D", data))
+    (event,) = PacketDecoder().feed(codec.packet(b"D", data))
 
     assert codec.MAX_MACROS == len(event.values)
 

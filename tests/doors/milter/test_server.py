@@ -116,10 +116,22 @@ def test_what_was_asked_for_is_counted():
     )
 
 
+def test_the_words_of_a_message_can_be_kept_out_of_its_header():
+    """With POSTBAYES_EXPLAIN_MAIL=false there is no explanation; the rest is there."""
+    said, silent = (
+        answer(message(b"money"), explain_mail=explains) for explains in (True, False)
+    )
+
+    assert b"X-Postbayes-Explanation" in said
+    assert b"X-Postbayes-Explanation" not in silent
+    assert b"X-Postbayes-Profile" in silent
+    assert b"money +3.00" not in silent
+
+
 def failing(error):
     """Return an application whose scoring fails."""
 
-    def classify(profiles, raw, *, strongest):
+    def classify(profiles, raw, *, strongest, taught):
         raise error
 
     application = Application()
@@ -162,7 +174,7 @@ def test_the_classifier_sees_where_the_message_comes_from():
     """The header that the mail server hides is there, above the others."""
     seen = []
 
-    def classify(profiles, raw, *, strongest):
+    def classify(profiles, raw, *, strongest, taught):
         seen.extend((profile, raw) for profile in profiles)
         return {profile: classified(raw, profile) for profile in profiles}
 

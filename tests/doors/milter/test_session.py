@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.milter import codec
-from app.doors.milter.codec import ProtocolError
+from app.doors.milter.codec import MilterProtocolError
 from app.doors.milter.question import Envelope, Marks, Question
-from app.doors.milter.session import MAX_FORGED, MAX_RECIPIENTS, Session
+from app.doors.milter.session import MAX_FORGED, MAX_RECIPIENTS, MilterSession
 from app.mail.limits import MAX_BYTES
 
 OURS = frozenset({"x-postbayes"})
@@ -24,7 +24,7 @@ events = st.one_of(
         codec.Macros, st.dictionaries(st.sampled_from("ijv"), st.text(max_size=3))
     ),
     st.builds(
-        codec.Header,
+        codec.HeaderField,
         st.sampled_from([b"X-Postbayes", b"Authentication-Results", b"A"]),
         st.binary(max_size=9),
     ),
@@ -48,7 +48,7 @@ events = st.one_of(
 
 def opened(*given):
     """Return a session in which everything was agreed on, and some events came."""
-    made = Session(OURS)
+    made = MilterSession(OURS)
     for event in (EVERYTHING, *given):
         made.receive(event)
     return made
@@ -57,11 +57,11 @@ def opened(*given):
 @given(st.lists(events, max_size=30))
 def test_events_in_any_order_are_answered_or_no_protocol(given):
     """No order leads to another error, and only the end of a message to a question."""
-    made = Session(OURS, "mx.example.org")
+    made = MilterSession(OURS, "mx.example.org")
     for event in given:
         try:
             answer = made.receive(event)
-        except ProtocolError:
+        except MilterProtocolError:
             return
         assert isinstance(event, codec.End) == isinstance(answer, Question)
 
@@ -69,31 +69,32 @@ def test_events_in_any_order_are_answered_or_no_protocol(given):
 @pytest.mark.parametrize("event", [MAIL, codec.Macros({}), codec.End(b"")])
 def test_nothing_comes_before_the_options(event):
     """A client that does not begin with them does not speak milter."""
-    with pytest.raises(ProtocolError, match="in the state 'greeting'"):
-        Session(OURS).receive(event)
+    with pytest.raises(MilterProtocolError, match="in the state 'greeting'"):
+        MilterSession(OURS).receive(event)
 
 
 @pytest.mark.parametrize(
-    "event", [codec.Header(b"a", b"b"), codec.Body(b""), codec.End(b""), EVERYTHING]
+    "event",
+    [codec.HeaderField(b"a", b"b"), codec.Body(b""), codec.End(b""), EVERYTHING],
 )
 def test_a_message_begins_with_its_sender(event):
     """What belongs to a message does not come without one."""
-    with pytest.raises(ProtocolError, match="in the state 'open'"):
+    with pytest.raises(MilterProtocolError, match="in the state 'open'"):
         opened().receive(event)
 
 
 def test_a_version_that_is_too_old_is_told():
     """The protocol before Sendmail 8.10 was another one."""
-    with pytest.raises(ProtocolError, match="version 1 of the protocol"):
-        Session(OURS).receive(codec.Negotiate(1, 0, 0))
+    with pytest.raises(MilterProtocolError, match="version 1 of the protocol"):
+        MilterSession(OURS).receive(codec.Negotiate(1, 0, 0))
 
 
 def test_the_message_is_what_was_sent():
     """Headers with their folding, the empty line, and the body in its pieces."""
     made = opened(
         MAIL,
-        codec.Header(b"Subject", b" a\n\tb"),
-        codec.Header(b"X", b"no blank"),
+        codec.HeaderField(b"Subject", b" a\n\tb"),
+        codec.HeaderField(b"X", b"no blank"),
         codec.EndOfHeaders(),
         codec.Body(b"one\r\n"),
         codec.Body(b"two"),
@@ -149,11 +150,11 @@ def test_the_rest_of_a_large_message_is_skipped():
 
 def test_a_large_message_is_bounded_where_it_cannot_be_skipped():
     """Headers and body together, whatever is sent of them."""
-    made = Session(OURS)
+    made = MilterSession(OURS)
     made.receive(codec.Negotiate(2, 0, 0))
     made.receive(MAIL)
     for _ in range(5):
-        made.receive(codec.Header(b"a", bytes(1_000_000)))
+        made.receive(codec.HeaderField(b"a", bytes(1_000_000)))
         made.receive(codec.Body(bytes(1_000_000)))
 
     question = made.receive(codec.End(b""))
@@ -170,7 +171,7 @@ def test_recipients_are_bounded():
 
 def test_forged_headers_are_deleted_from_the_last_one_up():
     """The number of each is right when its turn comes, and there are not too many."""
-    made = opened(MAIL, *[codec.Header(b"X-PostBayes", b"")] * (MAX_FORGED + 5))
+    made = opened(MAIL, *[codec.HeaderField(b"X-PostBayes", b"")] * (MAX_FORGED + 5))
 
     answer = made.receive(codec.End(b"")).accept(Marks())
 
@@ -182,7 +183,7 @@ def test_forged_headers_are_deleted_from_the_last_one_up():
 
 def test_results_of_our_name_are_deleted_and_others_stay():
     """By their number among all of the name; what is deleted is not scored either."""
-    made = Session(OURS, "mx.example.org")
+    made = MilterSession(OURS, "mx.example.org")
     values = [
         b" mx.example.net; spf=pass",
         b" mx.example.org; dkim=pass",
@@ -191,8 +192,8 @@ def test_results_of_our_name_are_deleted_and_others_stay():
     for event in (EVERYTHING, MAIL):
         made.receive(event)
     for value in values:
-        made.receive(codec.Header(b"Authentication-Results", value))
-    made.receive(codec.Header(b"Subject", b" noon"))
+        made.receive(codec.HeaderField(b"Authentication-Results", value))
+    made.receive(codec.HeaderField(b"Subject", b" noon"))
 
     question = made.receive(codec.End(b""))
 
@@ -206,6 +207,6 @@ def test_results_of_our_name_are_deleted_and_others_stay():
 
 def test_without_a_name_nobodys_results_are_touched():
     """Whoever does not write them does not know which are forged."""
-    made = opened(MAIL, codec.Header(b"Authentication-Results", b" mx; spf=pass"))
+    made = opened(MAIL, codec.HeaderField(b"Authentication-Results", b" mx; spf=pass"))
 
     assert codec.CONTINUE == made.receive(codec.End(b"")).accept(Marks())

@@ -60,3 +60,15 @@ def test_what_is_no_network_is_told():
 def test_the_ledger_keeps_who_taught(kept, user):
     """In one printable line of 64 characters."""
     assert kept == source("spamd", user)
+
+
+def test_the_source_of_others_begins_with_their_address():
+    """Nobody can teach under the name of another, or of a thousand others."""
+    teachers = Teachers(["127.0.0.0/8"], password=None)
+    named = [
+        teachers.source("ann", host)
+        for host in ("127.0.0.1", None, "192.0.2.1", "2001:db8:1:2:3::9", "x")
+    ]
+
+    assert ["ann", "ann", "192.0.2.1 ann", "2001:db8:1:2 ann", "x ann"] == named
+    assert 64 == len(teachers.source("a" * 64, "192.0.2.1"))

@@ -208,3 +208,27 @@ def test_a_door_that_is_closed_at_once_is_closed():
         return listening.socket.fileno()
 
     assert -1 == asyncio.run(run())
+
+
+def test_a_client_that_is_gone_is_not_called_a_local_process(caplog):
+    """Its address is not known any more; only a Unix socket has local processes."""
+    app = server.Rspamd(Application(), local=False)
+
+    async def gone():
+        return {"type": "http.disconnect"}
+
+    async def refused(_):
+        """Drop the answer."""
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/learnspam",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": None,
+    }
+    for _ in range(2):
+        asyncio.run(app(scope, gone, refused))
+
+    assert ["rspamd: a client that is gone may not learn"] == caplog.messages

@@ -579,3 +579,49 @@ def test_a_request_that_has_arrived_is_known_to(sent, arrived):
         return client.sent
 
     assert b"\r\narrived: " + arrived + b"\r\n" in by_hand(answered())
+
+
+def test_a_client_that_sends_no_more_is_answered():
+    """As netcat does, which closes its half of the connection behind a request."""
+    app = Held()
+
+    async def sent():
+        client = Server(app).connect()
+        client.protocol.data_received(WHOLE + WHOLE)
+        await settle()
+        kept = client.protocol.eof_received()
+        app.go.set()
+        await settle()
+        return kept, answers(client), client.gone
+
+    assert (True, 2, True) == by_hand(sent())
+
+
+def test_work_for_a_client_that_is_gone_ends():
+    """One that has closed all of its connection looks the same: not for long."""
+    app = Held()
+
+    async def sent():
+        client = Server(app).connect()
+        client.protocol.data_received(WHOLE)
+        await settle()
+        client.protocol.eof_received()
+        await passes(http1.HALF_CLOSED_SECONDS - 0.1)
+        before = client.lost
+        await passes(0.2)
+        return before, client.lost
+
+    assert (False, True) == by_hand(sent())
+
+
+@pytest.mark.parametrize("sent", [b"", WHOLE[:9], LENGTH % 9 + b"bo", WHOLE])
+def test_a_client_that_sends_no_more_and_waits_for_nothing_is_let_go(sent):
+    """Half of a request will never be whole."""
+
+    async def kept():
+        client = Server(hello).connect()
+        client.protocol.data_received(sent)
+        await settle()
+        return client.protocol.eof_received()
+
+    assert not by_hand(kept())

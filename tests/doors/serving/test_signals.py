@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from app.doors.serving.process import heard
+from app.doors.serving.process import handling_signals
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_both_hear_a_signal(usual):
 
     async def run():
         told = asyncio.Event()
-        with heard(told.set):
+        with handling_signals(told.set):
             os.kill(os.getpid(), signal.SIGTERM)
             await told.wait()
 
@@ -40,7 +40,7 @@ def test_the_usual_handler_is_back_afterwards(usual):
     told = []
 
     async def run():
-        with heard(lambda: told.append(True)):
+        with handling_signals(lambda: told.append(True)):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -54,7 +54,7 @@ def test_what_the_system_does_stays():
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     async def run():
-        with heard(lambda: None):
+        with handling_signals(lambda: None):
             return signal.getsignal(signal.SIGTERM)
 
     try:
@@ -70,7 +70,7 @@ def test_another_thread_has_no_signals(usual):
     inside = []
 
     async def run():
-        with heard(lambda: None):
+        with handling_signals(lambda: None):
             inside.append(signal.getsignal(signal.SIGTERM))
 
     handler = signal.getsignal(signal.SIGTERM)

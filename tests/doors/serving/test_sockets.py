@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import stat
 from contextlib import closing
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.serving.sockets import Inet, Unix, listen
+from app.doors.serving.sockets import Inet, Unix, listen, reserved
 from app.errors import InvalidSetting
 
 LOOPBACK = Inet("127.0.0.1", 0)
@@ -29,7 +30,9 @@ def test_a_port_belongs_to_one_service():
     """A second service on the same port is told so, and the first is not robbed."""
     with (
         closing(opened(LOOPBACK)) as first,
-        pytest.raises(InvalidSetting, match=r"X: cannot listen on 127.0.0.1:\d+"),
+        pytest.raises(
+            InvalidSetting, match=r"X: another service listens on 127.0.0.1:\d+; "
+        ),
     ):
         opened(Inet("127.0.0.1", port_of(first)))
 
@@ -40,6 +43,29 @@ def test_workers_share_a_port():
         address = Inet("127.0.0.1", port_of(first))
         with closing(opened(address, shared=True)) as second:
             assert port_of(first) == port_of(second)
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_an_address_that_is_reserved_is_of_one_service(tmp_path, kind):
+    """From before its workers listen until after, and its workers share it."""
+    with closing(opened(LOOPBACK)) as free:
+        port = port_of(free)
+    address = Inet("127.0.0.1", port) if kind == "tcp" else Unix(f"{tmp_path}/door")
+    told = f"X: another service listens on {re.escape(str(address))}; stop that"
+
+    with reserved(address, setting="X"):
+        with pytest.raises(InvalidSetting, match=told), reserved(address, setting="X"):
+            pass
+        with closing(opened(address, shared=True)):
+            pass
+    with (
+        closing(opened(address, shared=True)),
+        pytest.raises(InvalidSetting, match=told),
+        reserved(address, setting="X"),
+    ):
+        pass
+    with reserved(address, setting="X"):
+        pass
 
 
 def test_a_host_that_does_not_exist_is_told():

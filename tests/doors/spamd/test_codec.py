@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.doors.spamd import codec
 from app.doors.spamd.codec import MAX_FIELDS, MAX_LINE_BYTES
-from app.doors.spamd.session import Request, Session
+from app.doors.spamd.session import Request, SpamdSession
 from tests.support.spamd import LIMIT, answer
 
 
@@ -35,7 +35,7 @@ def test_what_is_too_much_or_malformed_is_told(sent, sentence):
 @given(st.lists(st.binary(max_size=300), max_size=20))
 def test_any_bytes_have_an_answer_or_wait_for_more(pieces):
     """Nothing a stranger sends raises, and no more is held than a line."""
-    session = Session(limit=LIMIT)
+    session = SpamdSession(limit=LIMIT)
     for piece in pieces:
         if not piece:
             continue

@@ -71,6 +71,20 @@ def test_the_score_is_on_the_scale_of_the_settings():
     assert b"; 15.0 / 5.0" in above
 
 
+@pytest.mark.parametrize("kind", ["HEADERS", "REPORT"])
+def test_the_words_of_a_message_can_be_kept_out_of_the_answer(kind):
+    """With POSTBAYES_EXPLAIN_MAIL=false neither header nor report names any."""
+    sent = request(f"{kind} SPAMC/1.5", message=b"Subject: x\n\nget money\n")
+    said, silent = (
+        answer(sent, application=Application(explain_mail=explains))
+        for explains in (True, False)
+    )
+
+    assert b"money" in said
+    assert b"money" not in silent
+    assert b"Postbayes" in silent
+
+
 def test_what_was_asked_for_is_counted():
     """By door and action, for a monitoring system."""
     app = Application()

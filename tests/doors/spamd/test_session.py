@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from app.doors.spamd.session import Session
+from app.doors.spamd.session import SpamdSession
 from app.mail.limits import MAX_BYTES
 from tests.support.spamd import LIMIT, SPAM, answer, feed, request
 
@@ -34,7 +34,7 @@ def test_a_bomb_inflates_to_what_is_looked_at_and_no_further():
     """A megabyte that inflates to a gigabyte costs the memory of one message."""
     packed = zlib.compressobj()
     bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(64)) + packed.flush()
-    session = Session(limit=1 << 20)
+    session = SpamdSession(limit=1 << 20)
 
     (found,) = feed(session, request("CHECK SPAMC/1.5", "Compress: zlib", message=bomb))
 
@@ -44,7 +44,7 @@ def test_a_bomb_inflates_to_what_is_looked_at_and_no_further():
 
 def test_no_more_of_a_message_is_kept_than_is_looked_at():
     """A large message is counted to its end, and scored by its beginning."""
-    session = Session(limit=3 * MAX_BYTES)
+    session = SpamdSession(limit=3 * MAX_BYTES)
 
     (found,) = feed(session, request("CHECK SPAMC/1.5", message=bytes(2 * MAX_BYTES)))
 
@@ -71,7 +71,7 @@ def test_a_message_that_is_not_held_whole_is_not_given_back():
 )
 def test_a_message_over_the_limit_is_refused_at_once(sent):
     """By what is announced, before it is sent; or as soon as it is over."""
-    (refusal,) = feed(Session(limit=LIMIT), sent, size=100)
+    (refusal,) = feed(SpamdSession(limit=LIMIT), sent, size=100)
 
     assert refusal.startswith(b"SPAMD/1.0 65 the message has more than 10000 bytes")
 

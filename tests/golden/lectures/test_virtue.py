@@ -166,7 +166,7 @@ def test_the_better_fit_of_two_normal_distributions():
     likelihood = GaussianLikelihood(
         np.array([0]), np.array([[80.0, 85.0]]), np.array([[9.0, 49.0]]), 2.0**-16
     )
-    fits = likelihood.batch([Measurements.of({0: v}) for v in (75, 80, 90)]).sum(axis=0)
+    fits = sum(likelihood(Measurements.of({0: v})) for v in (75, 80, 90))
 
     assert [-12.99710, -10.12516] == pytest.approx(fits.tolist(), abs=5e-6)
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 from sqlalchemy import select, update
 
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.services.clock import now
+from app.services.memory.live import LiveProfile
+from app.services.profiles import create_profile, delete_profile, rename_profile
 from app.storage import profiles, tables
 from app.storage.database.engine import writing
 from app.storage.ledger import append
@@ -55,3 +63,72 @@ def test_a_row_that_takes_back_what_was_not_learned_is_told(app, caplog):
 
     assert "cannot follow: a count of messages would be negative: -1" in caplog.text
     assert known is app.live.get("default").snapshot
+    assert (0, [0, 0]) == (known.revision, known.messages.tolist())
+
+
+def test_a_profile_that_is_renamed_or_deleted_is_followed(app):
+    """Its old name is unknown from then on, and the new one has what it learned."""
+    for name in ("old", "gone"):
+        create_profile(
+            app.engine,
+            name,
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            time=now(),
+        )
+    app.live.refresh()
+    before = {live.row.name for live in app.live}
+
+    rename_profile(app.engine, "old", "new")
+    steps = sum(delete_profile(app.engine, "gone"))
+    app.live.refresh()
+
+    assert {"default", "old", "gone"} == before
+    assert {"default", "new"} == {live.row.name for live in app.live}
+    assert steps > 0
+
+
+@pytest.fixture
+def impatient():
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_verdict_is_of_one_revision(app):
+    """Another thread learns meanwhile: no verdict mixes what is before and after."""
+    text = {f"word{n}": 1 for n in range(200)}
+    with writing(app.engine) as connection:
+        row = profiles.find(connection, "default")
+        rows = [
+            outcome.row
+            for n in range(150)
+            for outcome in append(
+                connection, row, [taught(n, ("spam", "ham")[n % 3 == 0], text)]
+            )
+        ]
+    made_of = app.live.get("default").specification
+    views = rows[0].views
+    alone, expected = LiveProfile(row, Snapshot.empty(made_of)), {}
+    for each in rows:
+        alone.apply([each])
+        expected[each.revision] = score(alone.snapshot, views).log_odds
+    shared, seen = LiveProfile(row, Snapshot.empty(made_of)), []
+    shared.apply(rows[:1])
+
+    def learn():
+        for each in rows[1:]:
+            shared.apply([each])
+
+    other = threading.Thread(target=learn)
+    other.start()
+    while other.is_alive() or not seen:
+        with shared.scoring() as snapshot:
+            seen.append((snapshot.revision, score(snapshot, views).log_odds))
+    other.join()
+
+    assert len(set(expected.values())) > 10
+    assert [] == [each for each in seen if each[1] != expected[each[0]]]

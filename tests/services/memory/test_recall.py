@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import CorruptVector, UnknownProfile
-from app.services.application import now
+from app.services.clock import now
 from app.storage.database.engine import writing
 from tests.support.application import teach
 from tests.support.messages import ham, spam

@@ -143,3 +143,37 @@ def test_what_is_scored_again_while_it_is_written_is_written_again(engine, profi
 
     assert [1, 1, 0] == flushed
     assert later == stored.time
+
+
+@pytest.mark.parametrize(("features", "parts"), [(6, [2, 2, 1]), (1, [1] * 5)])
+def test_large_messages_are_written_a_few_at_a_time(
+    engine, profile, monkeypatch, features, parts
+):
+    """Feedback waits for each transaction; one message is written however large."""
+    monkeypatch.setattr(module, "FLUSH_FEATURES", features)
+    sizes = []
+    put_many = module.put_many
+
+    def counted(connection, profile_id, rows):
+        sizes.append(len(rows))
+        put_many(connection, profile_id, rows)
+
+    monkeypatch.setattr(module, "put_many", counted)
+    recent = RecentMessages(rows=9, store_words=True)
+    digests = add(recent, profile, *"abcde")
+    recent.flush(engine)
+
+    assert parts == sizes
+    with reading(engine) as connection:
+        assert set(digests) == scored.get_many(connection, profile.id, digests).keys()
+
+
+def test_what_is_to_be_forgotten_is_dropped_from_memory(engine, profile):
+    """Before and after it is written; the others stay."""
+    recent = RecentMessages(rows=9, store_words=True)
+    digests = add(recent, profile, "a", "b", "c")
+    recent.drop(profile.id, digests[0])
+    recent.flush(engine)
+    recent.drop(profile.id, digests[1])
+
+    assert [False, False, True] == at_hand(recent, profile, digests)

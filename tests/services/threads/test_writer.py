@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -21,11 +20,9 @@ from app.services import queue as module
 from app.services.classify import observe
 from app.services.memory import live as live_module
 from app.services.memory.live import LiveProfile
-from app.services.threads import writer as writer_module
 from app.services.threads.writer import Writer
 from app.storage import hidden, profiles, tables
-from app.storage.database.engine import connections_opened, writing
-from tests.support.builders import new_profile
+from app.storage.database.engine import writing
 from tests.support.messages import ham, spam
 from tests.support.service import PATIENCE
 
@@ -88,13 +85,15 @@ def test_what_shares_a_commit_is_scored_as_if_it_came_alone(engine, live):
     for n in range(3):
         for raw, label in ((ham(n), "ham"), (spam(n), "spam")):
             writer.submit(live, teaching(raw, label)).result(PATIENCE)
+    writer.stop()
     known = live.snapshot
     fresh = [teaching(spam(n), "spam") for n in range(10, 15)]
     alone = [score(known, each.evidence.views) for each in fresh]
-    with busy(engine):
-        jobs = [writer.submit(live, each) for each in fresh]
+    together = Writer(engine)
+    jobs = [together.submit(live, each) for each in fresh]
+    together.start()
     written = [job.result(PATIENCE) for job in jobs]
-    writer.stop()
+    together.stop()
 
     assert [v.log_odds for v in alone] == [w.verdict_before.log_odds for w in written]
     assert [record(v, known.specification) for v in alone] == [
@@ -119,7 +118,7 @@ def test_what_was_submitted_cannot_be_cancelled(engine, live):
 def test_what_is_far_behind_is_left_to_the_house_keeping(engine, live, monkeypatch):
     """A feedback does not wait for all that somebody else has imported."""
     monkeypatch.setattr(live_module, "CATCH_UP_ROWS", 3)
-    elsewhere = LiveProfile(live.row, live.snapshot)
+    elsewhere = LiveProfile(live.row, Snapshot.empty(live.specification))
     writer = Writer(engine)
     writer.start()
     for n in range(2):
@@ -172,73 +171,6 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
     with busy(engine), pytest.raises(DatabaseUnavailable, match="waiting"):
         list(map(partial(writer.submit, live), waiting))
     writer.stop()
-
-
-@pytest.fixture
-def large(engine, live):
-    """The same profile, that says it has learned 640 messages: eight may wait."""
-    with writing(engine) as connection:
-        connection.execute(tables.profile.update().values(revision=640))
-    snapshot = replace(live.snapshot, revision=640)
-    return LiveProfile(live.row, snapshot, opened=connections_opened(engine))
-
-
-def test_a_large_profile_scores_feedback_by_what_is_at_hand(engine, large, monkeypatch):
-    """Eight may wait: the ninth of a quick series does not know the first."""
-    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
-    writer = Writer(engine)
-    writer.start()
-    written = [
-        writer.submit(large, teaching(spam(3 * n), "spam")).result(PATIENCE)
-        for n in range(10)
-    ]
-    writer.stop()
-
-    # All are added before the ninth is answered.
-    features = [each.verdict_before.views["words"].features for each in written]
-    assert [0] * 9 == features[:9]
-    assert features[9] > 0
-    assert list(range(641, 651)) == [each.outcome.row.revision for each in written]
-    assert (649, 650) == (large.computed.revision, large.revision)
-    assert 650 == large.snapshot.revision == large.computed.revision
-
-
-def test_a_lull_is_enough_to_add_what_waits(engine, large, monkeypatch):
-    """At the pace of people each message is scored by all that came before."""
-    settled = threading.Event()
-    settle = large.settle
-
-    def told():
-        settle()
-        settled.set()
-
-    monkeypatch.setattr(large, "settle", told)
-    writer = Writer(engine)
-    writer.start()
-    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
-    assert settled.wait(PATIENCE)
-    known = large.computed.revision
-    after = writer.submit(large, teaching(spam(6), "spam")).result(PATIENCE)
-    writer.stop()
-
-    assert 641 == known
-    assert after.verdict_before.views["words"].features > 0
-
-
-def test_a_series_is_of_one_profile(engine, large, monkeypatch):
-    """What waits in one is added once another is taught, however quickly."""
-    monkeypatch.setattr(writer_module, "LULL", PATIENCE)
-    other = LiveProfile(new_profile(engine), Snapshot.empty(Specification()))
-    writer = Writer(engine)
-    writer.start()
-    writer.submit(large, teaching(spam(3), "spam")).result(PATIENCE)
-    waiting = large.computed.revision
-    for n in range(2):
-        writer.submit(other, teaching(ham(n), "ham")).result(PATIENCE)
-    added = large.computed.revision
-    writer.stop()
-
-    assert (640, 641) == (waiting, added)
 
 
 def replaced(engine, row, *, spam_label="spam"):

@@ -25,7 +25,6 @@ from app.storage import tables
 from app.storage.counts import features
 from app.storage.counts.features import Key
 from app.storage.database import sqlite
-from app.storage.database import sqlite as drivers
 from app.storage.database.engine import (
     checkpoint,
     migrating,
@@ -226,7 +225,7 @@ def naps(monkeypatch):
     """Let time pass only while somebody sleeps, a second each; tell how often."""
     taken = []
     clock = SimpleNamespace(monotonic=lambda: float(len(taken)), sleep=taken.append)
-    monkeypatch.setattr(drivers, "time", clock)
+    monkeypatch.setattr(sqlite, "time", clock)
     return taken
 
 

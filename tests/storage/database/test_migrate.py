@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
-from app.errors import DatabaseTooNew, InconsistentCounts
+from app.errors import DatabaseTooNew, InconsistentCounts, InvalidSetting
 from app.storage import tables
 from app.storage.database.engine import migrating, open_engine, reading, writing
 from app.storage.database.migrate import MIGRATIONS, alembic_config, migrate
@@ -48,6 +48,18 @@ def downgrade(engine, revision):
     with migrating(engine) as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, revision)
+
+
+def test_a_database_that_may_not_be_made_is_named(empty_database_url):
+    """A command that looks gives a database no tables: its URL may be another one."""
+    with opened(empty_database_url) as engine:
+        with pytest.raises(
+            InvalidSetting, match="no database of Postbayes at"
+        ) as error:
+            migrate(engine, make=False)
+
+        assert set() == table_names(engine)
+        assert str(engine.url.database) in str(error.value)
 
 
 def test_an_empty_database_is_migrated_there_and_back(empty_database_url):
@@ -172,7 +184,7 @@ def test_a_newer_database_is_refused(engine):
     with writing(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0007"):
+    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0008"):
         migrate(engine)
 
 

@@ -16,11 +16,10 @@ from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
 from app.ledger.teaching import ScoredRow, Teaching
 from app.storage import profiles
-from app.storage.database.engine import open_engine, reading, writing
+from app.storage.database.engine import backup, open_engine, reading, writing
 from app.storage.fold.state import load
 from app.storage.ledger import append
 from app.storage.upkeep.audit import audit
-from app.storage.upkeep.backup import backup
 from tests.support import postgres
 from tests.support.builders import (
     MARCH,

@@ -16,7 +16,6 @@ from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.ledger import rows_after
 from app.storage.upkeep import retention
-from app.storage.upkeep import retention as sealed
 from app.storage.upkeep.retention import RUNS
 from tests.support.builders import (
     APRIL,
@@ -45,11 +44,11 @@ def merge_all(engine, profile):
     """Merge the sealed sums until no level has many runs."""
     while True:
         with reading(engine) as connection:
-            merge = sealed.prepare_seal(connection, profile)
+            merge = retention.prepare_seal(connection, profile)
         if merge is None:
             return
         with writing(engine) as connection:
-            assert sealed.write_seal(connection, profile, merge)
+            assert retention.write_seal(connection, profile, merge)
 
 
 def vectors_of(engine, profile):
@@ -191,13 +190,13 @@ def test_runs_that_another_process_merged_are_not_merged_again(engine):
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
     with reading(engine) as connection:
-        late = sealed.prepare_seal(connection, profile)
+        late = retention.prepare_seal(connection, profile)
     merge_all(engine, profile)
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
     before = rows_of(engine, tables.sealed, profile)
     with writing(engine) as connection:
-        written = sealed.write_seal(connection, profile, late)
+        written = retention.write_seal(connection, profile, late)
 
     assert written is False
     assert before == rows_of(engine, tables.sealed, profile)
@@ -213,10 +212,10 @@ def test_what_is_sealed_while_runs_are_merged_stays(engine):
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
     with reading(engine) as connection:
-        merge = sealed.prepare_seal(connection, profile)
+        merge = retention.prepare_seal(connection, profile)
     drop(engine, profile, limit=2)
     with writing(engine) as connection:
-        written = sealed.write_seal(connection, profile, merge)
+        written = retention.write_seal(connection, profile, merge)
 
     assert written is True
     assert [0, 1] == [level for _, level, *_ in rows_of(engine, tables.sealed, profile)]
@@ -256,7 +255,7 @@ def test_whatever_is_dropped_the_audit_stays_exact(tmp_path_factory, story, hour
                 tables.ledger.c.profile_id == profile.id
             )
         ).scalar_one()
-        sealed.load(connection, profile)
+        retention.load(connection, profile)
 
     assert before == loaded(engine, profile)
     assert (True, revision or 0) == audited(engine, profile)

@@ -1,0 +1,336 @@
+"""Log-likelihoods of one message, feature by feature, and posteriors.
+
+The formulas stand with the event models (`app.bayes.models`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.kernels import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Apart = tuple[
+        NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]
+    ]
+    """Constant (K,), terms (K, n), which are seen (n,), and the sum of all (K,)."""
+
+ADDED: Final = 0
+"""The rule that adds a pseudo-count to every count."""
+REPLACED: Final = 1
+"""The rule that gives what was never drawn a probability of its own, also of zero."""
+
+
+@inlined
+def _share(rule: int, parameter: float, count: int, total: int, n_values: int) -> float:
+    """Return the smoothed probability of a value that was drawn `count` times."""
+    if rule == ADDED:
+        return (count + parameter) / (total + parameter * n_values)
+    return count / total if count > 0 else parameter
+
+
+@inlined
+def _total(
+    constant: NDArray[np.float64], terms: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return a constant and the terms of each class together, shape (K,)."""
+    k, n = terms.shape
+    total = constant.copy()
+    for c in range(k):
+        # Compensated: the error does not grow with the number of terms.
+        # Where the sum is infinite the compensation is not a number, and is left out.
+        lost = 0.0
+        for i in range(n):
+            added = total[c] + terms[c, i]
+            if abs(total[c]) >= abs(terms[c, i]):
+                lost += (total[c] - added) + terms[c, i]
+            else:
+                lost += (terms[c, i] - added) + total[c]
+            total[c] = added
+        if math.isfinite(total[c]):
+            total[c] += lost
+    return total
+
+
+@compiled
+def multinomial(
+    found: NDArray[np.int64],
+    values: NDArray[np.int64],
+    weighted: bool,
+    totals: NDArray[np.int64],
+    n_values: int,
+    rule: int,
+    parameter: float,
+    trust: NDArray[np.float64],
+) -> Apart:
+    """Return what each feature adds to each class; 0 where no class has seen it.
+
+    Parameters
+    ----------
+    found : ndarray of int64, shape (n, K)
+        Count of each feature in each class.
+    values : ndarray of int64, shape (n,)
+        Count of each in the message; asked for where `weighted`.
+    totals : ndarray of int64, shape (K,)
+        Sum of the counts of each class.
+    n_values : int
+        Size of the vocabulary.
+    rule, parameter
+        The smoothing.
+    trust : ndarray of float64, shape (K,)
+        Share of each class's own estimate; the rest is that of all classes as one.
+    """
+    n, k = found.shape
+    terms = np.zeros((k, n))
+    seen = np.zeros(n, np.bool_)
+    of_all = totals.sum()
+    for i in range(n):
+        count = 0
+        for c in range(k):
+            count += int(found[i, c])
+        if count == 0:
+            continue
+        seen[i] = True
+        whole = _share(rule, parameter, count, of_all, n_values)
+        for c in range(k):
+            own = _share(rule, parameter, found[i, c], totals[c], n_values)
+            term = math.log(trust[c] * own + (1.0 - trust[c]) * whole)
+            terms[c, i] = term * values[i] if weighted else term
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+
+
+@compiled
+def bernoulli(
+    found: NDArray[np.int64],
+    messages: NDArray[np.int64],
+    absent: NDArray[np.float64],
+    impossible: NDArray[np.int64],
+    rule: int,
+    parameter: float,
+) -> Apart:
+    """Return the constant of each class, and what each feature adds to it.
+
+    Parameters
+    ----------
+    found : ndarray of int64, shape (n, K)
+        Messages of each class that hold each feature.
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+    absent : ndarray of float64, shape (K,)
+        Log-probability that all features are absent, without the impossible terms.
+    impossible : ndarray of int64, shape (K,)
+        How many features cannot be absent.
+    rule, parameter
+        The smoothing.
+    """
+    n, k = found.shape
+    constants = absent.copy()
+    terms = np.zeros((k, n))
+    seen = np.zeros(n, np.bool_)
+    for i in range(n):
+        for c in range(k):
+            seen[i] |= found[i, c] > 0
+    for c in range(k):
+        left = impossible[c]
+        for i in range(n):
+            if not seen[i]:
+                continue
+            having = found[i, c]
+            present = _share(rule, parameter, having, messages[c], 2)
+            without = _share(rule, parameter, messages[c] - having, messages[c], 2)
+            if without == 0.0 and impossible[c] > 0:
+                # The message has one of the features that cannot be absent.
+                left -= 1
+                without = 1.0
+            terms[c, i] = math.log(present / without)
+        if left > 0:
+            constants[c] = -math.inf
+    return constants, terms, seen, _total(constants, terms)
+
+
+@compiled
+def categorical(
+    found: NDArray[np.int64],
+    fields: NDArray[np.int64],
+    known: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    n_values: NDArray[np.int64],
+    rule: int,
+    parameter: float,
+) -> Apart:
+    """Return what each value adds to each class; 0 where no class has seen it.
+
+    Parameters
+    ----------
+    found : ndarray of int64, shape (n, K)
+        Messages of each class that have each value.
+    fields : ndarray of int64, shape (n,)
+        The field of each value.
+    known : ndarray of int64, shape (F,)
+        The fields that training has seen, increasing.
+    totals : ndarray of int64, shape (F, K)
+        Messages of each class that have the field.
+    n_values : ndarray of int64, shape (F,)
+        Values of the field that training has seen.
+    rule, parameter
+        The smoothing.
+    """
+    n, k = found.shape
+    terms = np.zeros((k, n))
+    seen = np.zeros(n, np.bool_)
+    for i in range(n):
+        for c in range(k):
+            seen[i] |= found[i, c] > 0
+        field = np.searchsorted(known, fields[i])
+        if not seen[i] or field == known.size:
+            continue
+        for c in range(k):
+            share = _share(
+                rule, parameter, found[i, c], totals[field, c], n_values[field]
+            )
+            terms[c, i] = math.log(share)
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+
+
+@compiled
+def gaussian(
+    ids: NDArray[np.int64],
+    values: NDArray[np.int64],
+    step: float,
+    known: NDArray[np.int64],
+    means: NDArray[np.float64],
+    variances: NDArray[np.float64],
+) -> Apart:
+    """Return what each field adds to each class; 0 where it does not take part.
+
+    Parameters
+    ----------
+    ids, values : ndarray of int64, shape (n,)
+        The fields of the message, and their values in steps.
+    step : float
+        Size of a step.
+    known : ndarray of int64, shape (D,)
+        The fields that take part, increasing.
+    means, variances : ndarray of float64, shape (D, K)
+        Parameters of each class.
+    """
+    n, k = ids.size, means.shape[1]
+    terms = np.zeros((k, n))
+    seen = np.zeros(n, np.bool_)
+    for i in range(n):
+        field = np.searchsorted(known, ids[i])
+        if field == known.size or known[field] != ids[i]:
+            continue
+        seen[i] = True
+        value = values[i] * step
+        for c in range(k):
+            away = value - means[field, c]
+            terms[c, i] = -0.5 * (
+                math.log(2 * math.pi)
+                + math.log(variances[field, c])
+                + away * away / variances[field, c]
+            )
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+
+
+@inlined
+def _log_sum(values: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
+    """Return the log of the sum of the exponentials of some values, at least one."""
+    best, place = -math.inf, -1
+    for c in range(values.size):
+        if chosen[c] and (place < 0 or values[c] > best):
+            best, place = values[c], c
+    if best == -math.inf:
+        return best
+    # Of the others alone: the log of a sum just above 1 would lose its digits.
+    others = 0.0
+    for c in range(values.size):
+        if chosen[c] and c != place:
+            others += math.exp(values[c] - best)
+    return best + math.log1p(others)
+
+
+@compiled
+def log_posteriors(joints: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log-posterior of each row of log-joints, shape (V, K)."""
+    v, k = joints.shape
+    found = np.empty((v, k))
+    every = np.ones(k, np.bool_)
+    relative = np.empty(k)
+    for row in range(v):
+        best = joints[row].max()
+        for c in range(k):
+            # What is impossible everywhere is a tie.
+            relative[c] = joints[row, c] - best if best > -math.inf else 0.0
+        # Relative to the best class, so that the log-posterior of a sure class is
+        # -1e-12 and not 0.
+        normaliser = _log_sum(relative, every)
+        for c in range(k):
+            found[row, c] = relative[c] - normaliser
+    return found
+
+
+@compiled
+def posterior_odds(
+    posteriors: NDArray[np.float64], spam: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the log-odds of the spam classes for each row of log-posteriors."""
+    found = np.empty(posteriors.shape[0])
+    for row in range(found.size):
+        found[row] = _log_sum(posteriors[row], spam) - _log_sum(posteriors[row], ~spam)
+    return found
+
+
+@compiled
+def verdict(
+    said: NDArray[np.float64],
+    log_prior: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    spam: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the evidence of each term, and posteriors and log-odds.
+
+    Parameters
+    ----------
+    said : ndarray of float64, shape (V, K)
+        Log-likelihood of each class by each classifier.
+    log_prior : ndarray of float64, shape (K,)
+        For each classifier by itself.
+    rows : ndarray of int64, shape (T,)
+        The classifier of each term.
+    factors, weights : ndarray of float64, shape (T,)
+        What each is multiplied by, first for the length of the message.
+    offset : ndarray of float64, shape (K,)
+        What the verdict adds to the terms.
+    spam : ndarray of bool, shape (K,)
+        Which classes are on the one side.
+
+    Returns
+    -------
+    evidence : ndarray of float64, shape (T, K)
+        Each term before its weight.
+    posteriors : ndarray of float64, shape (V + 1, K)
+        Of each classifier by itself, and last of the verdict.
+    odds : ndarray of float64, shape (V + 1,)
+    """
+    v, k = said.shape
+    evidence = np.empty((rows.size, k))
+    joints = np.empty((v + 1, k))
+    for c in range(k):
+        for row in range(v):
+            joints[row, c] = said[row, c] + log_prior[c]
+        joint = offset[c]
+        for t in range(rows.size):
+            evidence[t, c] = said[rows[t], c] * factors[t]
+            joint += weights[t] * evidence[t, c]
+        joints[v, c] = joint
+    posteriors = log_posteriors(joints)
+    return evidence, posteriors, posterior_odds(posteriors, spam)

@@ -1,0 +1,193 @@
+"""Counts by feature in an open-addressing hash table, updated in place.
+
+A table is two arrays of one length, with a row for each slot, and a number that
+scatters the ids:
+
+- ``keys``, int64 of shape (S + 1,): the id of each slot, 0 where it is free;
+- ``counts``, int32 or int64 of shape (S + 1, C): its counts;
+- ``secret``, an odd 64-bit integer.
+
+The last slot belongs to the id 0.  At least one other slot is free; without it a search
+ends all the same, after S steps.  A feature whose counts are all zero again keeps its
+slot until the table grows.
+
+References
+----------
+.. [1] D. E. Knuth, *The Art of Computer Programming*, volume 3, second edition,
+   Addison-Wesley, 1998, section 6.4, algorithm L.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.kernels import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Counts = NDArray[np.int32] | NDArray[np.int64]
+
+# An odd constant whose bits are as good as random (the second of splitmix64).
+_MULTIPLIER: Final = np.uint64(0x94D049BB133111EB)
+_HALF: Final = np.uint64(32)
+
+
+@inlined
+def _slot(keys: NDArray[np.int64], secret: np.uint64, number: int) -> np.int64:
+    """Return the slot of an id: where it is, or the free one where it belongs."""
+    slots = np.int64(keys.size - 1)
+    if number == 0:
+        return slots
+    # Senders choose their words, and could choose such as meet in one slot: the secret
+    # decides which do.
+    mixed = np.uint64(number) * secret
+    mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLIER
+    # The upper half times S, over 2**32: no division, and S need be no power of two.
+    slot = np.int64(((mixed >> _HALF) * np.uint64(slots)) >> _HALF)
+    for _ in range(slots):
+        if keys[slot] == number or keys[slot] == 0:
+            return slot
+        slot += np.int64(1)
+        if slot == slots:
+            slot = np.int64(0)
+    return slots
+
+
+@compiled
+def look_up(
+    keys: NDArray[np.int64],
+    counts: Counts,
+    secret: np.uint64,
+    ids: NDArray[np.int64],
+    first: int,
+    end: int,
+) -> NDArray[np.int64]:
+    """Return the counts of ids (n,) in some columns; 0 where there is no such id."""
+    found = np.zeros((ids.size, end - first), np.int64)
+    for i in range(ids.size):
+        slot = _slot(keys, secret, int(ids[i]))
+        if keys[slot] == ids[i]:
+            for c in range(first, end):
+                found[i, c - first] = counts[slot, c]
+    return found
+
+
+@compiled
+def survey(
+    keys: NDArray[np.int64],
+    counts: Counts,
+    secret: np.uint64,
+    ids: NDArray[np.int64],
+    delta: NDArray[np.int64],
+    messages: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Return what the sum of a table and `delta` (n, 2K) will be, without adding it.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Distinct.
+    delta : ndarray of int64, shape (n, 2K)
+        Occurrences in each class, and messages of each class.
+    messages : ndarray of int64, shape (K,)
+        Messages of each class, in the sum.
+
+    Returns
+    -------
+    contradiction : int
+        Row of the first feature whose counts no set of messages has, or -1.
+    gained : int
+        How many features more are in any message.
+    largest : int
+        The largest count.
+    """
+    k = messages.size
+    gained, largest = 0, 0
+    for i in range(ids.size):
+        slot = _slot(keys, secret, int(ids[i]))
+        present = keys[slot] == ids[i]
+        before, after = False, False
+        for c in range(k):
+            old, old_documents = 0, 0
+            if present:
+                old, old_documents = int(counts[slot, c]), int(counts[slot, k + c])
+            occurrences = old + delta[i, c]
+            documents = old_documents + delta[i, k + c]
+            if not 0 <= documents <= min(occurrences, messages[c]) or (
+                documents == 0
+            ) != (occurrences == 0):
+                return i, gained, largest
+            before = before or old_documents > 0
+            after = after or documents > 0
+            largest = max(largest, occurrences)
+        gained += int(after) - int(before)
+    return -1, gained, largest
+
+
+@compiled
+def add(
+    keys: NDArray[np.int64],
+    counts: Counts,
+    secret: np.uint64,
+    ids: NDArray[np.int64],
+    delta: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> int:
+    """Add `delta` (n, C) to the counts of distinct ids, and return the slots it took.
+
+    There have to be n free slots and one more, and every sum has to fit.  What is added
+    to each column is added to `totals` (C,) as well.
+    """
+    taken = 0
+    for i in range(ids.size):
+        slot = _slot(keys, secret, int(ids[i]))
+        if keys[slot] != ids[i]:
+            keys[slot] = ids[i]
+            taken += 1
+        for c in range(delta.shape[1]):
+            counts[slot, c] += delta[i, c]
+            totals[c] += delta[i, c]
+    return taken
+
+
+@compiled
+def rows(
+    keys: NDArray[np.int64], counts: Counts
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ids of all rows that are not zero, increasing, and their counts."""
+    kept = np.zeros(keys.size, np.bool_)
+    for slot in range(keys.size):
+        for c in range(counts.shape[1]):
+            kept[slot] |= counts[slot, c] != 0
+    slots = kept.nonzero()[0]
+    slots = slots[keys[slots].argsort()]
+    return keys[slots], counts[slots].astype(np.int64)
+
+
+@compiled
+def move(
+    keys: NDArray[np.int64],
+    counts: Counts,
+    secret: np.uint64,
+    new_keys: NDArray[np.int64],
+    new_counts: Counts,
+) -> int:
+    """Move every row that is not zero to an empty table, and return how many."""
+    moved = 0
+    last = keys.size - 1
+    for slot in range(keys.size):
+        nonzero = False
+        for c in range(counts.shape[1]):
+            nonzero |= counts[slot, c] != 0
+        if not nonzero:
+            continue
+        new = _slot(new_keys, secret, int(keys[slot]))
+        new_keys[new] = keys[slot]
+        for c in range(counts.shape[1]):
+            new_counts[new, c] = counts[slot, c]
+        moved += slot != last
+    return moved

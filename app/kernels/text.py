@@ -1,0 +1,477 @@
+"""Text kernels: tokens and their ids, distinct ids, pairs of neighbours, folding.
+
+Text is UTF-8 in an array of bytes.  Bytes that are no UTF-8 are read as some
+characters or others, inside the array.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.kernels import in_place, part
+from app.kernels.xxh3 import xxh3
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Ints = NDArray[np.int64]
+
+WHOLE: Final = 0
+"""A span that is one token, as it is."""
+NAME: Final = 1
+"""A span of which the words are tokens."""
+TEXT: Final = 2
+"""A span of which words, runs of marks and the parts of dotted words are tokens."""
+
+UNSPACED: Final = 1
+"""Characters of scripts without blanks, whose runs are split into pairs."""
+LETTER: Final = 2
+"""Characters of words."""
+MARK: Final = 4
+"""Characters that are neither letters, digits nor blanks; some stand in words too."""
+STEM: Final = 8
+"""Characters that a dotted word begins with, if its parts are tokens too."""
+
+INVISIBLE: Final = 1
+"""Soft hyphens, zero-width characters and the byte order mark."""
+BIDI: Final = 2
+"""Text that runs against its order (Unicode Technical Report 36, section 2.7)."""
+MIXED: Final = 4
+"""Cyrillic and Greek letters beside Latin ones (Unicode Technical Standard 39, section
+5.1, "mixed-script confusables")."""
+
+SPACED: Final = 8
+"""Four letters, each one or two blanks or marks behind the one before: perhaps a word
+letter by letter."""
+
+_LONG: Final = np.frombuffer(b"long:", np.uint8)
+_LONG_PREFIX: Final = 4
+_DOT: Final = ord(".")
+_BLANK: Final = ord(" ")
+_A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
+# Odd, so that multiplying by them loses nothing: the constants of the finaliser of
+# SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+# OOPSLA 2014, section 5, variant 13 of Stafford).
+_LEFT: Final = np.uint64(0xBF58476D1CE4E5B9)
+_RIGHT: Final = np.uint64(0x94D049BB133111EB)
+_SHIFT: Final = np.uint64(31)
+MOST_EXCESS: Final = 200
+"""Characters that a text may grow by beyond twice its length when it is folded."""
+
+
+@in_place
+def tokenized(
+    source: Bytes,
+    stops: Ints,
+    hows: Bytes,
+    classes: Bytes,
+    longest: int,
+    text: Bytes,
+    bounds: Ints,
+    ids: Ints,
+    ends: Ints,
+    dotted: Ints,
+) -> tuple[int, int]:
+    """Write the tokens of spans of text, and their ids; return how many there are.
+
+    Parameters
+    ----------
+    source : ndarray of uint8
+        Tag and text of the first span, of the second, and so on.
+    stops : ndarray of int64, shape (2 m,)
+        Where the tag of each span ends, and where its text does.
+    hows : ndarray of uint8, shape (m,)
+        How each is split.
+    classes : ndarray of uint8, not empty
+        What each character is; those beyond the end are as the last one.
+    longest : int
+        Characters of a token; of longer ones the first four count.
+    text : ndarray of uint8
+        Written: all tokens, each with its tag before it and a blank behind it.
+    bounds : ndarray of int64, shape (n + 1,)
+        Written: where each token begins; it ends one byte before the next one.
+    ids : ndarray of int64, shape (n,)
+        Written: the hash of each token.  As many tokens are found as there is room for.
+    ends : ndarray of int64, shape (m,)
+        Written: the number of tokens up to the end of each span.
+    dotted : ndarray of int64, shape (n,)
+        Room to work in.
+
+    Returns
+    -------
+    count : int
+        Number of tokens.
+    alone : int
+        Bit by bit, which small Latin letters are tokens of an untagged text.
+
+    Notes
+    -----
+    There are at most as many tokens as bytes and spans: of *n* joined by dots there
+    are *n* + 1 tokens in 2 *n* - 1 bytes, and two characters of a script without
+    blanks have six. Each byte is in two of them, or in one that ``long:`` makes
+    shorter.
+    """
+    if not (bounds.size and classes.size):
+        return 0, 0
+    into = text, bounds, ids
+    bounds[0] = 0
+    alone = count = tag = 0
+    for span in range(min(stops.size // 2, hows.size, ends.size)):
+        at = middle = min(max(stops[2 * span], tag), source.size)
+        stop = min(max(stops[2 * span + 1], middle), source.size)
+        how = hows[span]
+        first, waiting = count, 0
+        if how == WHOLE:
+            # As the tag: not folded.
+            count = _put(into, count, source, tag, stop, stop, stop, False)
+            at = stop
+        while at < stop:
+            kind = _kind(source, at, stop, classes)
+            if kind & UNSPACED:
+                end, size = _run(source, at, stop, classes, UNSPACED)
+                after = _next(source, at, end)[1]
+                while at < end:
+                    both = _next(source, after, end)[1] if after < end else end
+                    count = _put(into, count, source, tag, middle, at, both, False)
+                    at, after = (after, both) if both < end else (end, end)
+            elif kind & LETTER:
+                end, size = _run(source, at, stop, classes, LETTER)
+                parts = 1
+                while _goes_on(source, end, stop, classes):
+                    end, more = _run(source, end + 1, stop, classes, LETTER)
+                    size += 1 + more
+                    parts += 1
+                stem = source[at] < 128 or kind & STEM
+                if how == TEXT and parts > 1 and stem and waiting < dotted.size:
+                    dotted[waiting] = at
+                    waiting += 1
+                long = size > longest
+                count = _put(into, count, source, tag, middle, at, end, long)
+            elif how == TEXT and kind & MARK:
+                end, size = _run(source, at, stop, classes, MARK)
+                long = size > longest
+                count = _put(into, count, source, tag, middle, at, end, long)
+            else:
+                end = _next(source, at, stop)[1]
+            at = end
+        for word in range(waiting):
+            at = dotted[word]
+            end = at - 1
+            while end < at or _goes_on(source, end, stop, classes):
+                at = end + 1
+                end, size = _run(source, at, stop, classes, LETTER)
+                long = size > longest
+                count = _put(into, count, source, tag, middle, at, end, long)
+        if how == TEXT and tag == middle:
+            for token in range(first, count):
+                letter = text[bounds[token]] - _SMALL
+                if bounds[token + 1] - bounds[token] == 2 and 0 <= letter < 26:
+                    alone |= 1 << letter
+        ends[span] = count
+        tag = stop
+    return count, alone
+
+
+@part
+def _put(
+    into: tuple[Bytes, Ints, Ints],
+    count: int,
+    source: Bytes,
+    tag: int,
+    middle: int,
+    start: int,
+    stop: int,
+    long: bool,
+) -> int:
+    """Add a token with its tag, in small letters; return how many there are."""
+    text, bounds, ids = into
+    at = bounds[count]
+    full = count >= min(ids.size, bounds.size - 1)
+    if full or at + (middle - tag) + (stop - start) + 6 > text.size:
+        return count
+    for i in range(tag, middle):
+        text[at] = source[i]
+        at += 1
+    if long:
+        for i in range(_LONG.size):
+            text[at] = _LONG[i]
+            at += 1
+        end = start
+        for _ in range(_LONG_PREFIX):
+            end = _next(source, end, stop)[1]
+        stop = end
+    for i in range(start, stop):
+        letter = source[i]
+        text[at] = letter + (_SMALL - _A) if _A <= letter <= _Z else letter
+        at += 1
+    ids[count] = np.int64(xxh3(text, bounds[count], at))
+    text[at] = _BLANK
+    bounds[count + 1] = at + 1
+    return count + 1
+
+
+@part
+def _next(source: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """Return the character at a place before `stop`, and where the next one is."""
+    code: int = source[at]
+    at += 1
+    more = 0 if code < 0xC0 else 1 if code < 0xE0 else 2 if code < 0xF0 else 3
+    if more:
+        code &= 0x3F >> more
+    while more and at < stop:
+        code = code << 6 | source[at] & 0x3F
+        at += 1
+        more -= 1
+    return code, at
+
+
+@part
+def _kind(source: Bytes, at: int, stop: int, classes: Bytes) -> int:
+    """Return what the character at a place is."""
+    kind: int = classes[min(_next(source, at, stop)[0], classes.size - 1)]
+    return kind
+
+
+@part
+def _run(
+    source: Bytes, at: int, stop: int, classes: Bytes, wanted: int
+) -> tuple[int, int]:
+    """Return where a run of characters of a class ends, and how many there are."""
+    size = 0
+    while at < stop:
+        # Most are ASCII, which is read in a third of the time.
+        code: int = source[at]
+        after = at + 1
+        if code > 127:
+            code, after = _next(source, at, stop)
+        if not classes[min(code, classes.size - 1)] & wanted:
+            break
+        at = after
+        size += 1
+    return at, size
+
+
+@part
+def _goes_on(source: Bytes, at: int, stop: int, classes: Bytes) -> bool:
+    """Return whether a dot with a letter behind it is at a place."""
+    if at + 1 >= stop or source[at] != _DOT:
+        return False
+    return _kind(source, at + 1, stop, classes) & LETTER != 0
+
+
+@in_place
+def distinct(ids: Ints, room: Ints) -> int:
+    """Write the different ids in order; return how many there are.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        In any order, with repeats.
+    room : ndarray of int64, shape (8, at least n and 256)
+        Written: in the first row the ids, in the second how often each occurs, in the
+        third where it does first.  The other rows are to work in.
+    """
+    size = _room_for(ids.size, room)
+    for i in range(size):
+        room[_KEYS, i], room[_PLACES, i] = ids[i], i
+    return _distinct(room, size)
+
+
+@in_place
+def neighbours(ids: Ints, ends: Ints, room: Ints) -> int:
+    """Write the different hashes of adjacent ids in order; return how many there are.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Ids of the words of all texts.
+    ends : ndarray of int64, shape (m,)
+        Where each text ends; the last word of one and the first of the next are no
+        neighbours.
+    room : ndarray of int64, shape (8, at least n and 256)
+        Written as `distinct` does.
+    """
+    most = _room_for(ids.size, room)
+    size = at = 0
+    for text in range(ends.size):
+        end = min(ends[text], ids.size)
+        while at + 1 < end:
+            if size < most:
+                room[_KEYS, size], room[_PLACES, size] = mixed(ids[at], ids[at + 1]), at
+                size += 1
+            at += 1
+        at = max(at, end)
+    return _distinct(room, size)
+
+
+_KEYS: Final = 3
+_PLACES: Final = 5
+_STARTS: Final = 7
+
+
+@part
+def _room_for(size: int, room: Ints) -> int:
+    """Return how many of so many keys there is room for."""
+    return min(size, room.shape[1]) if room.shape[0] > 7 and room.shape[1] > 255 else 0
+
+
+@part
+def _distinct(room: Ints, size: int) -> int:
+    """Sort the keys of a room with their places, and write each once."""
+    if not size:
+        return 0
+    # Sixteen bits of a hash are enough to bring nearly all into order, in a fourth of
+    # the time of all; ids that someone made alike in these are sorted by all.
+    _sort(room, size, 6)
+    moves = 0
+    for i in range(1, size):
+        key, place = room[_KEYS, i], room[_PLACES, i]
+        at = i
+        while at and room[_KEYS, at - 1] > key and moves < 8 * size:
+            room[_KEYS, at] = room[_KEYS, at - 1]
+            room[_PLACES, at] = room[_PLACES, at - 1]
+            at -= 1
+            moves += 1
+        room[_KEYS, at], room[_PLACES, at] = key, place
+    if moves >= 8 * size:
+        _sort(room, size, 0)
+    count = 0
+    for i in range(size):
+        if count and room[_KEYS, i] == room[0, count - 1]:
+            room[1, count - 1] += 1
+        else:
+            room[0, count], room[1, count] = room[_KEYS, i], 1
+            room[2, count] = room[_PLACES, i]
+            count += 1
+    return count
+
+
+@part
+def _sort(room: Ints, size: int, lowest: int) -> None:
+    """Sort keys with their places by their upper bytes, from an even one on."""
+    # Byte by byte from the lowest, each time in the order of before, which is linear
+    # (Knuth, "The Art of Computer Programming", volume 3, section 5.2.5).
+    for digit in range(lowest, 8):
+        here, there = digit % 2, 1 - digit % 2
+        for value in range(256):
+            room[_STARTS, value] = 0
+        for i in range(size):
+            room[_STARTS, _digit(room[_KEYS + here, i], digit)] += 1
+        total = 0
+        for value in range(256):
+            total += room[_STARTS, value]
+            room[_STARTS, value] = total - room[_STARTS, value]
+        for i in range(size):
+            key = room[_KEYS + here, i]
+            value = _digit(key, digit)
+            to = room[_STARTS, value]
+            room[_STARTS, value] = to + 1
+            room[_KEYS + there, to] = key
+            room[_PLACES + there, to] = room[_PLACES + here, i]
+
+
+@part
+def _digit(key: int, digit: int) -> int:
+    """Return one of the eight bytes of a signed key, such that they are in order."""
+    value = key >> 8 * digit & 255
+    return value ^ 128 if digit == 7 else value
+
+
+@part
+def mixed(left: int, right: int) -> np.int64:
+    """Return a hash of a pair of ids, in which the order counts."""
+    found = np.uint64(left) + np.uint64(right) * _LEFT
+    found ^= found >> _SHIFT
+    found *= _RIGHT
+    return np.int64(found ^ (found >> _SHIFT))
+
+
+@in_place
+def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) -> int:
+    """Write a text folded character by character; return its size, or -1.
+
+    Parameters
+    ----------
+    source : ndarray of uint8
+        The text.
+    places : ndarray of int32, shape (n + 1,)
+        Where the fold of each character begins; no character beyond has one.
+    folds : ndarray of uint8
+        The folds; 0 is in that of a character that joins others.
+    into : ndarray of uint8
+        Written: the folded text.
+
+    Returns
+    -------
+    int
+        Bytes of the folded text; -1 where a character has no fold by itself, or
+        there is no room.
+    """
+    at = size = excess = 0
+    while at < source.size:
+        code, at = _next(source, at, source.size)
+        if code >= places.size - 1:
+            return -1
+        letters = 0
+        for i in range(max(places[code], 0), min(places[code + 1], folds.size)):
+            letter = folds[i]
+            if not letter or size == into.size:
+                return -1
+            letters += (letter & 0xC0) != 0x80
+            into[size] = letter
+            size += 1
+        excess += max(0, letters - 2)
+        if excess > MOST_EXCESS:
+            return -1
+    return size
+
+
+@in_place
+def shares(text: Bytes) -> tuple[int, int, int, int, int]:
+    """Return how many blanks, capitals, digits, exclamation marks, and ASCII at all."""
+    blanks = capitals = digits = exclamations = plain = 0
+    for i in range(text.size):
+        letter = text[i]
+        plain += letter < 128
+        blanks += letter in (9, 10, 13, 32)
+        capitals += _A <= letter <= _Z
+        digits += 48 <= letter <= 57
+        exclamations += letter == 33
+    return blanks, capitals, digits, exclamations, plain
+
+
+@in_place
+def disguises(text: Bytes) -> int:
+    """Return which tricks characters play: the sum of their numbers above."""
+    found = at = before = letters = 0
+    gap = 3
+    while at < text.size:
+        code, at = _next(text, at, text.size)
+        if code > 127 or _is_latin(code):
+            letters = letters + 1 if 0 < gap < 3 else 1
+            if letters == 4:
+                found |= SPACED
+            gap = 0
+        else:
+            gap = gap + 1 if code in (32, 42, 45, 46) else 3
+        if code > 127 or before > 127:
+            foreign = 0x370 <= code < 0x500 and _is_latin(before)
+            if foreign or (0x370 <= before < 0x500 and _is_latin(code)):
+                found |= MIXED
+            if code in (0xAD, 0xFEFF) or 0x200B <= code <= 0x200F:
+                found |= INVISIBLE
+            if 0x2060 <= code <= 0x2064:
+                found |= INVISIBLE
+            if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
+                found |= BIDI
+        before = code
+    return found
+
+
+@part
+def _is_latin(code: int) -> bool:
+    """Return whether a character is a letter of ASCII."""
+    return 65 <= code & ~32 <= 90

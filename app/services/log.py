@@ -1,0 +1,345 @@
+"""Log: the format of every line, the lines of verdicts, and lines that repeat.
+
+Contract of this file: a line is one line, of a bounded length, whatever a stranger
+sent: characters that no terminal shows are escaped, and the lines of a traceback are
+indented.  Nothing is formatted that is not written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from app.classifier.explain import strongest_reason
+from app.classifier.record import finite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from app.ledger.teaching import Teaching
+    from app.services.classify import Classified
+    from app.services.threads.writer import Written
+    from app.settings import Settings
+
+MAX_FIELD: Final = 200
+"""Characters of one field; a Message-ID that no mail server would break has 190."""
+MAX_LINE: Final = 4_000
+"""Characters of a line, before those that are escaped.
+
+Precedent: syslog receivers take 2,048 at least (RFC 5424 section 6.1), rsyslog 8,192.
+"""
+MAX_RECIPIENTS: Final = 5
+"""Recipients of a message that its line names; of more it says how many."""
+EVERY: Final = 60.0
+"""A line that strangers can repeat is written once in so many seconds."""
+_QUOTED: Final = frozenset(" \"'=\\")
+
+
+def shown(text: str, most: int = MAX_FIELD) -> str:
+    r"""Return a text as one line of a bounded length.
+
+    Examples
+    --------
+    >>> shown("grüße"), shown("a\nb\x1b[2J"), shown("x" * 9, 4)
+    ('grüße', 'a\\nb\\x1b[2J', 'xxxx…')
+    """
+    if len(text) > most:
+        text = text[:most] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+class Event:
+    """A log line with fields, which are computed where it is written.
+
+    Parameters
+    ----------
+    name : str
+        The first word of the line.
+    fields : callable
+        Returns the fields; those that are None are left out.
+
+    Examples
+    --------
+    >>> str(Event("verdict", lambda: {"decision": "spam", "reason": "free money"}))
+    'verdict decision=spam reason="free money"'
+    """
+
+    __slots__ = ("fields", "name")
+
+    def __init__(
+        self, name: str, fields: Callable[[], Mapping[str, str | float | None]]
+    ) -> None:
+        self.name = name
+        self.fields = fields
+
+    def __str__(self) -> str:
+        """Return the line as text."""
+        pairs = (
+            f"{name}={_value(value)}"
+            for name, value in self.fields().items()
+            if value is not None
+        )
+        return " ".join((self.name, *pairs))
+
+
+def _value(value: str | float) -> str:
+    if not isinstance(value, str):
+        return f"{value}"
+    text = shown(value)
+    # Quoted where it could be taken for several fields.
+    if not text or not _QUOTED.isdisjoint(text):
+        return json.dumps(text, ensure_ascii=False)
+    return text
+
+
+def verdict(
+    classified: Classified,
+    *,
+    door: str,
+    recipients: Iterable[str],
+    seconds: float,
+    words: bool,
+    action: str | None = None,
+    queue: str = "",
+) -> Event:
+    """Return the line of a verdict.
+
+    Parameters
+    ----------
+    classified : Classified
+        The answer of a profile.
+    door : str
+        The door that was asked.
+    recipients : iterable of str
+        For whom the profile answered.
+    seconds : float
+        From the message to its verdict.  Unit: seconds.
+    words : bool
+        Whether the text of words may be kept.
+    action : str, optional
+        What a mail server is asked for.
+    queue : str, optional
+        The mail server's own id of the message.
+    """
+
+    def fields() -> dict[str, str | float | None]:
+        said = classified.verdict
+        log_odds = finite(said.log_odds)
+        people = [each for each in recipients if each]
+        more = len(people) - MAX_RECIPIENTS
+        return {
+            "id": classified.observation.id,
+            "message_id": classified.message_id or None,
+            "queue": queue or None,
+            "door": door,
+            "profile": classified.profile,
+            "recipients": ",".join(
+                [shown(each, 100) for each in people[:MAX_RECIPIENTS]]
+                + ([f"and {more} more"] if more > 0 else [])
+            )
+            or None,
+            "decision": said.decision,
+            "action": action,
+            "log_odds": None if log_odds is None else round(log_odds, 3),
+            "reason": strongest_reason(
+                classified.attribution,
+                classified.observation,
+                spam=said.log_odds > 0,
+                named=words,
+            ),
+            "ms": round(1000 * seconds, 1),
+        }
+
+    return Event("verdict", fields)
+
+
+def feedback(written: Written, teaching: Teaching, *, seconds: float) -> Event:
+    """Return the line of a feedback; its verdict is that from before it was learned."""
+
+    def fields() -> dict[str, str | float | None]:
+        said = written.verdict_before
+        log_odds = None if said is None else finite(said.log_odds)
+        return {
+            "id": teaching.digest.hex(),
+            "profile": written.profile.row.name,
+            "source": teaching.source,
+            "label": teaching.label,
+            "outcome": written.outcome.kind,
+            "decision": None if said is None else said.decision,
+            "log_odds": None if log_odds is None else round(log_odds, 3),
+            "ms": round(1000 * seconds, 1),
+        }
+
+    return Event("feedback", fields)
+
+
+class TextFormat(logging.Formatter):
+    """Lines for people: time in UTC, level, place, and what happened."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line, and those of a traceback."""
+        line = (
+            f"{_time(record)} {record.levelname:<7} {record.name}: "
+            f"{shown(record.getMessage().strip(), MAX_LINE)}"
+        )
+        trace = _traceback(self, record)
+        return "\n".join([line, *(f"  {shown(x, MAX_LINE)}" for x in trace)])
+
+
+class JsonFormat(logging.Formatter):
+    """Lines for programs: one JSON object each."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line."""
+        found: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        event = record.msg
+        if isinstance(event, Event):
+            found["event"] = event.name
+            found |= {
+                name: shown(value) if isinstance(value, str) else value
+                for name, value in event.fields().items()
+                if value is not None
+            }
+        else:
+            found["message"] = shown(record.getMessage().strip(), MAX_LINE)
+        trace = _traceback(self, record)
+        if trace:
+            found["traceback"] = [shown(each, MAX_LINE) for each in trace]
+        return json.dumps(found)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
+    if not record.exc_info:
+        return []
+    return formatter.formatException(record.exc_info).splitlines()
+
+
+class SparingLog:
+    """A log of what strangers can repeat: each kind of line once in `EVERY` seconds.
+
+    Lines are of one kind if they have the same text before their values, and the same
+    class of error among these.
+
+    Parameters
+    ----------
+    log : Logger
+        Where lines go.
+    clock : callable
+        Returns a time that only grows.  Unit: seconds.
+    """
+
+    def __init__(
+        self, log: logging.Logger, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._limit = Limit(clock)
+
+    def info(self, line: str, *values: object) -> None:
+        """Log a line that the operator may want to see."""
+        self._write(logging.INFO, line, values)
+
+    def warning(self, line: str, *values: object) -> None:
+        """Log a line that the operator should see."""
+        self._write(logging.WARNING, line, values)
+
+    def error(self, line: str, *values: object) -> None:
+        """Log a line about what is broken."""
+        self._write(logging.ERROR, line, values)
+
+    def exception(self, line: str, *values: object) -> None:
+        """Log a line about a defect, with the traceback of now."""
+        self._write(logging.ERROR, line, values, trace=True)
+
+    def _write(
+        self, level: int, line: str, values: tuple[object, ...], *, trace: bool = False
+    ) -> None:
+        if not self._log.isEnabledFor(level):
+            return
+        # By the error too: one that strangers cause hides no outage.
+        errors = (type(x).__name__ for x in values if isinstance(x, Exception))
+        left_out = self._limit.passes(" ".join((line, *errors)))
+        if left_out is not None:
+            self._log.log(level, line + left_out, *values, exc_info=trace)
+
+
+class Limit:
+    """Counts lines of each kind, and lets one of them pass in `EVERY` seconds.
+
+    Kinds are texts of the code, so that they are few.
+
+    Examples
+    --------
+    >>> now = [0.0]
+    >>> limit = Limit(lambda: now[0])
+    >>> [limit.passes("gone") for _ in range(3)]
+    ['', None, None]
+    >>> now[0] = 60.0
+    >>> limit.passes("gone")
+    ' (and 2 more like it before)'
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._passed: dict[str, tuple[float, int]] = {}
+
+    def passes(self, kind: str) -> str | None:
+        """Return what is added to the line; None where it is left out."""
+        now = self._clock()
+        with self._lock:
+            last, left_out = self._passed.get(kind, (now - EVERY, 0))
+            if now - last < EVERY:
+                self._passed[kind] = last, left_out + 1
+                return None
+            self._passed[kind] = now, 0
+        return f" (and {left_out} more like it before)" if left_out else ""
+
+
+class _Sparing(logging.Filter):
+    """Limits what a library logs of its clients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limit = Limit()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Pass a line, unless it has just been written."""
+        left_out = self._limit.passes(str(record.msg))
+        if left_out:
+            record.msg = str(record.msg).rstrip() + left_out
+        return left_out is not None
+
+
+def keep_log(settings: Settings) -> None:
+    """Log from the level of the settings on; where something is set up, leave it."""
+    handler = logging.StreamHandler()
+    json_lines = settings.log_format == "json"
+    handler.setFormatter(JsonFormat() if json_lines else TextFormat())
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    # What they do at a start and an end we say ourselves, and once.
+    for name in ("alembic", "uvicorn", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    # Which port it is of those that are free, uvicorn alone knows.
+    if settings.port == 0:
+        logging.getLogger("uvicorn").setLevel(logging.INFO)
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, _Sparing) for each in logger.filters):
+            logger.addFilter(_Sparing())

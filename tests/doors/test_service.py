@@ -1,0 +1,102 @@
+"""Service: the application that is served, and the doors beside it."""
+
+from __future__ import annotations
+
+import gc
+import socket
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.doors import service
+from app.errors import DatabaseUnavailable, InvalidSetting
+from app.settings import Settings
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    """A client of the application of an environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path, "p.db"))
+    with TestClient(service.create()) as client:
+        yield client
+    gc.unfreeze()
+
+
+def test_what_is_there_at_the_start_is_not_walked_again(client):
+    """The collector looks at what came since, and that is little."""
+    for n in range(9):
+        client.post(
+            "/feedback?label=ham",
+            content=ham(n),
+            headers={"content-type": "message/rfc822"},
+        )
+    gc.collect()
+
+    assert len(gc.get_objects()) < gc.get_freeze_count() / 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_cannot_start_says_so_in_a_sentence(
+    tmp_path, monkeypatch, caplog, workers
+):
+    """Where it is one of several: another is started, which would say it again."""
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", f"sqlite:///{tmp_path}")
+    monkeypatch.setenv("POSTBAYES_WORKERS", f"{workers}")
+    raised = DatabaseUnavailable if workers == 1 else SystemExit
+    with pytest.raises(raised) as end:
+        service.create()
+
+    told = [(each.getMessage(), each.exc_info) for each in caplog.records]
+    if workers == 1:
+        assert [] == told
+    else:
+        [(sentence, traceback)] = told
+        assert sentence.startswith(f"this worker cannot start: {tmp_path} cannot be op")
+        assert (1, None) == (end.value.code, traceback)
+
+
+def test_a_header_that_is_none_is_told_before_anything_opens():
+    """Before the service runs, and not by each door for itself."""
+    settings = Settings(_env_file=None, spam_header="bad header")
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_SPAM_HEADER is 'bad header'"):
+        service.listen(settings)
+
+
+def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
+    """Whether a door is open that anybody teaches by, or not."""
+    settings = Settings(_env_file=None, teach_from=["everybody"])
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'everybody'"):
+        service.listen(settings)
+
+
+def test_what_could_be_opened_is_not():
+    """Who asks whether it could be lets the address go."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        settings = Settings(_env_file=None, workers=2, spamd=f"127.0.0.1:{port}")
+        with (
+            pytest.raises(InvalidSetting, match="another service listens on"),
+            service.reserved(settings),
+        ):
+            pass
+    with service.reserved(settings):
+        pass
+    service.listen(settings)["spamd"].close()
+
+
+def test_no_door_is_open_unless_it_is_set():
+    """HTTP alone is what ships."""
+    assert {} == service.listen(Settings(_env_file=None))
+
+
+def test_an_address_that_is_none_names_its_setting():
+    """One of the doors cannot be opened: none is, and the sentence says which."""
+    settings = Settings(_env_file=None, spamd="127.0.0.1:0", milter="nowhere")
+
+    with pytest.raises(InvalidSetting, match="POSTBAYES_MILTER is 'nowhere'"):
+        service.listen(settings)

@@ -1,0 +1,188 @@
+"""The kernels of the event models equal a few plain lines, bit for bit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.kernels import likelihood
+
+K = 2
+COUNTS = st.lists(st.tuples(*[st.integers(0, 9)] * K), max_size=8)
+RULES = st.sampled_from(
+    [
+        (likelihood.ADDED, 1.0),
+        (likelihood.ADDED, 0.02),
+        (likelihood.REPLACED, 1e-6),
+        (likelihood.REPLACED, 0.0),
+    ]
+)
+
+
+def log(x):
+    """Return the logarithm, of zero as well."""
+    return math.log(x) if x else -math.inf
+
+
+def share(rule, count, total, n_values):
+    """Return a smoothed probability."""
+    kind, parameter = rule
+    if kind == likelihood.ADDED:
+        return (count + parameter) / (total + parameter * n_values)
+    return count / total if count else parameter
+
+
+def table(rows):
+    """Return counts (n, K)."""
+    return np.array(rows, np.int64).reshape(-1, K)
+
+
+def require_total(constant, terms, total):
+    """Check the sum that a kernel gives of its terms."""
+    for c in range(K):
+        summands = [constant[c], *terms[c]]
+        if all(map(math.isfinite, summands)):
+            expected = math.fsum(summands)
+            assert abs(total[c] - expected) <= 2 * math.ulp(expected)
+        else:
+            assert -math.inf == total[c]
+
+
+@given(COUNTS, RULES, st.tuples(*[st.floats(0, 1)] * K), st.booleans())
+def test_multinomial(rows, rule, trust, weighted):
+    """A mixture of each class with all of them; what was never seen adds nothing."""
+    totals = [1 + sum(row[c] for row in rows) for c in range(K)]
+    values = np.arange(1, len(rows) + 1)
+    constant, terms, seen, total = likelihood.multinomial(
+        table(rows), values, weighted, np.array(totals), 11, *rule, np.array(trust)
+    )
+    assert [any(row) for row in rows] == seen.tolist()
+    for i, row in enumerate(rows):
+        whole = share(rule, sum(row), sum(totals), 11)
+        for c in range(K):
+            own = share(rule, row[c], totals[c], 11)
+            expected = log(trust[c] * own + (1.0 - trust[c]) * whole)
+            expected *= values[i] if weighted else 1
+            assert (expected if any(row) else 0.0) == terms[c, i]
+    require_total(constant, terms, total)
+
+
+@given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
+def test_bernoulli(rows, rule, impossible):
+    """What is there and is not; what cannot be absent decides where it is."""
+    messages = [max([1, *(row[c] for row in rows)]) for c in range(K)]
+    absent = np.array([-1.5, -2.5])
+    constant, terms, seen, total = likelihood.bernoulli(
+        table(rows), np.array(messages), absent, np.array(impossible), *rule
+    )
+    assert [any(row) for row in rows] == seen.tolist()
+    for c in range(K):
+        left = impossible[c]
+        for i, row in enumerate(rows):
+            if not any(row):
+                assert 0.0 == terms[c, i]
+                continue
+            present = share(rule, row[c], messages[c], 2)
+            without = share(rule, messages[c] - row[c], messages[c], 2)
+            if not without and impossible[c]:
+                left, without = left - 1, 1.0
+            expected = log(present / without) if without else math.inf
+            assert expected == terms[c, i]
+        assert (-math.inf if left > 0 else absent[c]) == constant[c]
+    if not np.isposinf(terms).any():
+        require_total(constant, terms, total)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), *[st.integers(0, 9)] * K)), RULES)
+def test_categorical(rows, rule):
+    """Each value by the values of its own field."""
+    fields = np.array([row[0] for row in rows], np.int64)
+    known, totals, n_values = np.array([1, 3]), table([(20, 9), (9, 9)]), [4, 2]
+    constant, terms, seen, total = likelihood.categorical(
+        table([row[1:] for row in rows]),
+        fields,
+        known,
+        totals,
+        np.array(n_values),
+        *rule,
+    )
+    assert [any(row[1:]) for row in rows] == seen.tolist()
+    for i, (field, *counts) in enumerate(rows):
+        place = int(known.searchsorted(field))
+        for c in range(K):
+            if not any(counts) or place == 2:
+                assert 0.0 == terms[c, i]
+                continue
+            of_field = int(totals[place, c]), n_values[place]
+            assert log(share(rule, counts[c], *of_field)) == terms[c, i]
+    require_total(constant, terms, total)
+
+
+@given(st.dictionaries(st.integers(0, 5), st.integers(-(2**40), 2**40)))
+def test_gaussian(values):
+    """The log of a normal density for each field that takes part."""
+    ids = sorted(values)
+    means, variances = np.array([[0.5, 2.0], [-1.0, 3.0]]), np.array([[1, 2], [3, 4.0]])
+    constant, terms, seen, total = likelihood.gaussian(
+        np.array(ids, np.int64),
+        np.array([values[i] for i in ids], np.int64),
+        0.5,
+        np.array([1, 4]),
+        means,
+        variances,
+    )
+    assert [i in {1, 4} for i in ids] == seen.tolist()
+    for at, i in enumerate(ids):
+        for c in range(K):
+            if i not in {1, 4}:
+                assert 0.0 == terms[c, at]
+                continue
+            variance = variances[int(i == 4), c]
+            away = values[i] * 0.5 - means[int(i == 4), c]
+            expected = math.log(2 * math.pi) + math.log(variance)
+            assert -0.5 * (expected + away * away / variance) == terms[c, at]
+    require_total(constant, terms, total)
+
+
+JOINTS = st.lists(st.floats(-1e6, 1e6) | st.just(-math.inf), min_size=3, max_size=3)
+
+
+@given(st.lists(JOINTS, min_size=1, max_size=4))
+def test_posteriors_and_odds(rows):
+    """Posteriors sum to one; what is impossible everywhere is a tie."""
+    joints, spam = np.array(rows), np.array([False, True, True])
+    posteriors = likelihood.log_posteriors(joints)
+    odds = likelihood.posterior_odds(posteriors, spam)
+    for row, found, ratio in zip(rows, posteriors.tolist(), odds.tolist(), strict=True):
+        best = max(row)
+        away = [x - best if best > -math.inf else 0.0 for x in row]
+        others = sorted(map(math.exp, away))[:-1]
+        expected = [x - math.log1p(math.fsum(others)) for x in away]
+        assert np.allclose(expected, found, rtol=1e-14, atol=1e-15)
+        on_spam = np.logaddexp(found[1], found[2])
+        assert np.allclose(on_spam - found[0], ratio, rtol=1e-13, equal_nan=True)
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * K), min_size=2, max_size=4),
+    st.tuples(*[st.floats(-2, 2)] * 3),
+)
+def test_verdict(said, weights):
+    """The terms, normalised and weighed, on top of what the verdict adds."""
+    likelihoods, rows = np.array(said), np.array([1, 0, 1])
+    prior, offset = np.array([-0.5, -1.0]), np.array([0.25, 0.0])
+    factors, spam = np.array([0.5, 2.0, 1.0]), np.array([False, True])
+    evidence, posteriors, odds = likelihood.verdict(
+        likelihoods, prior, rows, factors, np.array(weights), offset, spam
+    )
+    expected = likelihoods[rows] * factors[:, np.newaxis]
+    assert np.array_equal(expected, evidence)
+    joint = offset.copy()
+    for weight, row in zip(weights, expected, strict=True):
+        joint += weight * row
+    joints = np.vstack([likelihoods + prior, joint])
+    assert np.array_equal(likelihood.log_posteriors(joints), posteriors)
+    assert np.array_equal(likelihood.posterior_odds(posteriors, spam), odds)

@@ -1,0 +1,240 @@
+"""Each kernel of text equals a few plain lines, and stays inside its arrays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.features.tokens import Tokens, of_name, of_text, tokens_of, words_of
+from app.kernels import text as kernel
+from app.kernels.text import NAME, TEXT, WHOLE
+from tests.support import plain_text
+
+letters = st.one_of(
+    st.characters(max_codepoint=127),
+    st.sampled_from(".-$! aZ@"),
+    st.characters(min_codepoint=0xA0, max_codepoint=0x52F),
+    st.characters(min_codepoint=0x590, max_codepoint=0xFFF, exclude_categories=["Cs"]),
+    st.sampled_from("日本語カナ한국어ภาษาｆｕｌｌ…ﬁ½㈱ﷺ\u200b\u00ad\ufeff\U0001f600"),
+    st.sampled_from("e\u0301\u0323ᄀ\u1161\u11a8ｶﾞ\U00020000\U000e0067\U0002fa1d\u3000"),
+    st.characters(exclude_categories=["Cs"]),
+)
+texts = st.one_of(
+    st.text(letters, max_size=80),
+    st.text(st.characters(max_codepoint=127), max_size=300),
+    st.lists(st.sampled_from(["a", ".", "b" * 39, "c" * 41, "-.-", " ", "日"])).map(
+        "".join
+    ),
+)
+tags = st.sampled_from(["", "subject:", "in-reply-to:"])
+spans = st.lists(
+    st.tuples(tags, texts, st.sampled_from([TEXT, NAME, WHOLE])), max_size=5
+)
+numbers = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(texts)
+def test_texts_are_split_as_regular_expressions_split_them(text):
+    """In any script, by the definitions of `app.features.tokens`."""
+    assert plain_text.words(text, TEXT) == of_text(text)
+    assert plain_text.words(text, NAME) == of_name(text)
+
+
+def test_every_character_is_of_its_class():
+    """By itself, between letters, beside a mark; of Han and beyond some."""
+    codes = [*range(0x3100), *range(0x3100, 0xD800, 9), *range(0xE000, 0x110000, 97)]
+    blocks = [codes[i : i + 100] for i in range(0, len(codes), 100)]
+    given_texts = [
+        "".join(f" a.{chr(c)}.b({chr(c)}{chr(c)} {chr(c)}" for c in block)
+        for block in blocks
+    ]
+
+    assert [plain_text.words(text, TEXT) for text in given_texts] == [
+        *map(of_text, given_texts)
+    ]
+
+
+@given(spans)
+def test_spans_are_tagged_and_hashed(given_spans):
+    """Tokens, ids, the ends of the spans, and letters by themselves."""
+    each = [plain_text.tokens(span) for span in given_spans]
+    names = [name for words in each for name in words]
+    found = tokens_of(given_spans)
+
+    assert names == words_of(given_spans)
+    assert plain_text.ids(names).tolist() == found.ids.tolist()
+    assert [*accumulate(map(len, each), initial=0)] == [
+        found.count(i) for i in range(len(each) + 1)
+    ]
+    alone = {
+        word
+        for span, words in zip(given_spans, each, strict=True)
+        for word in words
+        if span[0] == "" and span[2] == TEXT and re.fullmatch("[a-z]", word)
+    }
+    assert sum(1 << (ord(letter) - ord("a")) for letter in alone) == found.alone
+
+
+@given(spans, spans)
+def test_tokens_of_more_spans_are_added(some, more):
+    """As if all had been read at once."""
+    together = tokens_of(some) + tokens_of(more)
+    at_once = tokens_of([*some, *more])
+
+    assert at_once.text == together.text
+    for field in ("bounds", "ids", "ends"):
+        assert getattr(at_once, field).tolist() == getattr(together, field).tolist()
+    assert at_once.alone == together.alone
+
+
+@pytest.mark.parametrize("size", range(1025))
+def test_ids_are_those_of_the_library(size):
+    """xxh3 of every length, at places that are aligned and not."""
+    name = "".join(chr(33 + i * i * size % 90) for i in range(size))
+    found = tokens_of([("", "x" * (size % 7), WHOLE), ("", name, WHOLE)])
+
+    assert plain_text.ids([name]).tolist() == found.ids[1:].tolist()
+
+
+@given(st.lists(st.one_of(numbers, st.sampled_from([0, -1, 2**63 - 1])), max_size=300))
+def test_distinct_ids_are_counted_in_order(ids):
+    """Signed, each with the place where it is first."""
+    room = np.empty((8, max(256, len(ids))), np.int64)
+    size = kernel.distinct(np.array(ids, np.int64), room)
+    counts = Counter(ids)
+
+    assert sorted(counts) == room[0, :size].tolist()
+    assert [counts[i] for i in sorted(counts)] == room[1, :size].tolist()
+    assert [ids.index(i) for i in sorted(counts)] == room[2, :size].tolist()
+
+
+def test_ids_that_someone_made_alike_are_sorted():
+    """By chance the upper bits of hashes differ; a sender can search for others."""
+    ids = np.arange(20_000, 0, -1)
+    room = np.empty((8, ids.size), np.int64)
+
+    assert ids.size == kernel.distinct(ids, room)
+    assert ids[::-1].tolist() == room[0].tolist()
+
+
+@given(
+    st.lists(st.sampled_from([5, 7, -(2**63), 2**63 - 1]), max_size=30),
+    st.lists(st.integers(-2, 40), max_size=4).map(sorted),
+)
+def test_neighbours_are_those_of_one_text(ids, ends):
+    """None goes from one text to the next; each is there once, where it is first."""
+    first = {}
+    begin = 0
+    for end in ends:
+        for at in range(max(begin, 0), min(end, len(ids)) - 1):
+            first.setdefault(plain_mixed(ids[at], ids[at + 1]), at)
+        begin = max(begin, min(end, len(ids)))
+    room = np.empty((8, 256), np.int64)
+    found = kernel.neighbours(np.array(ids, np.int64), np.array(ends, np.int64), room)
+
+    assert sorted(first) == room[0, :found].tolist()
+    assert [first[pair] for pair in sorted(first)] == room[2, :found].tolist()
+
+
+def plain_mixed(left, right):
+    """Return the hash of a pair."""
+    most = 2**64 - 1
+    found = left + right * 0xBF58476D1CE4E5B9 & most
+    found = (found ^ found >> 31) * 0x94D049BB133111EB & most
+    found ^= found >> 31
+    return found - 2**64 if found >> 63 else found
+
+
+@given(st.text(st.one_of(letters, st.characters(max_codepoint=255)), max_size=200))
+def test_shares_are_counts_of_characters(text):
+    """Blanks, capitals, digits, exclamation marks, and all of ASCII."""
+    found = kernel.shares(np.frombuffer(text.encode(), np.uint8))
+
+    patterns = (r"[ \t\r\n]", "[A-Z]", "[0-9]", "!", r"[\x00-\x7f]")
+    assert [len(re.findall(pattern, text)) for pattern in patterns] == list(found)
+
+
+@given(
+    st.text(
+        st.sampled_from(
+            "aZ .1\u0430\u0391\u0500\u036f\u200b\u2064\u2065\u202a\u2069\ufeff\u00ad"
+        )
+    )
+)
+def test_disguises_are_those_of_regular_expressions(text):
+    """Invisible and misordered characters, and mixed scripts."""
+    patterns = {
+        kernel.INVISIBLE: "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]",
+        kernel.BIDI: "[\u202a-\u202e\u2066-\u2069]",
+        kernel.MIXED: "[a-zA-Z][\u0370-\u04ff]|[\u0370-\u04ff][a-zA-Z]",
+        kernel.SPACED: r"(?:[a-zA-Z\x80-\U0010ffff][ *.-]{1,2}){3}[a-zA-Z\x80-\U0010ffff]",
+    }
+    expected = sum(bit for bit, p in patterns.items() if re.search(p, text))
+
+    assert expected == kernel.disguises(np.frombuffer(text.encode(), np.uint8))
+
+
+sizes = st.integers(0, 40)
+
+
+@given(
+    st.binary(max_size=60),
+    st.lists(st.integers(-9, 99), max_size=9),
+    st.binary(max_size=4),
+    st.tuples(sizes, sizes, sizes, sizes, sizes, sizes),
+)
+def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows, sizes):
+    """Bytes that are no UTF-8, spans that are nowhere, and rooms that are too small."""
+    source = np.frombuffer(data, np.uint8)
+    places = np.array(stops, np.int64)
+    wide, *lengths = sizes
+    text = np.empty(lengths[0], np.uint8)
+    bounds, ids, ends, dotted = (np.empty(n, np.int64) for n in lengths[1:])
+    classes = np.arange(wide, dtype=np.uint8)
+    count, _ = kernel.tokenized(
+        source, places, np.frombuffer(hows, np.uint8), classes, 3,
+        text, bounds, ids, ends, dotted,
+    )  # fmt: skip
+    room = np.empty((wide // 4, 256 if wide % 2 else 2), np.int64)
+
+    assert 0 <= count <= max(0, min(ids.size, bounds.size - 1))
+    assert kernel.distinct(places, room) <= places.size
+    assert kernel.neighbours(places, places, room) <= places.size
+    assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
+    assert kernel.shares(source)[4] <= source.size
+    assert 0 <= kernel.disguises(source) < 16
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="it runs this test")
+def test_no_index_is_outside_its_array(tmp_path):
+    """The tests of this file, compiled with a check of each index."""
+    root = Path(__file__).parents[2]
+    # A copy, because compiled code that is kept on disk is not checked.
+    for folder in ("app", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__", "golden", "vault")
+        shutil.copytree(root / folder, tmp_path / folder, ignore=ignored)
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0",
+         f"tests/kernels/{Path(__file__).name}"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 0, ran.stdout[-2_000:]
+    assert isinstance(tokens_of([]), Tokens)

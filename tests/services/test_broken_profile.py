@@ -1,0 +1,175 @@
+"""One profile that cannot be read: the others are served and kept up."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import update
+
+from app.errors import CorruptVector
+from app.ledger.teaching import ScoredRow
+from app.services import fold
+from app.services.clock import now
+from app.services.retry import LONGEST, Failures
+from app.services.threads import scheduler
+from app.storage import profiles, tables
+from app.storage.database.engine import reading, writing
+from app.storage.fold.state import folded_revision
+from app.storage.ledger import append
+from tests.support.application import running
+from tests.support.builders import observed, taught
+from tests.support.messages import ham, spam
+
+
+def broken(engine, name):
+    """Make a profile whose only ledger row cannot be read."""
+    with writing(engine) as connection:
+        row = profiles.create(
+            connection,
+            name=name,
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            feature_set=1,
+            created_at=now(),
+        )
+        append(connection, row, [taught(1, "spam", {"money": 1})])
+        connection.execute(
+            update(tables.ledger)
+            .where(tables.ledger.c.profile_id == row.id)
+            .values(vector=b"junk")
+        )
+    return row
+
+
+def test_a_new_profile_that_cannot_be_loaded_stops_nobody(app, caplog):
+    """It is told once, and whoever asks for it hears why."""
+    app.scheduler.stop()
+    row = broken(app.engine, "zoe")
+    app.feedback.teach("default", ham(1), label="ham", source="test")
+    for _ in range(9):
+        app.live.refresh()
+    while app.maintenance():
+        pass
+    with reading(app.engine) as connection:
+        folded = folded_revision(connection, app.live.get("default").row.id)
+    with pytest.raises(CorruptVector, match="too short"):
+        app.live.get("zoe")
+
+    assert 1 == folded
+    assert 1 == caplog.text.count("'zoe' cannot be loaded: A stored vector of")
+    with writing(app.engine) as connection:
+        connection.execute(
+            update(tables.ledger)
+            .where(tables.ledger.c.profile_id == row.id)
+            .values(vector=taught(1, "spam", {"money": 1}).evidence.vector)
+        )
+    app.live._failures.unpause(row.id)  # noqa: SLF001  in a minute at most
+    app.live.refresh()
+
+    assert 1 == app.live.get("zoe").revision
+
+
+def test_asking_for_it_again_and_again_holds_no_memory(app):
+    """Whoever may classify may ask, and what is wrong is one error."""
+    app.scheduler.stop()
+    broken(app.engine, "zoe")
+    app.live.refresh()
+    frames = []
+    for _ in range(3):
+        with pytest.raises(CorruptVector) as caught:
+            app.live.get("zoe")
+        frames.append(len(caught.traceback))
+
+    assert 1 == len(set(frames))
+
+
+def test_a_start_serves_the_other_profiles(database_url, caplog):
+    """But not without the site's own: then it says what is wrong and ends."""
+    with running(database_url=database_url) as app:
+        broken(app.engine, "zoe")
+    with running(database_url=database_url) as app:
+        app.feedback.teach("default", ham(1), label="ham", source="test")
+
+        assert ["default"] == [live.row.name for live in app.live]
+    with (
+        pytest.raises(CorruptVector, match="too short"),
+        running(database_url=database_url, profile="zoe"),
+    ):
+        pass
+    assert "'zoe' cannot be loaded" in caplog.text
+
+
+def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
+    """By what it had learned, which is better than by nothing."""
+    app.scheduler.stop()
+    app.feedback.teach("default", ham(1), label="ham", source="test")
+    row = app.live.get("default").row
+    with writing(app.engine) as connection:
+        connection.execute(
+            update(tables.profile)
+            .where(tables.profile.c.id == row.id)
+            .values(name="an older one")
+        )
+    broken(app.engine, "default")
+    app.live.refresh()
+
+    assert "'default' cannot be loaded" in caplog.text
+    assert row.id == app.live.get("default").row.id
+    assert 1 == app.live.get("default").revision
+
+
+def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
+    """It costs as much each time, and is as wrong; the others are folded meanwhile."""
+    app.scheduler.stop()
+    app.feedback.teach("default", spam(1), label="spam", source="test")
+    tried = []
+    prepare = fold.fold.prepare
+
+    def counted(connection, profile, *, limit):
+        tried.append(profile.name)
+        return prepare(connection, profile, limit=limit)
+
+    monkeypatch.setattr(fold.fold, "prepare", counted)
+    monkeypatch.setattr(scheduler, "PAUSE", 0.0)
+    with writing(app.engine) as connection:
+        connection.execute(update(tables.ledger).values(vector=b"junk"))
+    for _ in range(9):
+        app.maintenance()
+
+    assert ["default"] == tried
+
+
+def test_what_fails_again_and_again_is_tried_each_minute():
+    """So that what was mended is noticed."""
+    now = [0.0]
+    failures = Failures(lambda: now[0])
+    waits = []
+    for _ in range(9):
+        failures.report("fold", "away")
+        begun = now[0]
+        while failures.pausing("fold"):
+            now[0] += 0.5
+        waits.append(now[0] - begun)
+    failures.resolve("fold")
+
+    assert [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST] == waits
+    assert not failures.pausing("fold")
+
+
+def test_what_was_scored_is_forgotten_in_steps(database_url, monkeypatch):
+    """Fifty thousand rows at once would keep everybody waiting."""
+    monkeypatch.setattr(scheduler, "FORGOTTEN_ROWS", 2)
+    with running(database_url=database_url, scored_rows=3) as app:
+        app.scheduler.stop()
+        row = app.live.get("default").row
+        with writing(app.engine) as connection:
+            put = [ScoredRow.of(observed(n, {"a": 1}), time=now()) for n in range(8)]
+            scheduler.scored.put_many(connection, row.id, put)
+        app.maintenance._expire_at = 0.0  # noqa: SLF001  not in a minute: now
+        steps = 1
+        while app.maintenance():
+            steps += 1
+        with reading(app.engine) as connection:
+            left = connection.execute(tables.scored.select()).all()
+
+    assert 3 == len(left)
+    assert 3 <= steps

@@ -1,0 +1,178 @@
+"""The clock by which mail ages: a jump ahead drops nothing that can be brought back."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.services import application
+from app.services.application import Application
+from app.services.clock import JUMP, PROOF, SteadyClock
+from app.settings import Settings
+from app.storage import tables
+from app.storage.database.engine import reading, writing
+from app.storage.upkeep.retention import last_used
+from tests.support.application import running, teach
+from tests.support.messages import ham, spam
+
+MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+AHEAD = timedelta(days=200)
+
+
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database."""
+    return "sqlite"
+
+
+class Times:
+    """A clock and a stopwatch that are set by hand."""
+
+    def __init__(self, used=None):
+        self.wall, self.ran = MARCH, 0.0
+        self.clock = SteadyClock(used, lambda: self.wall, lambda: self.ran)
+
+    def __call__(self, ahead=timedelta(), ran=timedelta()):
+        """Return the time after some time, with the clock set ahead."""
+        self.wall += ahead + ran
+        self.ran += ran.total_seconds()
+        return self.clock()
+
+
+def test_time_that_passes_is_time():
+    """However long nobody asks."""
+    assert MARCH + AHEAD == Times()(ran=AHEAD)
+
+
+def test_a_small_correction_is_believed():
+    """And one back, whatever it is."""
+    times = Times()
+
+    assert MARCH + JUMP == times(ahead=JUMP)
+    assert MARCH - AHEAD == times(ahead=-AHEAD - JUMP)
+
+
+def test_a_jump_is_believed_after_a_day(caplog):
+    """Until then time goes on as it did, and the log has one sentence."""
+    times = Times()
+
+    assert MARCH == times(ahead=AHEAD)
+    assert MARCH + PROOF / 2 == times(ran=PROOF / 2)
+    assert MARCH + AHEAD + PROOF == times(ran=PROOF / 2)
+    [said] = caplog.messages
+    assert "200 days after this service was used last" in said
+    assert "Correct the clock" in said
+
+
+def test_a_clock_that_is_corrected_in_time_has_changed_nothing():
+    """What comes after it is the time again."""
+    times = Times()
+    times(ahead=AHEAD)
+
+    assert MARCH + PROOF / 4 == times(ahead=-AHEAD, ran=PROOF / 4)
+    assert MARCH + PROOF * 2 == times(ran=PROOF * 7 / 4)
+
+
+def test_a_start_with_a_wrong_clock_is_noticed():
+    """By what was stored last; a message from the future is no proof."""
+    assert MARCH - AHEAD == Times(used=MARCH - AHEAD)()
+    assert MARCH == Times(used=MARCH + AHEAD)()
+
+
+def rows(app, table=tables.ledger):
+    """Return how many rows have their features."""
+    with reading(app.engine) as connection:
+        return connection.scalar(select(func.count(table.c.vector)))
+
+
+def test_a_clock_that_is_ahead_keeps_the_undo_window(database_url, monkeypatch):
+    """Nor does a restart change that, though mail was scored and taught meanwhile."""
+    with running(database_url=database_url) as app:
+        for number in range(3):
+            teach(app, ham(number), "ham")
+            teach(app, spam(number), "spam")
+    ahead = datetime.now(UTC) + AHEAD
+    monkeypatch.setattr("app.services.clock.now", lambda: ahead)
+    monkeypatch.setattr(application, "now", lambda: ahead)
+    monkeypatch.setattr(
+        SteadyClock.__init__, "__defaults__", (lambda: ahead, time.monotonic)
+    )
+    for number in (7, 8):
+        app = Application(Settings(_env_file=None, database_url=database_url))
+        app.start()
+        try:
+            teach(app, spam(number), "spam")
+            for _ in range(3):
+                app.maintenance._expire()  # noqa: SLF001
+                app.maintenance()
+            left = rows(app)
+        finally:
+            app.stop()
+
+    assert 8 == left
+
+
+def test_rows_from_the_future_do_not_make_mail_weigh_nothing(database_url):
+    """Though a clock was a century ahead when they were taught."""
+    asked = {"database_url": database_url, "half_life_months": 6.0}
+    with running(**asked) as app:
+        for number in range(6):
+            teach(app, ham(number), "ham")
+            teach(app, spam(number), "spam")
+        before = app.classify("default", spam(70), strongest=0).verdict.log_odds
+        with writing(app.engine) as connection:
+            newest = tables.ledger.c.revision == 12
+            century = datetime(2100, 1, 1, tzinfo=UTC)
+            connection.execute(update(tables.ledger).where(newest).values(time=century))
+    with running(**asked) as app:
+        live = app.live.get("default")
+        after = app.classify("default", spam(70), strongest=0).verdict.log_odds
+
+        assert f"{datetime.now(UTC):%Y%m}" == str(live.specification.decay.epoch)
+        assert not live.month_began
+    assert before == after
+
+
+def test_ages_are_right_again_once_the_clock_is(database_url, monkeypatch):
+    """Without a restart: the month that has not begun is left."""
+    with running(database_url=database_url, half_life_months=6.0) as app:
+        for number in range(6):
+            teach(app, ham(number), "ham")
+            teach(app, spam(number), "spam")
+        live = app.live.get("default")
+        wall = [datetime(2100, 1, 1, tzinfo=UTC)]
+        monkeypatch.setattr(live, "_clock", lambda: wall[0])
+        monkeypatch.setattr(app.feedback, "_clock", lambda: wall[0])
+        teach(app, spam(7), "spam")
+        app.live.advance_month()
+        wrong = live.specification.decay.epoch
+        wall[0] = datetime.now(UTC)
+        app.live.advance_month()
+
+    month = int(f"{wall[0]:%Y%m}")
+    assert (210001, month) == (wrong, live.specification.decay.epoch)
+
+
+def test_what_follows_a_long_pause_is_proven_by_a_day(database_url):
+    """So that a wrong clock does not confirm itself."""
+    with running(database_url=database_url) as app:
+        times = [MARCH, MARCH + AHEAD, MARCH + AHEAD + PROOF / 2]
+        for number in range(3):
+            teach(app, spam(number), "spam")
+
+        def used(*times):
+            with writing(app.engine) as connection:
+                for revision, moment in enumerate(times, start=1):
+                    row = tables.ledger.c.revision == revision
+                    connection.execute(
+                        update(tables.ledger).where(row).values(time=moment)
+                    )
+            now = datetime(2027, 1, 1, tzinfo=UTC)
+            with reading(app.engine) as connection:
+                return last_used(connection, now=now, gap=JUMP, proof=PROOF)
+
+        assert MARCH == used(*times)
+        assert times[1] + PROOF * 2 == used(*times[:2], times[1] + PROOF * 2)

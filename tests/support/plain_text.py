@@ -1,0 +1,70 @@
+"""Tokens by regular expressions: the plain reference of `app.kernels.text`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+
+from app.kernels.text import TEXT, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from app.features.tokens import Span
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
+)
+MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff"
+LETTERS = rf"(?:[^\W{UNSPACED}{MARKS}]++|[$!%'{MARKS}-]++)++"
+WORD = re.compile(rf"[{UNSPACED}]++|{LETTERS}(?:\.{LETTERS})*+")
+TOKEN = re.compile(rf"{WORD.pattern}|[^\w\s]++")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+
+
+def fold(text: str) -> str:
+    """Fold a text, in pieces that do not grow far beyond twice their length."""
+    if text.isascii():
+        return text.lower()
+    text = INVISIBLE.sub("", text)
+    pieces = [text[i : i + 2_000] for i in range(0, len(text), 2_000)]
+    folded = [unicodedata.normalize("NFKC", piece) for piece in pieces]
+    return "".join(
+        new if len(new) <= 2 * len(piece) + 200 else piece
+        for piece, new in zip(pieces, folded, strict=True)
+    ).casefold()
+
+
+def words(text: str, how: int) -> list[str]:
+    """Split a text."""
+    found: list[str] = []
+    for word in (TOKEN if how == TEXT else WORD).findall(fold(text)):
+        if not re.match(f"[{UNSPACED}]", word) or len(word) == 1:
+            found.append(word)
+        else:
+            found += map("".join, pairwise(word))
+    if how == TEXT:
+        for word in [*found]:
+            begins = word[0] in "_$!%'-" or word[0].isalnum()
+            found += word.split(".") if "." in word and begins else []
+    return [word if len(word) <= 40 else "long:" + word[:4] for word in found]
+
+
+def tokens(span: Span) -> list[str]:
+    """Return the tokens of a span."""
+    tag, text, how = span
+    return [tag + word for word in ([text] if how == WHOLE else words(text, how))]
+
+
+def ids(names: Iterable[str]) -> NDArray[np.int64]:
+    """Return the ids of names by the library that defines them."""
+    digests = [xxhash.xxh3_64_intdigest(name.encode()) for name in names]
+    return np.array(digests, np.uint64).view(np.int64)
