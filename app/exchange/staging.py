@@ -279,7 +279,12 @@ def _texts(
             yield (
                 rows[-1].revision,
                 {
-                    view: missing(connection, profile.id, view, texts, counted[view])
+                    view: missing(
+                        connection,
+                        profile.id,
+                        view,
+                        {at: texts[at] for at in texts.keys() & counted[view]},
+                    )
                     for view, texts in texts_of(rows, profile).items()
                 },
             )

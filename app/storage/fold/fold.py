@@ -123,7 +123,14 @@ PAUSE: Final = 0.005
 BYTES: Final = 8 * 1024 * 1024
 
 
-def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
+def prepare(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    limit: int,
+    room: int = BYTES,
+    pause: float = PAUSE,
+) -> Step | None:
     """Return the next rows to fold, summed.
 
     None if all are folded, or the profile is gone.
@@ -138,6 +145,10 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         Rows at most, counted as `app.storage.ledger.rows_after` does, and fewer where
         they are large.  A batch that is written in part is the same again, however
         large it is.
+    room : int, default `BYTES`
+        Bytes of their vectors, but for the last rows.
+    pause : float, default `PAUSE`
+        How long to leave the interpreter to others after some rows.  Unit: seconds.
 
     Raises
     ------
@@ -155,15 +166,16 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     parts: list[History] = []
     texts: dict[str, dict[int, str]] = {}
     batch = (
-        _next(connection, profile.id, after=mark.upto, limit=limit)
+        _next(connection, profile.id, after=mark.upto, limit=limit, room=room)
         if mark.rest is None
         else begun(connection, profile.id, mark.rest, at_once=ROWS_AT_ONCE)
     )
     for some in batch:
-        if rows:
-            time.sleep(PAUSE)
+        if rows and pause:
+            time.sleep(pause)
         rows += len(some)
         upto = some[-1].revision
+        some = [row.unpacked() for row in some]  # noqa: PLW2901
         parts.append(sum_by_epoch(some, profile.labels))
         for view, found in names.texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
@@ -178,18 +190,21 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         return None
     epochs = History.sum(parts)
     gained = epochs.gained()
+    lost = _lost(epochs)
+    for view, found in texts.items():
+        texts[view] = names.missing(connection, profile.id, view, found)
+        # Learned by one message and taken back from another, whose row has no text any
+        # more since it was forgotten: counted or not, which only the tables can tell.
+        unclear = texts[view].keys() - gained.get(view, ())
+        if unclear:
+            lost[view] = sorted(unclear.union(lost.get(view, ())))
     return Step(
         rows=rows,
         after=mark.complete,
         upto=upto,
         epochs=epochs,
-        texts={
-            view: _columns(
-                names.missing(connection, profile.id, view, found, gained[view])
-            )
-            for view, found in texts.items()
-        },
-        lost=_lost(epochs),
+        texts={view: _columns(found) for view, found in texts.items()},
+        lost=lost,
         features=_features(epochs),
     )
 
@@ -302,11 +317,10 @@ def _between(features: Sequence[int], first: int | None, end: int | None) -> sli
 
 
 def _next(
-    connection: Connection, profile_id: int, *, after: int, limit: int
+    connection: Connection, profile_id: int, *, after: int, limit: int, room: int
 ) -> Iterator[list[LedgerRow]]:
     """Give the rows that follow a revision, some at a time, and so many in all."""
     left = limit
-    room = BYTES
     while left > 0 and room > 0:
         at_once = min(left, ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)
