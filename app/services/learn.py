@@ -133,7 +133,8 @@ class Learn:
         yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, raw: bytes) -> Teaching:
-        observation = observe(raw, self._profile.specification.views)
+        made_of = self._profile.specification
+        observation = observe(raw, made_of.views, made_of.key)
         time = self._clock()
         return Teaching(
             digest=observation.digest,
