@@ -243,7 +243,8 @@ class Feedback:
         """
         live = self._live.get(profile)
         live.row.require_label(label)
-        observation = observe(raw, live.specification.views)
+        made_of = live.specification
+        observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(marks, observation)
         if evidence is None:
             stored = observation.stored(words=self._store_words)
@@ -309,7 +310,8 @@ class Feedback:
             If it cannot be looked up.
         """
         live = self._live.get(profile)
-        observation = observe(raw, live.specification.views)
+        made_of = live.specification
+        observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 

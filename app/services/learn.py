@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.features.id_key import IdKey
     from app.services.memory.live import LiveProfile
 
 # Messages of one commit: some 1.5 MB of ledger, which an interruption loses.
@@ -132,6 +133,7 @@ class Learn:
         read = partial(
             _read,
             views=tuple(self._profile.specification.views),
+            key=self._profile.specification.key,
             words=self._store_words,
             scored=self._in_order,
         )
@@ -191,6 +193,7 @@ def _read(
     unread: tuple[Sequence[bytes], datetime],
     *,
     views: Collection[str],
+    key: IdKey | None,
     words: bool,
     scored: bool,
 ) -> list[ScoredRow | UnreadableMessage | None]:
@@ -207,7 +210,7 @@ def _read(
             continue
         try:
             with reading_one_of_many():
-                stored = observe(raw, views).stored(words=words)
+                stored = observe(raw, views, key).stored(words=words)
                 row = ScoredRow.of(stored, time=time)
         except UnreadableMessage as error:
             found.append(error)
