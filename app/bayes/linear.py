@@ -91,8 +91,9 @@ def multinomial_form(
     With ``counting="presence"`` it is a function of presence (ones).
     """
     likelihood = model.estimate(state)
-    once = SparseCounts(state.ids, np.ones(state.ids.size, np.int64))
-    return LinearForm(state.ids, likelihood.contributions(once).features, log_prior)
+    ids = _features(model.vocabulary, state)
+    once = SparseCounts(ids, np.ones(ids.size, np.int64))
+    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
 
 
 def bernoulli_form(
@@ -118,11 +119,18 @@ def bernoulli_form(
             "its weight would be infinite"
         )
         raise InvalidObservation(msg)
-    present = model.smoothing.log_probability(state.documents, state.messages, 2)
+    ids = _features(model.vocabulary, state)
+    documents = state.look_up(ids, "presence")
+    present = model.smoothing.log_probability(documents, state.messages, 2)
     absent = model.smoothing.log_probability(
-        state.messages - state.documents, state.messages, 2
+        state.messages - documents, state.messages, 2
     )
-    return LinearForm(state.ids, present - absent, log_prior + likelihood.absent)
+    return LinearForm(ids, present - absent, log_prior + likelihood.absent)
+
+
+def _features(declared: int | None, state: FeatureCounts) -> NDArray[np.int64]:
+    """Return the declared features, or those that training has seen."""
+    return state.ids if declared is None else np.arange(declared)
 
 
 def gaussian_form(

@@ -8,7 +8,6 @@ fractions (`app.lab.exact`) are for reading.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,7 +91,8 @@ class RowTerm:
     nats : ndarray of float64, shape (K,)
         Unit: nats.
     seen : bool
-        Whether training has seen it; if not, it adds 0.
+        Whether it takes part: training has seen it, or it is declared.  If not, it
+        adds 0.
     """
 
     column: str
@@ -198,38 +198,70 @@ class Categories(ColumnGroup):
     columns : tuple of str
         Their names.
     values : tuple of tuple of str
-        The values that each column has in the table, sorted.
+        The values that each column can have.
     smoothing : Rule
         Treatment of rare and missing counts.
+    declared : frozenset of str
+        The columns whose values were stated.  Of the others, training makes them.
     """
 
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     smoothing: Rule
+    declared: frozenset[str] = frozenset()
     model: str = "categorical"
 
     @classmethod
-    def of(cls, columns: Sequence[str], table: Table, *, smoothing: Rule) -> Categories:
-        """Return the group with the values that a table has."""
-        values = tuple(tuple(sorted(set(table.filled(c)))) for c in columns)
-        return cls(tuple(columns), values, smoothing)
+    def of(
+        cls,
+        columns: Sequence[str],
+        table: Table,
+        *,
+        smoothing: Rule,
+        declared: Mapping[str, tuple[str, ...]],
+    ) -> Categories:
+        """Return the group with the values that were stated or that a table has.
+
+        Raises
+        ------
+        MalformedTable
+            If the table has a value that is not among those that were stated.
+        """
+        values = []
+        for column in columns:
+            found = set(table.filled(column))
+            stated = declared.get(column, tuple(sorted(found)))
+            if beyond := sorted(found.difference(stated)):
+                msg = (
+                    f"column {column!r} holds {beyond[0]!r}, which is not among its "
+                    f"declared values; add it to --values {column}=..."
+                )
+                raise MalformedTable(msg)
+            values.append(stated)
+        stated_of = frozenset(declared).intersection(columns)
+        return cls(tuple(columns), tuple(values), smoothing, stated_of)
 
     @property
     def event_model(self) -> Categorical:
         """The model of `app.bayes`."""
-        return Categorical(smoothing=self.smoothing)
+        domains = {
+            field: len(values)
+            for field, (column, values) in enumerate(
+                zip(self.columns, self.values, strict=True)
+            )
+            if column in self.declared
+        }
+        return Categorical(smoothing=self.smoothing, domains=domains)
 
     def encode(self, row: Row) -> SparseCounts | None:
-        """Return the values of a row; one that the table lacks gets a new id."""
+        """Return the values of a row; one that is not known gets a new id."""
         found = {}
         for field, (column, values) in enumerate(
             zip(self.columns, self.values, strict=True)
         ):
             if column in row.cells:
                 cell = row.cells[column]
-                value = bisect_left(values, cell)
-                if values[value : value + 1] != (cell,):
-                    value = len(values)
+                value = values.index(cell) if cell in values else len(values)
                 found[value_id(field=field, value=value)] = 1
         return SparseCounts.of(found) if found else None
 
@@ -260,12 +292,14 @@ class Categories(ColumnGroup):
     def factors(
         self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
     ) -> list[list[Fraction]]:
-        """Return P(value | class) of each value that some class has seen."""
+        """Return P(value | class) of each value that is declared or was seen."""
         found: list[list[Fraction]] = [[] for _ in range(n_classes)]
         counts = state.look_up(x.ids, "presence")
         fields = state.ids >> VALUE_BITS
-        for i, field in enumerate((x.ids >> VALUE_BITS).tolist()):
-            if not counts[i].any():
+        domains = self.event_model.domains
+        for i, number in enumerate(x.ids.tolist()):
+            field, value = divmod(number, 2**VALUE_BITS)
+            if not counts[i].any() and value >= domains.get(field, 0):
                 continue
             of_field = state.documents[fields == field]
             for c in range(n_classes):
@@ -273,7 +307,7 @@ class Categories(ColumnGroup):
                     self.smoothing,
                     count=int(counts[i, c]),
                     total=int(of_field[:, c].sum()),
-                    n_values=len(of_field),
+                    n_values=domains.get(field, len(of_field)),
                 )
                 found[c].append(probability.value)
         return found
@@ -398,7 +432,7 @@ class Bag(ColumnGroup):
                 n_values=n_values,
             ).value
 
-        seen = [bool(row.any()) for row in counts]
+        seen = [self.declared or bool(row.any()) for row in counts]
         return [
             [
                 factor(i, c, there=True)
@@ -409,7 +443,7 @@ class Bag(ColumnGroup):
             else [
                 factor(i, c, there=i in times and seen[i])
                 for i in range(len(self.words))
-                if self.declared or seen[i]
+                if seen[i]
             ]
             for c in range(n_classes)
         ]

@@ -50,6 +50,8 @@ class Choices:
         The class prior.
     vocabulary : str or None
         Words of the text columns; None for those that they hold.
+    values : mapping of str to tuple of str
+        Values of columns of categories; of the others, those that they hold.
     constant : {"floor", "drop"}
         Treatment of a measurement that does not vary.
     shrinkage : Shrinkage
@@ -63,6 +65,7 @@ class Choices:
     smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
     prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
     vocabulary: str | None = None
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant = "floor"
     shrinkage: Shrinkage = PLAIN
 
@@ -174,12 +177,16 @@ def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
     chosen = choices.columns
     if chosen is None:
         chosen = tuple(c for c in table.columns if c != choices.target)
-    for column in (*chosen, *choices.kinds):
+    for column in (*chosen, *choices.kinds, *choices.values):
         table.require(column)
-    for column in choices.kinds:
-        if column not in chosen:
-            msg = f"--as names {column!r}, which is not among the columns that teach"
-            raise MalformedTable(msg)
+    for option, named in (("--as", choices.kinds), ("--values", choices.values)):
+        for column in named:
+            if column not in chosen:
+                msg = (
+                    f"{option} names {column!r}, which is not among the columns that "
+                    "teach"
+                )
+                raise MalformedTable(msg)
     if choices.target in chosen:
         msg = f"{choices.target!r} is the target; it cannot be a column that teaches"
         raise MalformedTable(msg)
@@ -211,6 +218,11 @@ def _kind(column: str, table: Table, choices: Choices) -> Kind:
     """Return the kind of a column, as it was stated or as it looks."""
     model = choices.model
     kind = choices.kinds.get(column)
+    if column in choices.values:
+        if kind not in {None, Kind.CATEGORY}:
+            msg = f"--values {column}=... is for a category, but --as says {kind}"
+            raise MalformedTable(msg)
+        kind = Kind.CATEGORY
     if kind is None:
         return kind_of(column, table, model=model)
     if kind not in TAKES[model]:
@@ -231,7 +243,9 @@ def _parts(
     parts: dict[str, ColumnGroup] = {}
     smoothing = choices.smoothing
     if categories := of(Kind.CATEGORY):
-        parts["categories"] = Categories.of(categories, table, smoothing=smoothing)
+        parts["categories"] = Categories.of(
+            categories, table, smoothing=smoothing, declared=choices.values
+        )
     if measured := of(Kind.MEASUREMENT):
         parts["measurements"] = Measured(
             columns=tuple(measured),

@@ -85,7 +85,8 @@ class Prediction:
     terms : tuple of RowTerm
         The log-joint, taken apart: the prior first.
     unseen : tuple of str
-        Features that training has not seen, which are left out.
+        Features that are left out: training has not seen them, nor are they
+        declared.
     """
 
     row: Row

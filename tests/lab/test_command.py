@@ -199,7 +199,7 @@ def test_rows_of_a_file_are_predicted_and_compared(run, tmp_path):
     assert "Decision: a, and it was a\n" in out
     assert "Row 2: nothing is known\n" in out
     assert "A tie of a and b, and it was b\n" in out
-    assert "Never seen, and left out: x w\n" in out
+    assert "Left out, because never seen: x w\n" in out
 
 
 def test_a_long_product_is_not_written_out(run):

@@ -86,8 +86,17 @@ def lab(
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            help="The words that count in columns of text; else all in the table.",
+            help="The words that count in columns of text; else all in the table. A "
+            "declared word that no row has gets its smoothed estimate.",
             metavar="WORDS",
+        ),
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The values that a column of categories can have, as column=a,b,c; "
+            "else all in the table. May be repeated.",
+            metavar="COLUMN=VALUES",
         ),
     ] = None,
     constant: Annotated[
@@ -142,6 +151,7 @@ def lab(
         smoothing=rules.smoothing(smoothing),
         prior=rules.prior(prior),
         vocabulary=vocabulary,
+        values=_values(values or []),
         constant=constant,
         shrinkage=rules.shrinkage(shrinkage),
     )
@@ -179,6 +189,18 @@ def _kinds(given: Iterable[str]) -> dict[str, Kind]:
             raise MalformedTable(msg)
         kinds[column] = Kind(kind)
     return kinds
+
+
+def _values(given: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    values = {}
+    for words in given:
+        column, _, listed = (word.strip() for word in words.partition("="))
+        names = tuple(dict.fromkeys(_names(listed)))
+        if not column or not names:
+            msg = f"--values takes COLUMN=VALUE,VALUE..., not {words!r}"
+            raise MalformedTable(msg)
+        values[column] = names
+    return values
 
 
 def _questions(
@@ -260,7 +282,7 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
     if prediction.unseen:
-        _say("Never seen, and left out: " + ", ".join(prediction.unseen))
+        _say("Left out, because never seen: " + ", ".join(prediction.unseen))
     _grid(
         "what each part adds to the logarithm (nats)",
         ("", "", *classes),
