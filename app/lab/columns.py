@@ -122,6 +122,10 @@ class ColumnGroup(ABC):
     def event_model(self) -> Any:
         """The model of `app.bayes`: observe and estimate."""
 
+    def estimate(self, state: Any) -> Any:
+        """Return the likelihood under a training state."""
+        return self.event_model.estimate(state)
+
     @property
     def constant_term(self) -> tuple[str, str] | None:
         """Column and feature of the summand of every row; None if there is none."""
@@ -167,8 +171,12 @@ class ColumnGroup(ABC):
             )
         ]
 
+    def dropped(self, likelihood: Any) -> tuple[list[str], str]:  # noqa: ARG002
+        """Return the columns that the model left out, and why."""
+        return [], ""
+
     def notes(self, state: Any, likelihood: Any) -> list[str]:  # noqa: ARG002
-        """Return sentences about columns that the model dropped or changed."""
+        """Return sentences about what the model changed."""
         return []
 
     def unknown_words(self, row: Row) -> list[str]:  # noqa: ARG002

@@ -13,12 +13,12 @@ from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.columns import Bag, Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
-from app.lab.measured import Measured, fraction_bits
+from app.lab.measured import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.bayes.models.gaussian import Constant
+    from app.bayes.models.gaussian import Constant, Variances
     from app.lab.columns import ColumnGroup
     from app.lab.exact import ClassPrior, Rule
     from app.lab.table import Row, Table
@@ -56,6 +56,8 @@ class Choices:
         Treatment of a measurement that does not vary.
     shrinkage : Shrinkage
         Shrinkage of the discriminant.
+    variances : {"class", "shared"}
+        Whether each class has its own variances.
     """
 
     target: str
@@ -68,6 +70,7 @@ class Choices:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant = "floor"
     shrinkage: Shrinkage = PLAIN
+    variances: Variances = "class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +249,20 @@ def _parts(
         parts["categories"] = Categories.of(
             categories, table, smoothing=smoothing, declared=choices.values
         )
-    if measured := of(Kind.MEASUREMENT):
-        parts["measurements"] = Measured(
-            columns=tuple(measured),
-            fraction_bits=fraction_bits(measured, table),
-            model=(
-                "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
-            ),
+    measured = of(Kind.MEASUREMENT)
+    of_one: Literal["gaussian", "discriminant"] = (
+        "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
+    )
+    # Under the Gaussian model columns are independent, and each has its own step.
+    together = [measured] if of_one == "discriminant" and measured else []
+    for group in together or [[c] for c in measured]:
+        parts[f"measurements {group[0]}"] = Measured.of(
+            group,
+            table,
+            model=of_one,
             constant=choices.constant,
             shrinkage=choices.shrinkage,
+            variances=choices.variances,
         )
     bag: Literal["bernoulli", "multinomial"] = (
         "bernoulli" if choices.model is Model.BERNOULLI else "multinomial"
@@ -267,8 +275,8 @@ def _parts(
         )
     # Under Bernoulli each column is by itself: an unknown cell says
     # nothing, where in one vocabulary it would be an absent word.
-    together = [counts] if bag == "multinomial" and counts else [[c] for c in counts]
-    for group in together:
+    together = [counts] if bag == "multinomial" and counts else []
+    for group in together or [[c] for c in counts]:
         parts[f"counts {group[0]}"] = Bag(
             model=bag,
             columns=tuple(group),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,13 +18,16 @@ from app.lab.columns import LearnedTable, RowTerm
 from app.lab.exact import FACTORS, Share, posterior, prior_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from app.lab.design import Design
     from app.lab.table import Row
 
+ROUNDING: Final = 1e-9
+RELATIVE: Final = 1e-12
+"""How close two log-joints are of which rounding may have made either the larger."""
 CHUNK = 64
 """Rows that are summed at a time: their moments are large one by one."""
 
@@ -100,9 +105,7 @@ class Prediction:
     @property
     def joint(self) -> tuple[Fraction, ...] | None:
         """P(class) P(row | class) exactly, where that is possible."""
-        if self.factors is None:
-            return None
-        return tuple(prod(f, start=Fraction(1)) for f in self.factors)
+        return None if self.factors is None else product(self.factors)
 
     @property
     def posterior(self) -> tuple[Fraction, ...] | None:
@@ -112,14 +115,40 @@ class Prediction:
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The classes of the largest joint: more than one if they are tied.
+        """The classes of the largest joint: more than one if they are tied."""
+        return decided(self.log_joint, lambda: self.joint)
 
-        Exactly, where that is possible: two products of the same fractions in
-        another order may differ by a rounding error.
-        """
-        exact = self.joint
-        values = self.log_joint.tolist() if exact is None else exact
-        return tuple(c for c, value in enumerate(values) if value == max(values))
+
+def decided(
+    log_joint: NDArray[np.float64], exact: Callable[[], Sequence[Fraction] | None]
+) -> tuple[int, ...]:
+    """Return the classes of the largest joint: more than one if they are tied.
+
+    Parameters
+    ----------
+    log_joint : ndarray of float64, shape (K,)
+        Unit: nats.
+    exact : callable
+        Returns the joint of each class as fractions, None where there are none.
+
+    Notes
+    -----
+    The one rule for ties, wherever a row is decided.  Two logarithms that are no
+    further apart than their rounding errors say nothing: there the fractions
+    decide, and where there are none the classes are tied.
+    """
+    best = float(log_joint.max())
+    room = max(ROUNDING, RELATIVE * abs(best)) if best > -math.inf else 0.0
+    close = np.flatnonzero(log_joint >= best - room).tolist()
+    if len(close) > 1 and (joint := exact()) is not None:
+        largest = max(joint[c] for c in close)
+        close = [c for c in close if joint[c] == largest]
+    return tuple(close)
+
+
+def product(factors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
+    """Return the product of the factors of each class."""
+    return tuple(prod(f, start=Fraction(1)) for f in factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +179,23 @@ class Fitted:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was left out."""
+        """Sentences about what was left out or changed."""
+        likelihoods = self.likelihood.likelihoods
+        dropped: dict[tuple[str, str], list[str]] = {}
+        for name, part in self.design.parts.items():
+            columns, why = part.dropped(likelihoods[name])
+            dropped.setdefault((part.model, why), []).extend(columns)
         return (
             *self.design.notes,
             *(
+                f"Left out by the {model} model: {', '.join(columns)} ({why})."
+                for (model, why), columns in dropped.items()
+                if columns
+            ),
+            *(
                 note
                 for name, part in self.design.parts.items()
-                for note in part.notes(
-                    self.sums.states[name], self.likelihood.likelihoods[name]
-                )
+                for note in part.notes(self.sums.states[name], likelihoods[name])
             ),
         )
 
@@ -196,19 +233,29 @@ class Fitted:
             part = design.parts[name]
             of_part = part.terms(row, views[name], contributions)
             terms += of_part
-            unseen += [f"{t.column} {t.feature}" for t in of_part if not t.seen]
+            dropped, _ = part.dropped(self.likelihood.likelihoods[name])
+            unseen += [
+                f"{t.column} {t.feature}"
+                for t in of_part
+                if not t.seen and t.column not in dropped
+            ]
             unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
         return Prediction(
             row,
             row.cells.get(design.target),
             joint,
             log_posterior(joint),
-            self._factors(views),
+            self.factors(views),
             tuple(terms),
             tuple(unseen),
         )
 
-    def _factors(
+    def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
+        """Return P(class) P(row | class) exactly, None where that is not possible."""
+        factors = self.factors(views)
+        return None if factors is None else product(factors)
+
+    def factors(
         self, views: Mapping[str, Any]
     ) -> tuple[tuple[Fraction, ...], ...] | None:
         """Return the prior and each probability of a row, by class."""
@@ -243,8 +290,7 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
     """
     state = sums(design, design.examples) if learned is None else learned
     likelihoods = {
-        name: part.event_model.estimate(state.states[name])
-        for name, part in design.parts.items()
+        name: part.estimate(state.states[name]) for name, part in design.parts.items()
     }
     return Fitted(
         design,
@@ -354,8 +400,8 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
         for i in members:
             views, label = design.examples[i]
             joint = model.log_joint(views)
-            best = np.flatnonzero(joint == joint.max())
-            confusion[label, best[0] if best.size == 1 else k] += 1
+            best = decided(joint, partial(model.joint, views))
+            confusion[label, best[0] if len(best) == 1 else k] += 1
             losses[i] = -log_posterior(joint)[label]
     return Validation(
         folds, seed, confusion, float(losses.mean()), int(np.isinf(losses).sum())

@@ -258,14 +258,14 @@ def test_the_figures_of_a_cross_validation_are_printed(run, prior, loss):
 
 
 def test_measurements_are_shown_as_logarithms(run):
-    """A density is no fraction; nor is a rounded 0.1."""
+    """A density is no fraction; the mean of 0.1 and 0.2 is."""
     _, out, _ = run(
         "class,x\na,0.1\na,0.2\nb,5\nb,6\n",
         *("--target", "class", "--predict", "x=0.1"),
     )
 
     assert "exp(" in out
-    assert "mean       0.15" in out
+    assert "mean       3/20 (0.15)" in out
 
 
 def test_columns_are_named_with_commas_in_quotes(answer):

@@ -282,14 +282,15 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         Mean of each class.  Unit: that of x.
     factor : ndarray of float64, shape (D, D)
         Lower Cholesky factor of the shared covariance.  Unit: that of x.
-    step : float
-        Size of one step of the measurements.  Unit: that of x.
+    step : float or ndarray of float64, shape (D,)
+        Size of one step of the measurements, or of those of each field.  Unit:
+        that of x.
     """
 
     ids: NDArray[np.int64]
     means: NDArray[np.float64]
     factor: NDArray[np.float64]
-    step: float
+    step: float | NDArray[np.float64]
 
     @property
     def covariance(self) -> NDArray[np.float64]:
@@ -320,7 +321,8 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
             # its factor comes from a QR decomposition of the rows, which
             # never fails, where squaring them and factoring again could.
             factor = np.asarray(np.linalg.qr(factor[row].T, mode="r")).T
-        away = (x.values[seen] * self.step)[:, np.newaxis] - self.means[row]
+        step = np.broadcast_to(self.step, self.ids.shape)[row]
+        away = (x.values[seen] * step)[:, np.newaxis] - self.means[row]
         terms[:, seen] = (-0.5 * away * cho_solve((factor, True), away)).T
         constant = -0.5 * row.size * math.log(2 * math.pi) - float(
             np.log(np.abs(np.diagonal(factor))).sum()

@@ -107,6 +107,14 @@ def lab(
             metavar="RULE",
         ),
     ] = "floor",
+    variances: Annotated[
+        Literal["class", "shared"],
+        typer.Option(
+            help="Of the Gaussian model: each class has its own, or all share one "
+            "for each column, which makes the model linear.",
+            metavar="RULE",
+        ),
+    ] = "class",
     shrinkage: Annotated[
         str,
         typer.Option(
@@ -154,6 +162,7 @@ def lab(
         values=_values(values or []),
         constant=constant,
         shrinkage=rules.shrinkage(shrinkage),
+        variances=variances,
     )
     fitted = fit(design(source, choices))
     asked = _questions(predict or [], predict_csv, source, target)
