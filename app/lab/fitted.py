@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from app.bayes.likelihood import Product
+from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation
 from app.lab.columns import LearnedTable, RowTerm
@@ -92,6 +93,8 @@ class Prediction:
     unseen : tuple of str
         Features that are left out: training has not seen them, nor are they
         declared.
+    density : bool
+        Whether the likelihood is a density, as measurements have one.
     """
 
     row: Row
@@ -101,6 +104,7 @@ class Prediction:
     factors: tuple[tuple[Fraction, ...], ...] | None
     terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
+    density: bool = False
 
     @property
     def joint(self) -> tuple[Fraction, ...] | None:
@@ -248,6 +252,7 @@ class Fitted:
             self.factors(views),
             tuple(terms),
             tuple(unseen),
+            any(design.parts[name].statistics is MomentSums for name in views),
         )
 
     def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:

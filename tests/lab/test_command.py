@@ -361,3 +361,42 @@ def test_a_floor_is_said_in_any_unit(learned):
         assert "instead of 0" == variance["variance", "b"]["note"]
         assert 0 < variance["variance", "b"]["value"]
         assert None is variance["variance", "a"]["note"]
+
+
+def test_a_density_is_not_called_a_probability(run):
+    """A small letter where the row has a measurement, a capital one where not."""
+    table = "class,x,c\na,0.1,u\na,0.2,u\nb,5,v\nb,6,v\n"
+    _, with_measurement, _ = run(table, "--target", "class", "--predict", "x=1,c=u")
+    _, without, _ = run(table, "--target", "class", "--predict", "c=u")
+
+    assert "P(class) p(row | class)" in with_measurement
+    assert "P(class) P(row | class)" not in with_measurement
+    assert "P(class) P(row | class)" in without
+
+
+@pytest.mark.parametrize(
+    ("rows", "printed"),
+    [
+        (24999, "24999/25000 (0.99996)"),
+        (4999, "4999/5000 (0.9998)"),
+        (999999, "999999/1000000 (0.999999)"),
+    ],
+)
+def test_what_is_nearly_1_is_not_1(run, rows, printed):
+    """As many digits as it takes: four would make it sure."""
+    prior = f"fixed=1/{rows + 1},{rows}/{rows + 1}"
+    _, out, _ = run("class\na\nb\n", *("--target", "class", "--prior", prior))
+
+    assert printed in out
+
+
+def test_a_posterior_of_nearly_1_says_what_is_missing(run):
+    """Where nobody would count the nines."""
+    _, out, _ = run(
+        "class,x\na,0\na,2\nb,20\nb,22\n",
+        *("--target", "class", "--predict", "x=1", "--predict", "x=11"),
+    )
+
+    # The log-odds are (20² - 0²) / 2 = 200, and 0 in the middle.
+    assert "1 - 1.4e-87" in out
+    assert "A tie of a and b\n" in out

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
+TELLS_FROM_1 = 5e-5
+"""What is closer to 1 would be rounded to it, with four digits."""
+SMALLEST_WRITTEN_OUT = 1e-9
+"""What is closer to 1 is written as a difference: nobody counts nines."""
 SHOWN_PRODUCT = 100
 """Length of a product that is written out.  Unit: characters."""
 
@@ -264,6 +268,8 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
     """Print what is said of one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
+    # A density is no probability, and is written with a small letter.
+    likelihood = "p(row | class)" if prediction.density else "P(row | class)"
     cells = ", ".join(
         f"{column}={cell}"
         for column, cell in prediction.row.cells.items()
@@ -283,9 +289,10 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
         share = _fraction(
             written(posterior[c] if posterior else None),
             math.exp(prediction.log_posterior[c]),
+            rest=-math.expm1(prediction.log_posterior[c]),
         )
         rows.append((name, value, share))
-    _grid(None, (target, "P(class) P(row | class)", "P(class | row)"), rows)
+    _grid(None, (target, f"P(class) {likelihood}", "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
     was = f", and it was {prediction.actual}" if prediction.actual else ""
@@ -307,7 +314,8 @@ def _show_validation(validation: Validation, classes: Sequence[str]) -> None:
     """Print the figures of the cross-validation."""
     _say("")
     _say(f"{validation.folds} stratified folds, seed {validation.seed}")
-    _say(f"accuracy {validation.right}/{validation.rows} ({validation.accuracy:.4g})")
+    share = _fraction(f"{validation.right}/{validation.rows}", validation.accuracy)
+    _say(f"accuracy {share}")
     loss = f"{validation.log_loss:.4f} nats"
     if validation.impossible:
         loss = (
@@ -329,11 +337,27 @@ def _number(number: Number) -> str:
     return _fraction(number.fraction, number.value) + note
 
 
-def _fraction(fraction: str | None, value: float) -> str:
+def _fraction(fraction: str | None, value: float, *, rest: float | None = None) -> str:
     """Return a fraction and its decimals; the one alone where it says it all."""
+    decimals = _decimals(value, 1 - value if rest is None else rest)
     if fraction is None:
+        return decimals
+    return f"{fraction} ({decimals})" if "/" in fraction else fraction
+
+
+def _decimals(value: float, rest: float) -> str:
+    """Return a number with four digits, or with as many as tell it from 1.
+
+    Examples
+    --------
+    >>> _decimals(0.99996, 4e-5), _decimals(1.0, 1e-20), _decimals(1.0, 0.0)
+    ('0.99996', '1 - 1e-20', '1')
+    """
+    if not 0 < rest < TELLS_FROM_1:
         return f"{value:.4g}"
-    return f"{fraction} ({value:.4g})" if "/" in fraction else fraction
+    if rest < SMALLEST_WRITTEN_OUT:
+        return f"1 - {rest:.2g}"
+    return f"{value:.{-math.floor(math.log10(rest))}f}"
 
 
 def _log(nats: float) -> str:
