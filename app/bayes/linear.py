@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from app.bayes.counts import FeatureCounts
     from app.bayes.models.bernoulli import Bernoulli
+    from app.bayes.models.categorical import CategoricalLikelihood
     from app.bayes.models.discriminant import DiscriminantLikelihood
     from app.bayes.models.gaussian import GaussianLikelihood
     from app.bayes.models.multinomial import Multinomial
@@ -92,6 +93,30 @@ def multinomial_form(
     """
     likelihood = model.estimate(state)
     ids = _features(model.vocabulary, state)
+    once = SparseCounts(ids, np.ones(ids.size, np.int64))
+    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
+
+
+def categorical_form(
+    likelihood: CategoricalLikelihood,
+    ids: NDArray[np.int64],
+    log_prior: NDArray[np.float64],
+) -> LinearForm:
+    r"""Return the linear form of a categorical model, over x = 1 for each value.
+
+    Parameters
+    ----------
+    likelihood : CategoricalLikelihood
+        The model.
+    ids : ndarray of int64, shape (V,)
+        The values, increasing.
+    log_prior : ndarray of float64, shape (K,)
+        Unit: nats.
+
+    Notes
+    -----
+    .. math:: w_{cfv} = \log \theta_{cfv}, \quad b_c = \log P(c)
+    """
     once = SparseCounts(ids, np.ones(ids.size, np.int64))
     return LinearForm(ids, likelihood.contributions(once).features, log_prior)
 

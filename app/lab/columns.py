@@ -7,6 +7,7 @@ fractions (`app.lab.exact`) are for reading.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
@@ -16,11 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
+from app.bayes.linear import (
+    LinearForm,
+    bernoulli_form,
+    categorical_form,
+    multinomial_form,
+)
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.sparse import SparseCounts
-from app.errors import MalformedTable
+from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.exact import FACTORS, Rule, share, written
 from app.lab.kinds import is_count
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Contributions
+    from app.bayes.models.categorical import CategoricalLikelihood
     from app.bayes.moments import MomentSums
     from app.bayes.sparse import Counting
     from app.lab.table import Row, Table
@@ -152,6 +160,29 @@ class ColumnGroup(ABC):
     @abstractmethod
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a feature of a row, and its value or word."""
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> Mapping[int, str]:
+        """The features that a linear form may have a weight for, by their id."""
+
+    @property
+    def baseline(self) -> frozenset[int]:
+        """The features that the others of their column already tell."""
+        return frozenset()
+
+    @abstractmethod
+    def form(self, state: Any, likelihood: Any) -> LinearForm | None:
+        """Return the linear form of the log-likelihood, None where there is none."""
+
+    def values_of(self, x: Any) -> NDArray[np.float64]:
+        """Return what the weights of a row's features are multiplied by."""
+        values: NDArray[np.float64] = x.values.astype(np.float64)
+        return values
+
+    def log_coefficient(self, x: Any, seen: NDArray[np.bool_]) -> float:  # noqa: ARG002
+        """Return what the likelihoods of all classes leave out.  Unit: nats."""
+        return 0.0
 
     def total(self, states: Iterable[Any], *, n_classes: int) -> Any:
         """Return the sum of training states."""
@@ -292,6 +323,29 @@ class Categories(ColumnGroup):
             tables.append(LearnedTable(f"P({column} | class)", tuple(classes), rows))
         return tables
 
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """Each value of each column."""
+        return {
+            value_id(field=field, value=v): f"{column}={value}"
+            for field, (column, values) in enumerate(
+                zip(self.columns, self.values, strict=True)
+            )
+            for v, value in enumerate(values)
+        }
+
+    @property
+    def baseline(self) -> frozenset[int]:
+        """The first value of each column: it is there where no other one is."""
+        return frozenset(value_id(field=f, value=0) for f in range(len(self.columns)))
+
+    def form(
+        self, state: FeatureCounts, likelihood: CategoricalLikelihood
+    ) -> LinearForm:
+        """Return the weight of each value."""
+        ids = np.array(sorted(self.coordinates), np.int64)
+        return categorical_form(likelihood, ids, np.zeros(state.n_classes))
+
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a value, and the value."""
         column = self.columns[number >> VALUE_BITS]
@@ -411,6 +465,37 @@ class Bag(ColumnGroup):
             what = "P(a word is this one | class)"
         title = f"{', '.join(self.columns)}: {what}" if self.text else what
         return [LearnedTable(title, tuple(classes), rows)]
+
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """Each word of the vocabulary."""
+        before = f"{self.columns[0]} " if self.text else ""
+        return {i: before + word for i, word in enumerate(self.words)}
+
+    def form(self, state: FeatureCounts, likelihood: object) -> LinearForm | None:  # noqa: ARG002
+        """Return the weight of each word; None where one is infinite."""
+        model, nothing = self.event_model, np.zeros(state.n_classes)
+        if isinstance(model, Multinomial):
+            return multinomial_form(model, state, nothing)
+        try:
+            return bernoulli_form(model, state, nothing)
+        except InvalidObservation:
+            return None
+
+    def values_of(self, x: SparseCounts) -> NDArray[np.float64]:
+        """Return the counts of words, or that they are there."""
+        if self.model == "bernoulli":
+            return np.ones(x.size)
+        return x.counts.astype(np.float64)
+
+    def log_coefficient(self, x: SparseCounts, seen: NDArray[np.bool_]) -> float:
+        """Return the logarithm of the orders in which the words of a row can stand."""
+        if self.model == "bernoulli":
+            return 0.0
+        times = x.counts[seen].tolist()
+        return math.lgamma(1 + sum(times)) - math.fsum(
+            math.lgamma(1 + n) for n in times
+        )
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a word, and the word or its count."""

@@ -14,14 +14,15 @@ from app.features.tokens import of_text
 from app.lab.columns import Bag, Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
 from app.lab.measured import Measured
+from app.lab.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.bayes.models.gaussian import Constant, Variances
     from app.lab.columns import ColumnGroup
     from app.lab.exact import ClassPrior, Rule
-    from app.lab.table import Row, Table
+    from app.lab.table import Row
 
 T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
@@ -58,6 +59,9 @@ class Choices:
         Shrinkage of the discriminant.
     variances : {"class", "shared"}
         Whether each class has its own variances.
+    deviation : float or None
+        Standard deviation of the prior of a weight, for logistic regression; None
+        for maximum likelihood.
     """
 
     target: str
@@ -71,6 +75,7 @@ class Choices:
     constant: Constant = "floor"
     shrinkage: Shrinkage = PLAIN
     variances: Variances = "class"
+    deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,10 @@ class Design:
         Those rows.
     notes : tuple of str
         Sentences about what was left out.
+    logistic : bool
+        Whether it is for logistic regression.
+    deviation : float or None
+        Standard deviation of the prior of a weight, if there is one.
     """
 
     target: str
@@ -105,9 +114,13 @@ class Design:
     examples: tuple[tuple[dict[str, Any], int], ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    logistic: bool = False
+    deviation: float | None = None
 
     def model(self, column: str) -> str:
         """Return the name of the event model of a column."""
+        if self.logistic:
+            return str(Model.LOGISTIC)
         return next(p.model for p in self.parts.values() if column in p.columns)
 
     def encode(self, row: Row) -> dict[str, Any]:
@@ -139,9 +152,17 @@ def design(table: Table, choices: Choices) -> Design:
     target = choices.target
     classes = _classes(table, target)
     columns = _columns(table, choices)
+    logistic = choices.model is Model.LOGISTIC
+    if logistic and choices.prior != FittedPrior():
+        msg = "logistic regression has no class prior; leave out --prior"
+        raise InvalidObservation(msg)
     rows = tuple(row for row in table.rows if target in row.cells)
-    labelled = type(table)(table.columns, rows)
     notes = _left_out(table, columns, target)
+    if logistic:
+        whole = tuple(row for row in rows if row.cells.keys() >= set(columns))
+        notes = () if len(whole) == len(rows) else (_not_whole(rows, whole),)
+        rows = whole
+    labelled = Table(table.columns, rows)
     kinds = {
         column: _kind(column, labelled, choices)
         for column in columns
@@ -151,7 +172,25 @@ def design(table: Table, choices: Choices) -> Design:
     examples = tuple(
         (encode(parts, row), classes.index(row.cells[target])) for row in rows
     )
-    return Design(target, classes, kinds, parts, choices.prior, examples, rows, notes)
+    return Design(
+        target,
+        classes,
+        kinds,
+        parts,
+        choices.prior,
+        examples,
+        rows,
+        notes,
+        logistic,
+        choices.deviation,
+    )
+
+
+def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
+    return (
+        f"Logistic regression takes whole rows: {len(rows) - len(whole)} of "
+        f"{len(rows)} have an empty cell and teach nothing."
+    )
 
 
 def _classes(table: Table, target: str) -> tuple[str, ...]:

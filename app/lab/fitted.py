@@ -1,21 +1,19 @@
-"""Fitted model: its predictions, and their accuracy by cross-validation."""
+"""Fitted model: what it learned, and its predictions."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from app.bayes.likelihood import Product
 from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
-from app.errors import InvalidObservation
-from app.lab.columns import LearnedTable, RowTerm
+from app.lab.columns import LearnedTable, Number, RowTerm
 from app.lab.exact import FACTORS, Share, posterior, prior_shares
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.linear import LinearForm
     from app.lab.design import Design
     from app.lab.table import Row
 
@@ -93,8 +92,13 @@ class Prediction:
     unseen : tuple of str
         Features that are left out: training has not seen them, nor are they
         declared.
-    density : bool
-        Whether the likelihood is a density, as measurements have one.
+    kind : {"probability", "density", "score"}
+        What the likelihood of the row is: a density where it has measurements; a
+        score where only the posterior is modelled.
+    linear : ndarray of float64, shape (K,), or None
+        The linear form at the row, if the model has one and the row all columns.
+    coefficient : float
+        What the likelihoods of all classes leave out.  Unit: nats.
     """
 
     row: Row
@@ -104,7 +108,9 @@ class Prediction:
     factors: tuple[tuple[Fraction, ...], ...] | None
     terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
-    density: bool = False
+    kind: Literal["probability", "density", "score"] = "probability"
+    linear: NDArray[np.float64] | None = None
+    coefficient: float = 0.0
 
     @property
     def joint(self) -> tuple[Fraction, ...] | None:
@@ -177,6 +183,11 @@ class Fitted:
     likelihood: Product
 
     @property
+    def messages(self) -> NDArray[np.int64]:
+        """Rows of each class, shape (K,)."""
+        return self.sums.messages
+
+    @property
     def priors(self) -> tuple[Share, ...]:
         """The class prior, exactly."""
         return prior_shares(self.design.prior, self.sums.messages.tolist())
@@ -202,6 +213,10 @@ class Fitted:
                 for note in part.notes(self.sums.states[name], likelihoods[name])
             ),
         )
+
+    def encode(self, row: Row) -> dict[str, Any]:
+        """Return the views of a row."""
+        return self.design.encode(row)
 
     def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return ``log P(c) + log P(x | c)`` for each class.  Unit: nats."""
@@ -229,7 +244,7 @@ class Fitted:
             If a cell is not of the kind of its column.
         """
         design = self.design
-        views = design.encode(row)
+        views = self.encode(row)
         joint = self.log_joint(views)
         terms = [RowTerm("prior", "", self.log_prior, seen=True)]
         unseen = []
@@ -252,8 +267,61 @@ class Fitted:
             self.factors(views),
             tuple(terms),
             tuple(unseen),
-            any(design.parts[name].statistics is MomentSums for name in views),
+            (
+                "density"
+                if any(design.parts[name].statistics is MomentSums for name in views)
+                else "probability"
+            ),
+            self._linear_at(views) if row.cells.keys() >= design.kinds.keys() else None,
+            self.log_coefficient(views),
         )
+
+    def forms(self) -> dict[str, LinearForm] | None:
+        """Return the linear form of each part, None where one has none."""
+        found = {}
+        for name, part in self.design.parts.items():
+            form = part.form(self.sums.states[name], self.likelihood.likelihoods[name])
+            if form is None or not np.isfinite(form.weights).all():
+                return None
+            found[name] = form
+        return found if np.isfinite(self.log_prior).all() else None
+
+    def linear(self) -> LearnedTable | None:
+        """Return the weights and the bias, None where the model is not linear."""
+        forms = self.forms()
+        if forms is None:
+            return None
+        bias, rows = self.log_prior.copy(), []
+        for name, form in forms.items():
+            names = self.design.parts[name].coordinates
+            bias += form.bias
+            rows += [
+                (names[i], weights)
+                for i, weights in zip(form.ids.tolist(), form.weights, strict=True)
+            ]
+        return linear_table(self.design.classes, rows, bias)
+
+    def _linear_at(self, views: Mapping[str, Any]) -> NDArray[np.float64] | None:
+        forms = self.forms()
+        if forms is None:
+            return None
+        scores = self.log_prior.copy()
+        for name, x in views.items():
+            values = self.design.parts[name].values_of(x)
+            scores += forms[name].scores(x.ids, values)
+        return scores
+
+    def log_coefficient(self, views: Mapping[str, Any]) -> float:
+        """Return the logarithm of what the likelihoods of all classes leave out."""
+        said = self.likelihood.contributions(views)
+        return math.fsum(
+            self.design.parts[name].log_coefficient(views[name], of_part.seen)
+            for name, of_part in said.items()
+        )
+
+    def log_likelihood(self, views: Mapping[str, Any], label: int) -> float:
+        """Return ``log P(class, row)``, with the multinomial coefficient."""
+        return float(self.log_joint(views)[label]) + self.log_coefficient(views)
 
     def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
         """Return P(class) P(row | class) exactly, None where that is not possible."""
@@ -276,6 +344,22 @@ class Fitted:
         if len(found[0]) > FACTORS:
             return None
         return tuple(tuple(f) for f in found)
+
+
+def linear_table(
+    classes: Sequence[str],
+    rows: Iterable[tuple[str, NDArray[np.float64]]],
+    bias: NDArray[np.float64],
+) -> LearnedTable:
+    """Return weights and biases of each class as those of log-odds to the first."""
+    return LearnedTable(
+        f"linear form: log P(class | row) - log P({classes[0]} | row) = w . x + b",
+        tuple(classes[1:]),
+        tuple(
+            (name, tuple(Number(float(w - weights[0])) for w in weights[1:]))
+            for name, weights in (*((f"w {name}", w) for name, w in rows), ("b", bias))
+        ),
+    )
 
 
 def fit(design: Design, learned: Sums | None = None) -> Fitted:
@@ -302,112 +386,4 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
         state,
         design.prior.log_prior(state.messages),
         Product(len(design.classes), likelihoods),
-    )
-
-
-FEWEST: Final = 2
-"""Folds at least: with one, nothing is left to learn from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """The decisions on each row by a model of the other folds.
-
-    Parameters
-    ----------
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the deal.
-    confusion : ndarray of int64, shape (K, K + 1)
-        Rows by class (down) and decision (across); the last column counts
-        those whose best classes were tied.
-    log_loss : float
-        Mean of ``-log P(class | row)``; infinite where a row's own class was
-        impossible.  Unit: nats.
-    impossible : int
-        Rows whose own class was impossible.
-    """
-
-    folds: int
-    seed: int
-    confusion: NDArray[np.int64]
-    log_loss: float
-    impossible: int
-
-    @property
-    def right(self) -> int:
-        """Rows that were decided correctly."""
-        return int(np.trace(self.confusion))
-
-    @property
-    def rows(self) -> int:
-        """Rows that were decided, in all folds together."""
-        return int(self.confusion.sum())
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the rows that were decided correctly; a tie is not."""
-        return self.right / self.rows
-
-
-def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of each row, so that folds are alike in their classes.
-
-    Parameters
-    ----------
-    labels : sequence of int
-        Class of each row.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the shuffle within each class.
-
-    Examples
-    --------
-    >>> deal([0, 0, 0, 0, 1, 1], folds=2, seed=1).reshape(-1).tolist().count(0)
-    3
-    """
-    random = np.random.default_rng(seed)
-    classes = np.array(labels)
-    # One deal around the table for all classes: no fold is more than one row
-    # larger than another, of any class and of all.
-    order = np.concatenate(
-        [random.permutation(np.flatnonzero(classes == c)) for c in np.unique(classes)]
-    )
-    dealt = np.empty(classes.size, np.int64)
-    dealt[order] = np.arange(classes.size) % folds
-    return dealt
-
-
-def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
-    """Score each row by a model of the rows in the other folds.
-
-    A fold is unlearned from the sums of all, which is exact, and not learned again.
-
-    Raises
-    ------
-    InvalidObservation
-        If there are fewer rows than folds, or fewer than two folds.
-    """
-    n, k = len(design.examples), len(design.classes)
-    if not FEWEST <= folds <= n:
-        msg = f"folds must be from {FEWEST} to the number of rows, {n}; got {folds}"
-        raise InvalidObservation(msg)
-    dealt = deal([label for _, label in design.examples], folds=folds, seed=seed)
-    everything = sums(design, design.examples)
-    confusion = np.zeros((k, k + 1), np.int64)
-    losses = np.empty(n)
-    for fold in range(folds):
-        members = np.flatnonzero(dealt == fold).tolist()
-        held_out = sums(design, [design.examples[i] for i in members])
-        model = fit(design, everything - held_out)
-        for i in members:
-            views, label = design.examples[i]
-            joint = model.log_joint(views)
-            best = decided(joint, partial(model.joint, views))
-            confusion[label, best[0] if len(best) == 1 else k] += 1
-            losses[i] = -log_posterior(joint)[label]
-    return Validation(
-        folds, seed, confusion, float(losses.mean()), int(np.isinf(losses).sum())
     )

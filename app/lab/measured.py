@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 import numpy as np
 
+from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.models.discriminant import (
     Discriminant,
@@ -25,6 +26,8 @@ from app.lab.kinds import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from app.bayes.models.gaussian import Constant, Variances
     from app.lab.table import Row, Table
@@ -324,6 +327,29 @@ class Measured(ColumnGroup):
         if self.model == "discriminant":
             return "(all)", "density at the mean"
         return None
+
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """The columns."""
+        return dict(enumerate(self.columns))
+
+    def form(
+        self,
+        state: MomentSums,
+        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+    ) -> LinearForm | None:
+        """Return the weight of each column; None with variances of each class."""
+        nothing = np.zeros(state.n_classes)
+        if isinstance(likelihood, DiscriminantLikelihood):
+            return discriminant_form(likelihood, nothing)
+        if self.variances == "class":
+            return None
+        return gaussian_form(likelihood, nothing)
+
+    def values_of(self, x: Measurements) -> NDArray[np.float64]:
+        """Return the measurements in the units of their columns."""
+        found = zip(x.values.tolist(), x.ids.tolist(), strict=True)
+        return np.array([value / 10 ** self.places[field] for value, field in found])
 
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a measurement, and its cell."""

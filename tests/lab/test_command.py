@@ -24,6 +24,19 @@ ASKED = (
     "score=2,text=buy math zzz",
 )
 NUMBER = (int, float)
+VALIDATION = {
+    "folds": type(None),
+    "seed": type(None),
+    "rows": int,
+    "right": int,
+    "accuracy": NUMBER,
+    "error_rate": NUMBER,
+    "log_likelihood": (*NUMBER, type(None)),
+    "log_joint": (*NUMBER, type(None)),
+    "log_loss": (*NUMBER, type(None)),
+    "impossible": int,
+    "confusion": [{"class": str, "decided": dict, "tied": int}],
+}
 
 
 def test_the_object_has_this_shape(answer):
@@ -84,18 +97,15 @@ def test_the_object_has_this_shape(answer):
                     }
                 ],
                 "unseen": [str],
+                "likelihood": str,
+                "log_coefficient": NUMBER,
+                "linear": type(None),
             }
         ],
-        "cross_validation": {
-            "folds": int,
-            "seed": int,
-            "rows": int,
-            "right": int,
-            "accuracy": NUMBER,
-            "log_loss": (*NUMBER, type(None)),
-            "impossible": int,
-            "confusion": [{"class": str, "decided": dict, "tied": int}],
-        },
+        "linear": type(None),
+        "training": VALIDATION,
+        "test": type(None),
+        "cross_validation": VALIDATION | {"folds": int, "seed": int},
     }
 
     assert_shape(shape, found)

@@ -19,17 +19,19 @@ from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
 from app.lab.exact import written
-from app.lab.fitted import cross_validate, fit
 from app.lab.kinds import Kind, Model, question, questions
 from app.lab.report import as_json as report
 from app.lab.table import read_table
+from app.lab.validation import cross_validate, learned, tested, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.lab.columns import LearnedTable, Number
-    from app.lab.fitted import Fitted, Prediction, Validation
+    from app.lab.fitted import Fitted, Prediction
+    from app.lab.regressed import Regressed
     from app.lab.table import Row, Table
+    from app.lab.validation import Validation
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
@@ -37,6 +39,8 @@ TELLS_FROM_1 = 5e-5
 """What is closer to 1 would be rounded to it, with four digits."""
 SMALLEST_WRITTEN_OUT = 1e-9
 """What is closer to 1 is written as a difference: nobody counts nines."""
+TWO = 2
+"""Classes whose log-odds are one number."""
 SHOWN_PRODUCT = 100
 """Length of a product that is written out.  Unit: characters."""
 
@@ -51,8 +55,9 @@ def lab(
     model: Annotated[
         Model,
         typer.Option(
-            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial or "
-            "mixed. With auto and mixed each column gets the model of its kind.",
+            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial, "
+            "mixed or logistic. With auto and mixed each column gets the model of its "
+            "kind; logistic regression takes columns of all kinds.",
             metavar="NAME",
         ),
     ] = Model.AUTO,
@@ -127,6 +132,14 @@ def lab(
             metavar="SHARE",
         ),
     ] = "0",
+    deviation: Annotated[
+        float | None,
+        typer.Option(
+            help="Of logistic regression: the standard deviation of a Gaussian prior "
+            "of each weight; else maximum likelihood.",
+            metavar="NUMBER",
+        ),
+    ] = None,
     predict: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,6 +150,14 @@ def lab(
     ] = None,
     predict_csv: Annotated[
         Path | None, typer.Option(help="A CSV file of rows to predict.", metavar="FILE")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file of rows with their classes: prints accuracy, error rate, "
+            "confusion and log-likelihood.",
+            metavar="FILE",
+        ),
     ] = None,
     folds: Annotated[
         int | None,
@@ -167,24 +188,30 @@ def lab(
         constant=constant,
         shrinkage=rules.shrinkage(shrinkage),
         variances=variances,
+        deviation=deviation,
     )
-    fitted = fit(design(source, choices))
+    fitted = learned(design(source, choices))
     asked = _questions(predict or [], predict_csv, source, target)
     predictions = [fitted.predict(row) for row in asked]
-    validation = None
+    train, on_test, by_folds = training(fitted), None, None
+    if test is not None:
+        rows = questions(read_table(test), source.columns, target=target)
+        on_test = tested(fitted, rows)
     if folds is not None:
-        validation = cross_validate(fitted.design, folds=folds, seed=seed)
+        by_folds = cross_validate(fitted.design, folds=folds, seed=seed)
     if as_json:
-        OUT.print(
-            json.dumps(report(fitted, predictions, validation), allow_nan=False),
-            markup=False,
-        )
+        found = report(fitted, predictions, train=train, test=on_test, folds=by_folds)
+        OUT.print(json.dumps(found, allow_nan=False), markup=False)
         return
-    _show_model(fitted)
+    _show_model(fitted, train)
     for prediction in predictions:
         _show_prediction(prediction, fitted)
-    if validation is not None:
-        _show_validation(validation, fitted.design.classes)
+    for name, validation in (
+        (f"Test: {test}", on_test),
+        (f"{folds} stratified folds, seed {seed}", by_folds),
+    ):
+        if validation is not None:
+            _show_validation(name, validation, fitted.design.classes)
 
 
 def _names(listed: str) -> tuple[str, ...]:
@@ -226,7 +253,7 @@ def _questions(
     return rows
 
 
-def _show_model(fitted: Fitted) -> None:
+def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
     """Print how the table was read, and what was learned."""
     plan = fitted.design
     _say(f"{len(plan.rows)} rows with a {plan.target}")
@@ -244,7 +271,7 @@ def _show_model(fitted: Fitted) -> None:
             (name, str(n), _fraction(written(share), math.exp(log)))
             for name, n, share, log in zip(
                 plan.classes,
-                fitted.sums.messages.tolist(),
+                fitted.messages.tolist(),
                 fitted.priors,
                 fitted.log_prior.tolist(),
                 strict=True,
@@ -253,6 +280,11 @@ def _show_model(fitted: Fitted) -> None:
     )
     for table in fitted.learned():
         _show_learned(table)
+    if linear := fitted.linear():
+        _show_learned(linear)
+    if train.log_joint is not None:
+        _say("")
+        _say(f"log-likelihood of the table: {_nats(train.log_joint)} nats")
 
 
 def _show_learned(table: LearnedTable) -> None:
@@ -264,12 +296,16 @@ def _show_learned(table: LearnedTable) -> None:
         _say(f"and {len(rows) - SHOWN_ROWS} more; --json has all of them")
 
 
-def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
+def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None:
     """Print what is said of one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
     # A density is no probability, and is written with a small letter.
-    likelihood = "p(row | class)" if prediction.density else "P(row | class)"
+    value_of = {
+        "probability": "P(class) P(row | class)",
+        "density": "P(class) p(row | class)",
+        "score": "exp(w . x + b)",
+    }[prediction.kind]
     cells = ", ".join(
         f"{column}={cell}"
         for column, cell in prediction.row.cells.items()
@@ -292,13 +328,21 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
             rest=-math.expm1(prediction.log_posterior[c]),
         )
         rows.append((name, value, share))
-    _grid(None, (target, f"P(class) {likelihood}", "P(class | row)"), rows)
+    _grid(None, (target, value_of, "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
     if prediction.unseen:
         _say("Left out, because never seen: " + ", ".join(prediction.unseen))
+    if prediction.coefficient:
+        _say(
+            "Left out, because it is the same in each class: the multinomial "
+            f"coefficient, {math.exp(prediction.coefficient):.10g}"
+        )
+    if prediction.linear is not None and len(classes) == TWO:
+        z = float(prediction.linear[1] - prediction.linear[0])
+        _say(f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {_nats(z)}")
     _grid(
         "what each part adds to the logarithm (nats)",
         ("", "", *classes),
@@ -310,18 +354,23 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
     )
 
 
-def _show_validation(validation: Validation, classes: Sequence[str]) -> None:
-    """Print the figures of the cross-validation."""
+def _show_validation(name: str, validation: Validation, classes: Sequence[str]) -> None:
+    """Print the figures of rows whose class is known."""
     _say("")
-    _say(f"{validation.folds} stratified folds, seed {validation.seed}")
+    _say(name)
     share = _fraction(f"{validation.right}/{validation.rows}", validation.accuracy)
-    _say(f"accuracy {share}")
+    _say(f"accuracy {share}, error rate {_decimals(validation.error_rate, 1.0)}")
     loss = f"{validation.log_loss:.4f} nats"
     if validation.impossible:
         loss = (
             f"infinite (rows whose own class was impossible: {validation.impossible})"
         )
     _say(f"log-loss {loss}")
+    if not validation.impossible:
+        said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
+        if validation.log_joint is not None:
+            said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
+        _say(said)
     _grid(
         "rows by class (down) and decision (across)",
         ("", *classes, "tied"),
