@@ -26,10 +26,11 @@ from app.bayes.linear import (
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
 from app.bayes.models.multinomial import Multinomial
+from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.exact import FACTORS, Rule, share, written
+from app.lab.exact import FACTORS, Rule, rational, share, written
 from app.lab.kinds import is_count
 
 if TYPE_CHECKING:
@@ -346,6 +347,14 @@ class Categories(ColumnGroup):
         ids = np.array(sorted(self.coordinates), np.int64)
         return categorical_form(likelihood, ids, np.zeros(state.n_classes))
 
+    def notes(
+        self,
+        state: FeatureCounts,  # noqa: ARG002
+        likelihood: CategoricalLikelihood,
+    ) -> list[str]:
+        """Return a warning where what stands in for zero is no small number."""
+        return _too_large(self.smoothing, self.columns, likelihood.totals)
+
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a value, and the value."""
         column = self.columns[number >> VALUE_BITS]
@@ -497,6 +506,11 @@ class Bag(ColumnGroup):
             math.lgamma(1 + n) for n in times
         )
 
+    def notes(self, state: FeatureCounts, likelihood: object) -> list[str]:  # noqa: ARG002
+        """Return a warning where what stands in for zero is no small number."""
+        _, totals, _ = self._counts(state)
+        return _too_large(self.smoothing, self.columns, totals)
+
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a word, and the word or its count."""
         word = self.words[number]
@@ -568,6 +582,20 @@ class Bag(ColumnGroup):
                     raise MalformedTable(msg)
                 found[column] = int(cell)
         return found
+
+
+def _too_large(
+    smoothing: Rule, columns: Sequence[str], totals: NDArray[np.int64]
+) -> list[str]:
+    """Return a warning where what was never seen is as probable as what was."""
+    most = int(totals.max(initial=1))
+    if not isinstance(smoothing, Epsilon) or rational(smoothing.epsilon) * most < 1:
+        return []
+    return [
+        f"Epsilon {smoothing.epsilon:g} is not below 1/{most}, the probability of what "
+        f"was seen once: in {', '.join(columns)} a value that a class never had can be "
+        "as probable as one that it had."
+    ]
 
 
 def _probabilities(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
 """Classes of a target: with more it is a measurement, or a name."""
+SMALLEST_ADDED: Final = 1e-30
+LARGEST_ADDED: Final = 1e30
+"""What is added to a variance, whose columns have values below 1e11."""
 PLAIN = StatedFraction(0.0)
 """Maximum likelihood, as in the lectures."""
 
@@ -55,6 +58,8 @@ class Choices:
         Values of columns of categories; of the others, those that they hold.
     constant : {"floor", "drop"}
         Treatment of a measurement that does not vary.
+    added : float or None
+        What is added to each variance instead.
     shrinkage : Shrinkage
         Shrinkage of the discriminant.
     variances : {"class", "shared"}
@@ -73,6 +78,7 @@ class Choices:
     vocabulary: str | None = None
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant = "floor"
+    added: float | None = None
     shrinkage: Shrinkage = PLAIN
     variances: Variances = "class"
     deviation: float | None = None
@@ -302,6 +308,7 @@ def _parts(
             constant=choices.constant,
             shrinkage=choices.shrinkage,
             variances=choices.variances,
+            added=choices.added,
         )
     bag: Literal["bernoulli", "multinomial"] = (
         "bernoulli" if choices.model is Model.BERNOULLI else "multinomial"
@@ -363,6 +370,17 @@ def smoothing(words: str) -> Rule:
     return _chosen(words, named, stated, rule)
 
 
+def pseudo_counts(words: str) -> tuple[Lidstone, ...]:
+    """Return the smoothings of pseudo-counts that an option lists.
+
+    Examples
+    --------
+    >>> pseudo_counts("1/2, 1")
+    (Lidstone(alpha=0.5), Lidstone(alpha=1.0))
+    """
+    return tuple(Lidstone(_number(alpha, words)) for alpha in words.split(","))
+
+
 def prior(words: str) -> ClassPrior:
     """Return the class prior that an option names.
 
@@ -401,6 +419,36 @@ def _chosen(
         return stated[name](value)
     msg = f"{rule}, not {words!r}"
     raise InvalidObservation(msg)
+
+
+def constant(words: str) -> tuple[Constant, float | None]:
+    """Return the treatment of variances that an option names, and what is added.
+
+    Raises
+    ------
+    InvalidObservation
+        If it names none, or adds nothing.
+
+    Examples
+    --------
+    >>> constant("drop"), constant("add=1/4")
+    (('drop', None), ('floor', 0.25))
+    """
+    named: dict[str, tuple[Constant, float | None]] = {
+        "floor": ("floor", None),
+        "drop": ("drop", None),
+    }
+    stated: dict[str, Callable[[str], tuple[Constant, float | None]]] = {
+        "add": lambda value: ("floor", _number(value, words))
+    }
+    found = _chosen(words, named, stated, "--constant is floor, drop or add=E")
+    if found[1] is not None and not SMALLEST_ADDED <= found[1] <= LARGEST_ADDED:
+        msg = (
+            f"what is added to a variance is from {SMALLEST_ADDED:g} to "
+            f"{LARGEST_ADDED:g}, got {found[1]!r}"
+        )
+        raise InvalidObservation(msg)
+    return found
 
 
 def shrinkage(words: str) -> Shrinkage:

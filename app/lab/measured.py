@@ -18,10 +18,11 @@ from app.bayes.models.discriminant import (
     Shrinkage,
     StatedFraction,
 )
-from app.bayes.models.gaussian import Floor, Gaussian, GaussianLikelihood
+from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
 from app.lab.columns import ColumnGroup, LearnedTable, Number
+from app.lab.exact import rational
 from app.lab.kinds import is_number
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ class Measured(ColumnGroup):
         Share of the uncorrelated target, for the discriminant.
     variances : {"class", "shared"}
         Own variances of each class, or one for all, for the Gaussian.
+    added : float or None
+        What is added to each variance; None for a floor.
     """
 
     statistics: ClassVar[type[MomentSums]] = MomentSums
@@ -151,6 +154,7 @@ class Measured(ColumnGroup):
     constant: Constant
     shrinkage: Shrinkage
     variances: Variances
+    added: float | None = None
 
     @classmethod
     def of(
@@ -162,6 +166,7 @@ class Measured(ColumnGroup):
         constant: Constant,
         shrinkage: Shrinkage,
         variances: Variances,
+        added: float | None,
     ) -> Self:
         """Return the group of some columns of a table.
 
@@ -187,6 +192,7 @@ class Measured(ColumnGroup):
             constant=constant,
             shrinkage=shrinkage,
             variances=variances,
+            added=added,
         )
 
     @property
@@ -194,7 +200,10 @@ class Measured(ColumnGroup):
         """The model of `app.bayes`, over steps."""
         if self.model == "gaussian":
             return Gaussian(
-                fraction_bits=0, constant=self.constant, variances=self.variances
+                fraction_bits=0,
+                constant=self.constant,
+                variances=self.variances,
+                floor=self._floor(Floor()),
             )
         # The columns have steps of their own: the variance of one says nothing of
         # that of another, and only the step itself is a floor.
@@ -202,8 +211,13 @@ class Measured(ColumnGroup):
             fraction_bits=0,
             constant=self.constant,
             shrinkage=self.shrinkage,
-            floor=Floor(0.0),
+            floor=self._floor(Floor(0.0)),
         )
+
+    def _floor(self, otherwise: Floor) -> Floor | Added:
+        if self.added is None:
+            return otherwise
+        return Added({i: self.added * 100.0**d for i, d in enumerate(self.places)})
 
     def estimate(
         self, state: MomentSums
@@ -376,8 +390,12 @@ class Measured(ColumnGroup):
         if self.variances == "shared":
             weighted = (n * s for n, s in zip(counts, spreads, strict=True))
             pooled: Fraction = sum(weighted, Fraction(0)) / sum(counts)
-            return pooled * unit
-        return spreads[c] * unit if counts[c] else None
+            return pooled * unit + self._added
+        return spreads[c] * unit + self._added if counts[c] else None
+
+    @property
+    def _added(self) -> Fraction:
+        return rational(self.added or 0.0)
 
     def _unit(self, state: MomentSums, row: int) -> Fraction:
         return Fraction(1, 10 ** self.places[int(state.ids[row])])
@@ -408,7 +426,7 @@ class Measured(ColumnGroup):
                 crossed = state.sums[row, c] * state.sums[column, c]
                 scatter += state.products[row, column, c] - Fraction(crossed, n)
         units = self._unit(state, row) * self._unit(state, column)
-        return scatter / n_rows * units
+        return scatter / n_rows * units + (self._added if row == column else 0)
 
     def _shown(
         self,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.lab.columns import LearnedTable
     from app.lab.fitted import Fitted, Prediction
     from app.lab.regressed import Regressed
-    from app.lab.validation import Validation
+    from app.lab.validation import Effect, Validation
 
 
 def as_json(
@@ -28,6 +28,7 @@ def as_json(
     train: Validation,
     test: Validation | None,
     folds: Validation | None,
+    effects: Sequence[Effect] = (),
 ) -> dict[str, Any]:
     """Return a model with its predictions as one JSON object.
 
@@ -41,6 +42,8 @@ def as_json(
         Its decisions on the table itself.
     test, folds : Validation or None
         Those on a test table and in cross-validation; None where nobody asked.
+    effects : sequence of Effect
+        What each pseudo-count makes of them.
     """
     design = model.design
     log_prior = model.log_prior.tolist()
@@ -68,6 +71,15 @@ def as_json(
         "predictions": [_prediction(p, design.classes) for p in predictions],
         "test": _validation(test, design.classes),
         "cross_validation": _validation(folds, design.classes),
+        "alphas": [
+            {
+                "alpha": effect.alpha,
+                "log_joint": _finite(effect.log_joint),
+                "log_loss": _optional(effect.log_loss),
+                "posteriors": [list(posterior) for posterior in effect.posteriors],
+            }
+            for effect in effects
+        ],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
+from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, decided, fit, sums
 from app.lab.regressed import Regressed, regressed
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.lab.design import Design
-    from app.lab.table import Row
+    from app.bayes.smoothing import Lidstone
+    from app.lab.design import Choices, Design
+    from app.lab.table import Row, Table
 
 FEWEST: Final = 2
 """Folds at least: with one, nothing is left to learn from."""
@@ -186,6 +188,65 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
                 yield model, views, label
 
     return _decisions(decisions(), design, folds=folds, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a pseudo-count makes of the figures.
+
+    Parameters
+    ----------
+    alpha : float
+        The pseudo-count.
+    log_joint : float
+        Log-likelihood of the table.  Unit: nats.
+    log_loss : float or None
+        Of cross-validation; None where nobody asked.  Unit: nats.
+    posteriors : tuple of tuple of float
+        ``P(class | row)`` of each row that is predicted.
+    """
+
+    alpha: float
+    log_joint: float
+    log_loss: float | None
+    posteriors: tuple[tuple[float, ...], ...]
+
+
+def compare(
+    table: Table,
+    choices: Choices,
+    smoothings: Sequence[Lidstone],
+    rows: Sequence[Row],
+    *,
+    folds: int | None,
+    seed: int,
+) -> list[Effect]:
+    """Return what each pseudo-count makes of the figures.
+
+    Raises
+    ------
+    InvalidObservation
+        If the model has no pseudo-counts.
+    """
+    effects = []
+    for smoothing in smoothings:
+        plan = design_of(table, replace(choices, smoothing=smoothing))
+        if not any(hasattr(part, "smoothing") for part in plan.parts.values()):
+            msg = "no column is counted, so there is no pseudo-count to compare"
+            raise InvalidObservation(msg)
+        model = learned(plan)
+        train = training(model)
+        if train.log_joint is None:
+            msg = "logistic regression has no pseudo-counts; leave out --alphas"
+            raise InvalidObservation(msg)
+        loss = None
+        if folds is not None:
+            loss = cross_validate(plan, folds=folds, seed=seed).log_loss
+        posteriors = tuple(
+            tuple(np.exp(model.predict(row).log_posterior).tolist()) for row in rows
+        )
+        effects.append(Effect(smoothing.alpha, train.log_joint, loss, posteriors))
+    return effects
 
 
 def _decisions(

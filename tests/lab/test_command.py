@@ -104,6 +104,7 @@ def test_the_object_has_this_shape(answer):
         ],
         "linear": type(None),
         "training": VALIDATION,
+        "alphas": [],
         "test": type(None),
         "cross_validation": VALIDATION | {"folds": int, "seed": int},
     }

@@ -22,7 +22,7 @@ from app.lab.exact import written
 from app.lab.kinds import Kind, Model, question, questions
 from app.lab.report import as_json as report
 from app.lab.table import read_table
-from app.lab.validation import cross_validate, learned, tested, training
+from app.lab.validation import compare, cross_validate, learned, tested, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.lab.fitted import Fitted, Prediction
     from app.lab.regressed import Regressed
     from app.lab.table import Row, Table
-    from app.lab.validation import Validation
+    from app.lab.validation import Effect, Validation
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
@@ -109,10 +109,11 @@ def lab(
         ),
     ] = None,
     constant: Annotated[
-        Literal["floor", "drop"],
+        str,
         typer.Option(
             help="What becomes of a measurement that does not vary within a class: "
-            "floor gives it a tiny variance, drop leaves it out.",
+            "floor gives it a tiny variance, drop leaves it out, add=E adds E to "
+            "every variance.",
             metavar="RULE",
         ),
     ] = "floor",
@@ -168,6 +169,14 @@ def lab(
     seed: Annotated[
         int, typer.Option(min=0, help="Deals the rows to the folds.", metavar="NUMBER")
     ] = 0,
+    alphas: Annotated[
+        str | None,
+        typer.Option(
+            help="Pseudo-counts to compare, with commas between: what each makes of "
+            "the log-likelihoods and of the rows to predict.",
+            metavar="A,A...",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit naive Bayes to a table, print what it learned, and predict rows.
@@ -176,6 +185,7 @@ def lab(
     means not known, and is left out.
     """
     source = read_table(table)
+    kept, added = rules.constant(constant)
     choices = Choices(
         target=target,
         model=model,
@@ -185,7 +195,8 @@ def lab(
         prior=rules.prior(prior),
         vocabulary=vocabulary,
         values=_values(values or []),
-        constant=constant,
+        constant=kept,
+        added=added,
         shrinkage=rules.shrinkage(shrinkage),
         variances=variances,
         deviation=deviation,
@@ -199,8 +210,20 @@ def lab(
         on_test = tested(fitted, rows)
     if folds is not None:
         by_folds = cross_validate(fitted.design, folds=folds, seed=seed)
+    effects = []
+    if alphas is not None:
+        effects = compare(
+            source, choices, rules.pseudo_counts(alphas), asked, folds=folds, seed=seed
+        )
     if as_json:
-        found = report(fitted, predictions, train=train, test=on_test, folds=by_folds)
+        found = report(
+            fitted,
+            predictions,
+            train=train,
+            test=on_test,
+            folds=by_folds,
+            effects=effects,
+        )
         OUT.print(json.dumps(found, allow_nan=False), markup=False)
         return
     _show_model(fitted, train)
@@ -212,6 +235,7 @@ def lab(
     ):
         if validation is not None:
             _show_validation(name, validation, fitted.design.classes)
+    _show_effects(effects, fitted.design.classes)
 
 
 def _names(listed: str) -> tuple[str, ...]:
@@ -379,6 +403,26 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
             for name, line in zip(classes, validation.confusion.tolist(), strict=True)
         ],
     )
+
+
+def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
+    """Print what each pseudo-count makes of the figures."""
+    if not effects:
+        return
+    asked = range(len(effects[0].posteriors))
+    of_folds = effects[0].log_loss is not None
+    header = ["alpha", "log-likelihood", *(["log-loss of the folds"] * of_folds)]
+    header += [f"{i + 1}: P({name} | row)" for i in asked for name in classes]
+    rows = [
+        [
+            f"{e.alpha:g}",
+            _nats(e.log_joint),
+            *([_nats(e.log_loss)] if e.log_loss is not None else []),
+            *(_decimals(p, 1 - p) for posterior in e.posteriors for p in posterior),
+        ]
+        for e in effects
+    ]
+    _grid("what the pseudo-count does", header, rows)
 
 
 def _number(number: Number) -> str:
