@@ -19,6 +19,7 @@ from app.bayes.counts import (
     require_reachable,
 )
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import added, totalled
 from app.errors import InvalidObservation
 from app.kernels import table as slots
 
@@ -134,6 +135,8 @@ class FeatureTable:
         ------
         InconsistentCounts
             If no set of messages has the counts of the sum.
+        InvalidObservation
+            If 64 bits do not hold them.
         """
         messages = self.messages + delta.messages
         row, gained, largest = slots.survey(
@@ -144,6 +147,9 @@ class FeatureTable:
         if np.count_nonzero(delta.messages < 0):
             self._require_frequencies(delta, messages)
         keys, counts = self._slots
+        # As many features as fit into the memory, each of 31 bits, sum to less.
+        if max(largest, np.iinfo(counts.dtype).max) > np.iinfo(np.int32).max:
+            added(self._totals, totalled(delta.columns))
         if largest > np.iinfo(counts.dtype).max:
             self._slots = keys, counts.astype(np.int64)
         if self._taken + delta.ids.size > FULL * (keys.size - 1):
@@ -181,7 +187,8 @@ class FeatureTable:
     ) -> None:
         """Raise the error about a sum that no set of messages has."""
         ids = delta.ids[row : row + 1] if row >= 0 else delta.ids[:0]
-        columns = self._columns(ids) + delta.columns[row : row + ids.size]
+        added(self.messages, delta.messages)
+        columns = added(self._columns(ids), delta.columns[row : row + ids.size])
         documents = half(columns, "presence")
         require_reachable(
             messages=messages,
