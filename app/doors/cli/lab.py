@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,12 +16,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from app.doors.cli.console import OUT, Json
+from app.doors.cli.console import OUT, Json, complete_or_absent
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
 from app.lab.exact import written
 from app.lab.kinds import Kind, Model, question, questions
+from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
 from app.lab.table import read_table
 from app.lab.validation import compare, cross_validate, learned, tested, training
@@ -177,6 +180,15 @@ def lab(
             metavar="A,A...",
         ),
     ] = None,
+    page_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="Write one HTML page with the tables and diagrams: likelihoods by "
+            "class, decision boundary of two measured columns, weights as bars.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit naive Bayes to a table, print what it learned, and predict rows.
@@ -215,6 +227,21 @@ def lab(
         effects = compare(
             source, choices, rules.pseudo_counts(alphas), asked, folds=folds, seed=seed
         )
+    if page_file is not None:
+        of_rows = (
+            ("table", train),
+            (f"test: {test}", on_test),
+            (f"{folds} folds", by_folds),
+        )
+        document = LabDocument(
+            command=shlex.join(["postbayes", *sys.argv[1:]]),
+            model=fitted,
+            predictions=predictions,
+            validations=[(name, v) for name, v in of_rows if v is not None],
+            effects=effects,
+        )
+        with complete_or_absent(page_file) as part:
+            part.write_text(page(document), encoding="utf-8")
     if as_json:
         found = report(
             fitted,
@@ -236,6 +263,9 @@ def lab(
         if validation is not None:
             _show_validation(name, validation, fitted.design.classes)
     _show_effects(effects, fitted.design.classes)
+    if page_file is not None:
+        _say("")
+        _say(f"The page is {page_file}")
 
 
 def _names(listed: str) -> tuple[str, ...]:
