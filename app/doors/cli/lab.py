@@ -191,10 +191,10 @@ def lab(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit naive Bayes to a table, print what it learned, and predict rows.
+    """Fit a model of the family to a table, print what it learned, and predict rows.
 
-    For teaching, and for checking examples by hand. Nothing is stored. An empty cell
-    means not known, and is left out.
+    Naive Bayes and logistic regression, for teaching, and for checking examples by
+    hand. Nothing is stored. An empty cell means not known, and is left out.
     """
     source = read_table(table)
     kept, added = rules.constant(constant)
