@@ -191,7 +191,7 @@ def lab(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a model of the family to a table, print what it learned, and predict rows.
+    """Fit a model to a table, print what it learned, and predict rows.
 
     Naive Bayes and logistic regression, for teaching, and for checking examples by
     hand. Nothing is stored. An empty cell means not known, and is left out.
