@@ -182,7 +182,7 @@ class ColumnGroup(ABC):
         return values
 
     def log_coefficient(self, x: Any, seen: NDArray[np.bool_]) -> float:  # noqa: ARG002
-        """Return what the likelihoods of all classes leave out.  Unit: nats."""
+        """Return what the multinomial likelihoods leave out.  Unit: nats."""
         return 0.0
 
     def total(self, states: Iterable[Any], *, n_classes: int) -> Any:
@@ -499,8 +499,6 @@ class Bag(ColumnGroup):
 
     def log_coefficient(self, x: SparseCounts, seen: NDArray[np.bool_]) -> float:
         """Return the logarithm of the orders in which the words of a row can stand."""
-        if self.model == "bernoulli":
-            return 0.0
         times = x.counts[seen].tolist()
         return math.lgamma(1 + sum(times)) - math.fsum(
             math.lgamma(1 + n) for n in times

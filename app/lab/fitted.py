@@ -313,15 +313,14 @@ class Fitted:
 
     def log_coefficient(self, views: Mapping[str, Any]) -> float:
         """Return the logarithm of what the likelihoods of all classes leave out."""
-        said = self.likelihood.contributions(views)
+        bags = [n for n in views if self.design.parts[n].model == "multinomial"]
         return math.fsum(
-            self.design.parts[name].log_coefficient(views[name], of_part.seen)
-            for name, of_part in said.items()
+            self.design.parts[name].log_coefficient(
+                views[name],
+                self.likelihood.likelihoods[name].contributions(views[name]).seen,
+            )
+            for name in bags
         )
-
-    def log_likelihood(self, views: Mapping[str, Any], label: int) -> float:
-        """Return ``log P(class, row)``, with the multinomial coefficient."""
-        return float(self.log_joint(views)[label]) + self.log_coefficient(views)
 
     def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
         """Return P(class) P(row | class) exactly, None where that is not possible."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.lab.table import Row
 
 COORDINATES_LIMIT: Final = 400
-"""Columns, values and words together: a step takes the cube of their number."""
+"""Weights: a step of the fit takes the cube of their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,6 @@ class Regressed:
     def joint(self, views: Mapping[str, Any]) -> None:
         """Return nothing: the weights are no fractions."""
 
-    def log_likelihood(self, views: Mapping[str, Any], label: int) -> float:
-        """Return ``log P(class | row)``: of the row itself, nothing is modelled."""
-        return float(log_posterior(self.log_joint(views))[label])
-
     def predict(self, row: Row) -> Prediction:
         """Return the prediction of a row.
 
@@ -181,13 +177,15 @@ def regressed(
             if number not in part.baseline
         )
     }
-    if len(places) > COORDINATES_LIMIT:
+    k = len(design.classes)
+    weights = len(places) * (k - 1)
+    if weights > COORDINATES_LIMIT:
         msg = (
-            f"the columns have {len(places)} values and words, and logistic regression "
-            f"takes {COORDINATES_LIMIT} at most; choose columns, or a vocabulary"
+            f"the columns need {weights} weights, for values, words and classes, and "
+            f"logistic regression has {COORDINATES_LIMIT} at most; choose columns, "
+            "or a vocabulary"
         )
         raise MalformedTable(msg)
-    k = len(design.classes)
     rows = np.array([_coordinates(design, places, views) for views, _ in examples])
     labels = np.array([label for _, label in examples], np.int64)
     model = regress(

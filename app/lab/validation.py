@@ -265,7 +265,8 @@ def _decisions(
         best = decided(joint, partial(model.joint, views))
         confusion[label, best[0] if len(best) == 1 else k] += 1
         own.append(float(log_posterior(joint)[label]))
-        joints.append(model.log_likelihood(views, label))
+        if isinstance(model, Fitted):
+            joints.append(float(joint[label]) + model.log_coefficient(views))
     return Validation(
         confusion,
         math.fsum(own),

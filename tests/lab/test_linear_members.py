@@ -241,7 +241,7 @@ def test_too_many_words_are_refused():
         read_text(f"class,text\na,{words}\nb,w1 w2\n"),
         Choices(target="class", model=Model.LOGISTIC, kinds={"text": Kind.TEXT}),
     )
-    with pytest.raises(MalformedTable, match="takes 400 at most"):
+    with pytest.raises(MalformedTable, match="has 400 at most"):
         learned(plan)
 
 

@@ -100,6 +100,26 @@ def test_classes_that_can_be_separated_are_said(x, labels):
     assert np.isfinite(found.bias).all()
 
 
+def test_a_plane_that_only_one_row_is_off_is_found():
+    """A category of one row among two thousand: its weight would be infinite."""
+    rng = np.random.default_rng(1)
+    x = np.stack([rng.normal(size=2000), np.arange(2000) == 7], axis=1)
+    labels = (x[:, 0] + rng.logistic(size=2000) > 0).astype(int)
+    with pytest.raises(InvalidObservation, match="a plane separates the classes"):
+        regress(x, labels, 2)
+
+    assert regress(x[:, :1], labels, 2).gradient < 1e-6
+
+
+def test_sure_rows_alone_are_no_plane():
+    """Rows of 60 nats, beside two that overlap."""
+    x = np.array([0.0, 1, 40, 41, 20.2, 19.8])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
+
+    assert found.log_likelihood < -1
+    assert found.gradient < 1e-6
+
+
 def test_classes_that_just_overlap_have_a_maximum():
     """One row on the wrong side, far from the others, is enough."""
     x = np.array([0.0, 1.0, 2.0, 3.0, 2.5])[:, np.newaxis]
