@@ -11,7 +11,7 @@ from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.columns import Bag, Categories
+from app.lab.counted import Bag, Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
 from app.lab.measured import Measured
 from app.lab.table import Table

@@ -13,6 +13,7 @@ from app.bayes.posterior import log_posterior
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import design as design_of
 from app.lab.fitted import Fitted, decided, fit, sums
+from app.lab.measured import Measured
 from app.lab.regressed import Regressed, regressed
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def compare(
     effects = []
     for smoothing in smoothings:
         plan = design_of(table, replace(choices, smoothing=smoothing))
-        if not any(hasattr(part, "smoothing") for part in plan.parts.values()):
+        if all(isinstance(part, Measured) for part in plan.parts.values()):
             msg = "no column is counted, so there is no pseudo-count to compare"
             raise InvalidObservation(msg)
         model = learned(plan)
