@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # What a table holds and answers does not depend on it.
 _SECRET: Final = np.uint64(hash("slots") % 2**64 | 1)
 SMALLEST: Final = 64
+NARROW: Final = 2**31 - 1
 # Between 64 and 80 % of the slots are taken, so that a feature of two classes has 30 to
 # 37.5 bytes and is found after 2 to 3 steps.  Unit: slots for each feature.
 ROOMY: Final = 1 / 0.64
@@ -148,9 +149,10 @@ class FeatureTable:
             self._require_frequencies(delta, messages)
         keys, counts = self._slots
         # As many features as fit into the memory, each of 31 bits, sum to less.
-        if max(largest, np.iinfo(counts.dtype).max) > np.iinfo(np.int32).max:
+        room = np.iinfo(counts.dtype).max
+        if largest > NARROW or room > NARROW:
             added(self._totals, totalled(delta.columns))
-        if largest > np.iinfo(counts.dtype).max:
+        if largest > room:
             self._slots = keys, counts.astype(np.int64)
         if self._taken + delta.ids.size > FULL * (keys.size - 1):
             self._grow(delta.ids.size)
