@@ -128,6 +128,13 @@ def test_the_boundary_is_where_the_model_decides(draw):
         assert min((24 - 2 * y) / 6, 6.9) == pytest.approx(x, abs=0.08)
 
 
+def test_a_tie_has_no_colour(draw):
+    """Two classes with the same rows: no place is decided."""
+    _, tags = draw("class,x,y\na,0,0\na,2,3\nb,0,0\nb,2,3\n")
+
+    assert not any(n == "rect" and "area" in a["class"] for n, a in tags)
+
+
 def test_weights_are_bars_of_their_length(draw):
     """Largest first; to the right for the class, to the left against it."""
     _, tags = draw(MAIL, "--as", "text=text", "--vocabulary", "buy math")

@@ -111,6 +111,16 @@ def test_a_plane_that_only_one_row_is_off_is_found():
     assert regress(x[:, :1], labels, 2).gradient < 1e-6
 
 
+def test_a_tiny_overlap_has_a_maximum():
+    """It is found after the steps at which a plane is looked for."""
+    x = np.array([0.0, 1, 2, 3, 1.5 + 1e-8, 1.5 - 1e-8])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
+
+    # The two that overlap are as good as at one place, and the others sure.
+    assert -2 * math.log(2) == pytest.approx(found.log_likelihood, abs=1e-6)
+    assert found.gradient < 1e-6
+
+
 def test_sure_rows_alone_are_no_plane():
     """Rows of 60 nats, beside two that overlap."""
     x = np.array([0.0, 1, 40, 41, 20.2, 19.8])[:, np.newaxis]
