@@ -355,6 +355,8 @@ def _boundary(document: LabDocument) -> list[str]:
     ]
     heading = "Decision boundary"
     says = f"What is decided at each {x} and {y}; the dots are the rows."
+    if asked:
+        says += " A grey ring is a row that was predicted."
     numbers = [
         (row.where, f"{a:g}", f"{b:g}")
         for row, (a, b) in zip(rows, points, strict=False)
