@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from app.features.hashing import FeatureNames
+from app.features.hashing import names_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,7 +103,7 @@ def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
     for known, start in zip(views, starts, strict=False):
         if not known.names or known.view not in {"headers", "words"}:
             continue
-        kept = [known.names[place] for place in known.at.tolist()]
+        kept = tuple(names_at(known.names, known.at))
         places = _of_headers(kept)
         if known.view == "words":
             words = dict(zip(kept, range(start, start + len(kept)), strict=True))
@@ -202,12 +202,7 @@ def _ends(
     pairs: Known, words: Mapping[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the features of the left and the right words of pairs; -1 for none."""
-    names, at = pairs.names, pairs.at
-    if isinstance(names, FeatureNames):
-        read = FeatureNames(names.text, names.bounds, names.at.take(at), names.words)[:]
-    else:
-        read = tuple(names[place] for place in at.tolist())
-    split = [name.partition(" ") for name in read]
+    split = [name.partition(" ") for name in names_at(pairs.names, pairs.at)]
     ends = [(words.get(one, -1), words.get(other, -1)) for one, _, other in split]
     left, right = np.array(ends, np.int64).reshape(-1, 2).T
     return left, right

@@ -88,6 +88,13 @@ class FeatureNames(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
 
+def names_at(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
+    """Return the names at some places, in their order."""
+    if isinstance(names, FeatureNames):
+        return names.take(places)
+    return tuple([names[place] for place in places.tolist()])
+
+
 def ids_of(names: Sequence[str]) -> NDArray[np.int64]:
     """Return the ids of features, shape (n,), in the order of their names.
 

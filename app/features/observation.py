@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
-from app.features.hashing import FeatureNames
+from app.features.hashing import names_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from app.features.id_key import IdKey
     from app.mail.message import Message
@@ -65,7 +62,7 @@ class Observation:
                 ids, places = key.ordered(view, x.ids)
                 views[view] = SparseCounts.of_sorted(ids, x.counts.take(places))
                 if view in names:
-                    names[view] = _taken(names[view], places)
+                    names[view] = names_at(names[view], places)
         return replace(self, views=views, names=names)
 
     def browsable(self) -> Observation:
@@ -84,13 +81,6 @@ class Observation:
     def nameless(self) -> Observation:
         """Return the observation without the text of its features."""
         return replace(self, names={})
-
-
-def _taken(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
-    """Return the names at some places, in their order."""
-    if isinstance(names, FeatureNames):
-        return names.take(places)
-    return tuple([names[place] for place in places.tolist()])
 
 
 DIGEST_BYTES: Final = 16
