@@ -170,7 +170,7 @@ def announce(application: Application) -> None:
     profiles = [*application.live]
     states = [
         f"{each.row.name} ("
-        + ", ".join(f"{n} {label}" for label, n in learned(each.snapshot).items())
+        + ", ".join(f"{n} {label}" for label, n in learned(each).items())
         + ")"
         for each in profiles[:LISTED]
     ]

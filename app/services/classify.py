@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.mail.message import Message
     from app.services.autolearn import AutoLearn
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import LiveProfiles
+    from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
 
@@ -154,6 +155,7 @@ class Classify:
         *,
         strongest: int,
         taught: Collection[str] = (),
+        others: Collection[str] = (),
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -167,6 +169,9 @@ class Classify:
             How many of the strongest features of each side an explanation names.
         taught : collection of str
             Names of further profiles that feedback with the id may be for.
+        others : collection of str
+            Names of profiles that are asked next if the message would be held or
+            refused: they are in memory then.
 
         Returns
         -------
@@ -177,15 +182,19 @@ class Classify:
         ------
         UnknownProfile
             If there is no such profile.
+        ProfileLoading
+            If one is not in memory yet; nothing is done then.
         EmptyMessage
             If the message is blank.
         """
-        lives = {name: self._live.get(name) for name in profiles}
-        known = {live.row.id: live for live in lives.values()}
+        lives = self._live.get_all(profiles)
+        if others and any(_holds(live.specification) for live in lives.values()):
+            self._live.get_all(others)
+        known = {live.row.id: live.specification for live in lives.values()}
         for name in taught:
-            live = self._live.get(name)
-            known[live.row.id] = live
-        views = {view for live in known.values() for view in live.specification.views}
+            cached = self._live.find(name)
+            known[cached.row.id] = cached.specification
+        views = {view for made_of in known.values() for view in made_of.views}
         with self._tally.classifying():
             message = read(raw)
             observation = extract(message, views)
@@ -205,6 +214,12 @@ class Classify:
             for profile_id in known:
                 self._recent.add(profile_id, observation, now)
         return classified
+
+
+def _holds(made_of: Specification) -> bool:
+    """Return whether mail may be held or refused."""
+    action = made_of.action
+    return (action.quarantine_from, action.reject_from) != (None, None)
 
 
 def classify_observation(

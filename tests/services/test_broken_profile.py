@@ -89,7 +89,8 @@ def test_a_start_serves_the_other_profiles(database_url, caplog):
     with running(database_url=database_url) as app:
         app.feedback.teach("default", ham(1), label="ham", source="test")
 
-        assert ["default"] == [live.row.name for live in app.live]
+        assert ["default", "zoe"] == [each.row.name for each in app.live]
+        assert ["default"] == [each.row.name for each in app.live if each.live]
     with (
         pytest.raises(CorruptVector, match="too short"),
         running(database_url=database_url, profile="zoe"),

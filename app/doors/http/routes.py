@@ -92,7 +92,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     "/classify",
     tags=["mail"],
     response_model=ClassifyOut,
-    responses=problems(400, 404, 408, 413, 415, 422),
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(TextIn),
 )
 async def classify(
@@ -174,7 +174,8 @@ async def feedback(
         raise MalformedRequest(msg)
     digest = parse_id(given.id)
     stored = await recalled(app, name, digest, within=app.recall.write_behind)
-    pending = app.feedback.start_teach_by_id(name, digest, stored, **said)
+    teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **said)
+    pending = await computing(teach, 0)
     return document(feedback_fields(await answered(pending)))
 
 
@@ -194,7 +195,8 @@ async def forget(
     """
     name = profile or app.recipients.shared(recipient)
     said = _source(request, source)
-    pending = app.feedback.start_forget(name, parse_id(id), source=said)
+    begin = partial(app.feedback.start_forget, name, parse_id(id), source=said)
+    pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 
 

@@ -147,7 +147,7 @@ class Rspamd:
         app = self._application
         if not raw.strip():
             name = app.recipients.answering(ask.recipients)
-            made_of = app.live.get(name).specification
+            made_of = app.live.find(name).specification
             return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
@@ -181,7 +181,7 @@ class Rspamd:
             app.feedback.teach,
             profile,
             raw,
-            label=label_of(app.live.get(profile).row, ask.label),
+            label=label_of(app.live.find(profile).row, ask.label),
             source=said,
         )
         taught = await learning(teach)

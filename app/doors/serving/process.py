@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from app.errors import SlowRequest
+from app.errors import ProfileLoading, SlowRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -127,13 +127,31 @@ async def computing(
     ------
     SlowRequest
         If the client hangs up before it is done.
+    ProfileLoading
+        If a profile that it needs is not in memory in time.
     """
-    if size <= INLINE_BYTES:
-        return use_case()
-    # A door that has waited long enough goes on; a thread that has begun changes
-    # nothing and ends by itself, because the time of a message is bounded.
-    work = _in_a_thread(use_case)
-    return await (work if gone is None else unless_gone(work, gone()))
+    # What was loaded for it stays until it is done, however little room there is.
+    loaded: list[object] = []
+    while True:
+        try:
+            if size <= INLINE_BYTES:
+                return use_case()
+            # A door that has waited long enough goes on; a thread that has begun
+            # changes nothing and ends by itself, because the time of a message is
+            # bounded.
+            work = _in_a_thread(use_case)
+            return await (work if gone is None else unless_gone(work, gone()))
+        except ProfileLoading as error:
+            loaded.append(await _loaded(error))
+
+
+async def _loaded(error: ProfileLoading) -> object:
+    """Wait for a profile that is being loaded; raise the error if that is too long."""
+    if error.patience <= 0:
+        raise error
+    ended = asyncio.wrap_future(error.ended)
+    await asyncio.wait([ended], timeout=error.patience)
+    return ended.result() if ended.done() else None
 
 
 async def unless_gone(

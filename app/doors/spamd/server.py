@@ -138,7 +138,7 @@ class Spamd:
         taught = app.feedback.teach(
             profile,
             request.message,
-            label=label_of(app.live.get(profile).row, request.label),
+            label=label_of(app.live.find(profile).row, request.label),
             source=said,
         )
         changed = taught.outcome.kind != "unchanged"

@@ -63,6 +63,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job(Job):
+    profile: LiveProfile
     teaching: Teaching
 
 
