@@ -425,6 +425,11 @@ class Aliases:
         """Return the alias of a name in lower case; None if it has none."""
         return self._found.get(name)
 
+    def become(self, other: Aliases) -> None:
+        """Take over the file of others, and what was read of it."""
+        self._file, self._version = other._file, other._version
+        self._found = other._found
+
     def refresh(self) -> None:
         """Read the file again if it has changed."""
         if self._file is None:

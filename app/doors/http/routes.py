@@ -29,6 +29,7 @@ from app.doors.http.query import (
     Source,
     Strict,
 )
+from app.doors.mta.teachers import teachers
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing
 from app.errors import (
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
-    from app.doors.mta.teachers import Teachers
     from app.services.feedback import PendingFeedback, Taught
     from app.services.memory.recall import StoredMessage
 
@@ -255,10 +255,10 @@ def _source(request: Request, given: str | None) -> str:
     """Return who teaches: what a client says of itself is believed of few."""
     if given:
         check_source(given)
-    teachers: Teachers = request.app.state.teachers
+    settings = request.app.state.application.settings
     # None for a Unix socket, and where the client is gone: nobody waits for it.
     host = None if request.client is None else request.client.host
-    return teachers.source(given or "http", host)
+    return teachers(settings.teach_from).source(given or "http", host)
 
 
 def _label(label: str | None) -> str:

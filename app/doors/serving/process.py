@@ -63,6 +63,50 @@ def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+# A SIGHUP that came before anybody could act on it.
+_EARLY: Final = threading.Event()
+
+
+def remember_reload() -> None:
+    """Have a SIGHUP remembered for `reloading`, in place of ending this process."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, lambda *_: _EARLY.set())
+
+
+@asynccontextmanager
+async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
+    """Have something called in a thread for each SIGHUP, one after the other."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread has signals.
+        yield
+        return
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    before = signal.signal(
+        signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(asked.set)
+    )
+    if _EARLY.is_set():
+        _EARLY.clear()
+        asked.set()
+    task = asyncio.create_task(_reload(asked, reload))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        task.cancel()
+        # A reload that has begun is finished.
+        await asyncio.wait([task])
+
+
+async def _reload(asked: asyncio.Event, reload: Callable[[], object]) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await to_thread.run_sync(reload)
+        except Exception:  # the outermost loop of the task: the service goes on
+            log.exception("the settings stay as they were")
+
+
 log = logging.getLogger(__name__)
 # Seconds between two looks.
 _EVERY: Final = 1.0

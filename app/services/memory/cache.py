@@ -344,6 +344,10 @@ class LiveProfiles:
             for cached in self:
                 cached.decide_as(cached.row, specify(cached.row))
 
+    def limit(self, most_bytes: float, *, idle: float) -> None:
+        """Change the bounds; `drop_idle` applies them."""
+        self._most_bytes, self._idle = most_bytes, idle
+
     def drop_idle(self) -> None:
         """Drop what nobody has asked for long, and what has no room any more."""
         with self._changing:

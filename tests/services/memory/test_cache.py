@@ -55,9 +55,9 @@ def drop(app, name):
     app.live.drop_idle()
 
 
-def verdict(app, name, raw=spam(99)):
+def verdict(app, name):
     """Return what a profile answers, as far as it depends on what was learned."""
-    found = app.classify(name, raw, strongest=3)
+    found = app.classify(name, spam(99), strongest=3)
     return found.profile, found.revision, found.verdict.log_odds
 
 
@@ -189,9 +189,7 @@ def test_feedback_to_a_profile_that_was_dropped_is_learned(app):
 
 def test_profiles_have_a_bound_of_memory(app):
     """Those that nobody has asked for longest leave; the site's and the last stay."""
-    live = LiveProfiles(
-        app.engine, specify(app.settings), site="default", most_bytes=1
-    )
+    live = LiveProfiles(app.engine, specify(app.settings), site="default", most_bytes=1)
     live.refresh()
     found = []
     for name in ("default", ANN, BOB, ANN):
