@@ -106,6 +106,16 @@ class Collected(Collector):
         yield _gauge(
             "profiles", "Profiles that this process answers for.", len([*app.live])
         )
+        yield _gauge(
+            "profiles_loaded",
+            "Profiles whose counts are in the memory of this process.",
+            sum(1 for each in app.live if each.kept is not None),
+        )
+        yield _gauge(
+            "profiles_bytes",
+            "Memory that these counts take, in bytes.",
+            app.live.nbytes,
+        )
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
             for name, (labels, meaning) in STATE.items()

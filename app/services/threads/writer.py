@@ -135,6 +135,8 @@ class Writer:
         try:
             while jobs := self._queue.take(GROUP):
                 self._commit(jobs)
+                # A profile that is dropped leaves the memory, though no job follows.
+                jobs.clear()
                 self._notify()
                 self._committed_at = time.monotonic()
         finally:
