@@ -160,7 +160,7 @@ def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
     return knows_both_sides(snapshot)
 
 
-class Counted(Protocol):
+class MessageCounts(Protocol):
     """How many messages a filter has learned: a snapshot, or less."""
 
     @property
@@ -174,7 +174,7 @@ class Counted(Protocol):
         ...
 
 
-def knows_both_sides(learned: Counted) -> bool:
+def knows_both_sides(learned: MessageCounts) -> bool:
     """Return whether a filter has learned `FEWEST` messages of each side."""
     spam = learned.specification.spam_mask
     messages = learned.specification.in_messages(learned.messages)

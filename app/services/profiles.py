@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.classifier.decay import Decay
-    from app.classifier.learn import Counted
+    from app.classifier.learn import MessageCounts
     from app.classifier.policy import Never
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
@@ -248,7 +248,7 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     )
 
 
-def learned(counted: Counted) -> dict[str, int]:
+def learned(counted: MessageCounts) -> dict[str, int]:
     """Return the learned messages by label."""
     return counted.specification.by_label(counted.messages)
 

@@ -52,7 +52,7 @@ def profiles(
     return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
 
 
-@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
+@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422, 503))
 def profile(name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)

@@ -212,7 +212,7 @@ async def healthz(response: Response) -> dict[str, str]:
 
 @operation.get("/readyz", tags=["operation"], responses=problems(503))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
-    """Tell whether the profiles are loaded and the database answers."""
+    """Tell whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
         msg = "a thread that learns, looks up or keeps house has ended; restart"
         raise DatabaseUnavailable(msg)

@@ -10,6 +10,7 @@ request gets: there are never two of one profile that learn apart.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import math
 import threading
@@ -351,11 +352,14 @@ class LiveProfiles:
     def drop_idle(self) -> None:
         """Drop what nobody has asked for long, and what has no room any more."""
         with self._changing:
-            now = time.monotonic()
+            before, now = self.nbytes, time.monotonic()
             for cached in self._droppable():
                 if now - cached.used >= self._idle:
                     self._drop(cached, "nobody has asked for it")
             self._make_room()
+            dropped = self.nbytes < before
+        if dropped:
+            _return_memory()
 
     def close(self) -> None:
         """Load nothing more."""
@@ -587,6 +591,15 @@ class LiveProfiles:
         """Load a profile that cannot follow once, in case memory is wrong."""
         with suppress(Inconsistent):
             live.reload(self._engine, "it cannot follow, and the ledger may be sound")
+
+
+def _return_memory() -> None:
+    """Give memory that is free back to the system."""
+    # glibc keeps blocks of this size: of nine profiles, 46 MB went back without this,
+    # and 169 with it, in 9 ms (experiment 0077).  Other C libraries lack it.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _in_event_loop() -> bool:
