@@ -248,10 +248,17 @@ class Application:
         Whether a database that is not there is made.
     upgrade : bool, default False
         Whether an older database is migrated.
+    patience : float
+        How long a request waits for a profile to be loaded.  Unit: seconds.
     """
 
     def __init__(
-        self, settings: Settings, *, make: bool = True, upgrade: bool = False
+        self,
+        settings: Settings,
+        *,
+        make: bool = True,
+        upgrade: bool = False,
+        patience: float = PATIENCE,
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
@@ -267,7 +274,7 @@ class Application:
                 site=settings.profile,
                 most_bytes=settings.profile_bytes,
                 idle=60 * settings.profile_minutes,
-                patience=PATIENCE,
+                patience=patience,
             )
             self.live.refresh()
             # An error of the site's own profile is raised here, before anything is

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from app.doors.cli import figures
+from app.doors.cli.client import application
 from app.errors import DatabaseUnavailable
+from app.services.application import open_database
 from app.services.clock import now
 from app.services.memory import cache
 from app.services.profiles import create_profile
+from app.settings import load_settings
 from tests.support.application import served, teach
+from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 
 RAW = {"content-type": "message/rfc822"}
@@ -99,3 +106,17 @@ def test_a_ready_service_may_have_profiles_to_load(client, monkeypatch):
     assert (200, 503, 200) == (ready, named.status_code, sent.status_code)
     assert "the database is away" == named.json()["detail"]
     assert "default" == sent.json()["recipients"][ANN]["profile"]
+
+
+@pytest.mark.parametrize("opened", [application, figures.loaded])
+def test_a_command_waits_however_long_a_profile_takes(tmp_path, monkeypatch, opened):
+    """It would begin anew each time; a service has others to answer meanwhile."""
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path))
+    (tmp_path / "service").mkdir()
+    with served(tmp_path / "service") as client:
+        service = client.app.state.application.live._patience  # noqa: SLF001
+    open_database(load_settings(), make=True).dispose()
+    with opened() as app:
+        command = app.live._patience  # noqa: SLF001
+
+    assert (5.0, math.inf) == (service, command)
