@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -218,6 +219,29 @@ def test_what_grows_over_the_bound_leaves_too(app):
     live.drop_idle()
 
     assert [BOB, "default"] == in_memory(live)
+
+
+def test_no_lesson_is_lost_where_profiles_come_and_go(app):
+    """Each request drops the profile of the other one, and the sums are the same."""
+    app.live._most_bytes = 1  # noqa: SLF001
+
+    def act(first):
+        for n in range(first, first + 20):
+            for name in (ANN, BOB):
+                teach(app, spam(n), "spam", name)
+                verdict(app, name)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(act, (100, 200, 300)))
+    fresh = LiveProfiles(app.engine, specify(app.settings))
+    fresh.refresh()
+    for name in (ANN, BOB):
+        here, there = app.live.load(name).snapshot, fresh.load(name).snapshot
+
+        assert 2 * TAUGHT + 60 == here.revision == there.revision
+        assert here.messages.tolist() == there.messages.tolist()
+        assert here.tables["words"].flatten() == there.tables["words"].flatten()
+    fresh.close()
 
 
 def away(monkeypatch):
