@@ -47,7 +47,8 @@ ENV PATH=/opt/postbayes/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     POSTBAYES_HOST=0.0.0.0 \
     POSTBAYES_PORT=8025 \
-    POSTBAYES_DATABASE_URL=sqlite:////var/lib/postbayes/postbayes.db
+    POSTBAYES_DATABASE_URL=sqlite:////var/lib/postbayes/postbayes.db \
+    POSTBAYES_KEY_FILE=/var/lib/postbayes/postbayes.key
 
 USER 10001:10001
 WORKDIR /var/lib/postbayes

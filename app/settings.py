@@ -172,7 +172,15 @@ class Settings(BaseSettings):
     store_words: bool = Field(
         default=True,
         description="Store the text of words beside their counts, so that a "
-        "person can browse the tables. Off: only 64-bit hashes are stored.",
+        "person can browse the tables. Off: only 64-bit hashes are stored, and those "
+        "of a new profile are keyed (POSTBAYES_KEY_FILE).",
+    )
+    key_file: Path = Field(
+        Path("var/postbayes.key"),
+        description="File with the key of the hashes, which is made with mode 0600 "
+        "when POSTBAYES_STORE_WORDS=false makes the first profile. That profile cannot "
+        "be read without it, and no backup of the database holds it: keep a copy apart "
+        "from both. All processes of a database need the same key.",
     )
     scored_days: float = Field(
         14.0,

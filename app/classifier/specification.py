@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from app.bayes.prior import Prior
     from app.bayes.smoothing import Smoothing
+    from app.features.id_key import IdKey
 
 
 def in_parts(model: EventModel) -> EventModel:
@@ -195,6 +196,8 @@ class Specification:
     decay : Decay or None
         What a message counts as when it was learned long ago; None: as one, always.
         Use `decaying`, which puts everything else into the same unit.
+    key : IdKey or None
+        The key of the ids of its features; None: they are not keyed.
 
     Attributes
     ----------
@@ -220,6 +223,7 @@ class Specification:
     verdict: VerdictRule = field(default_factory=VerdictRule)
     action: ActionRule = field(default_factory=ActionRule)
     decay: Decay | None = None
+    key: IdKey | None = None
     # Kept, because every message that is read or scored asks for them.
     views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
+from app.corpora.parallel import chunks, in_order
 from app.errors import UnreadableMessage, UnreadableSource, reading_one_of_many
 from app.features.extract import extract
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -73,8 +76,9 @@ class Corpus:
         raws: Iterable[bytes],
         views: Mapping[str, bool],
         *,
-        tick: Callable[[], object],
+        advance: Callable[[int], object],
         clock: Callable[[], float],
+        executor: Executor | None = None,
     ) -> Self:
         """Read and parse messages.
 
@@ -84,27 +88,33 @@ class Corpus:
             The messages.
         views : mapping of str to bool
             The views that are wanted, and which of them are measurements.
-        tick : callable
-            Called after each message.
+        advance : callable
+            Gets now and then the number of messages read since the last call.
         clock : callable
             Seconds since any moment.
+        executor : Executor or None
+            Who parses them (`app.corpora.parallel`).
         """
         begun = clock()
         parts: dict[str, tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]]
         parts = {view: ([], []) for view in views}
         unreadable: dict[int, str] = {}
-        for number, raw in enumerate(raws):
-            seen: Mapping[str, Payload] = {}
-            try:
-                with reading_one_of_many():
-                    seen = extract(parse(raw), views).views
-            except UnreadableMessage as error:
-                unreadable[number] = str(error)
-            for view, (ids, values) in parts.items():
-                x = seen.get(view, SparseCounts.of({}))
-                ids.append(x.ids)
-                values.append(x.values if isinstance(x, Measurements) else x.counts)
-            tick()
+        number = 0
+        for chunk in in_order(
+            executor, partial(_seen, views=tuple(views)), chunks(raws, len)
+        ):
+            for found in chunk:
+                seen: Mapping[str, Payload] = {}
+                if isinstance(found, str):
+                    unreadable[number] = found
+                else:
+                    seen = found
+                for view, (ids, values) in parts.items():
+                    x = seen.get(view, SparseCounts.of({}))
+                    ids.append(x.ids)
+                    values.append(x.values if isinstance(x, Measurements) else x.counts)
+                number += 1
+            advance(len(chunk))
         columns = {
             view: Column(
                 _joined(ids),
@@ -152,6 +162,20 @@ class Corpus:
             for view in about["views"]
         }
         return cls(columns, frozenset(about["measured"]), about["seconds"])
+
+
+def _seen(
+    raws: Sequence[bytes], *, views: Collection[str]
+) -> list[Mapping[str, Payload] | str]:
+    """Return the features of each message, or why it cannot be read."""
+    found: list[Mapping[str, Payload] | str] = []
+    for raw in raws:
+        try:
+            with reading_one_of_many():
+                found.append(extract(parse(raw), views).views)
+        except UnreadableMessage as error:
+            found.append(str(error))
+    return found
 
 
 def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +24,7 @@ from app.evaluation.subject import EVERYTHING, Subject, Training, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from app.classifier.specification import Specification
     from app.corpora.source import MailSource, StreamSurvey
@@ -110,21 +110,6 @@ class Protocol:
         return tuple(said)
 
 
-def _read(
-    tick: Callable[[], None],
-    *,
-    source: MailSource,
-    views: Mapping[str, bool],
-    folder: Path,
-) -> tuple[Path, Mapping[int, str]]:
-    """Leave a stream's `Corpus` in a folder; return where, and what is unreadable."""
-    raws = (entry.raw for entry in source.entries())
-    corpus = Corpus.read(raws, views, tick=tick, clock=time.perf_counter)
-    folder.mkdir()
-    corpus.save(folder)
-    return folder, corpus.unreadable
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunPart:
     """Runs one part of a plan with one configuration, and stores the outcome."""
@@ -183,6 +168,7 @@ class Experiment:
 
     def carry_out(
         self,
+        executor: Executor | None = None,
         *,
         processes: int,
         cache: Path | None = None,
@@ -193,8 +179,10 @@ class Experiment:
 
         Parameters
         ----------
+        executor : Executor or None
+            Who parses the mail (`app.corpora.parallel`).
         processes : int
-            Processes that work at a time.
+            Processes that evaluate at a time.
         cache : Path or None
             A folder that keeps every finished part, which is not run again; None
             keeps nothing.
@@ -228,7 +216,7 @@ class Experiment:
         with TemporaryDirectory(prefix="postbayes-") as folder:
             tasks = self._tasks(surveys, Path(folder), cache)
             open_tasks = [task for task in tasks if not task.outcome.exists()]
-            self._read(open_tasks, surveys, processes, show, on_unreadable)
+            self._read(open_tasks, surveys, executor, show, on_unreadable)
             # The longest first: the last to end should not have begun last.
             open_tasks.sort(key=lambda task: -len(task.part))
             advance = show("evaluating", sum(task.messages for task in open_tasks))
@@ -248,7 +236,7 @@ class Experiment:
         self,
         tasks: Sequence[_RunPart],
         surveys: Sequence[StreamSurvey],
-        processes: int,
+        executor: Executor | None,
         show: Callable[[str, int], Callable[[int], object]],
         on_unreadable: Callable[[str, str], object],
     ) -> None:
@@ -257,17 +245,19 @@ class Experiment:
         for configuration in self.configurations.values():
             views |= configuration.specification.views
         wanted = {task.key[0]: task.corpus for task in tasks}
-        reads = [
-            partial(_read, source=self.sources[at], views=views, folder=path)
-            for at, path in wanted.items()
-        ]
         advance = show("reading", sum(len(surveys[at].labels) for at in wanted))
-        stream = {path: at for at, path in wanted.items()}
-        done = carry_out(reads, processes=processes, advance=advance)
-        for folder, unreadable in done:
-            where = surveys[stream[folder]].where
-            for number, reason in unreadable.items():
-                on_unreadable(where[number], reason)
+        for at, folder in wanted.items():
+            corpus = Corpus.read(
+                (entry.raw for entry in self.sources[at].entries()),
+                views,
+                advance=advance,
+                clock=time.perf_counter,
+                executor=executor,
+            )
+            folder.mkdir()
+            corpus.save(folder)
+            for number, reason in corpus.unreadable.items():
+                on_unreadable(surveys[at].where[number], reason)
 
     def _tasks(
         self, surveys: Sequence[StreamSurvey], folder: Path, cache: Path | None

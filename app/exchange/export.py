@@ -143,6 +143,7 @@ def export(
         revision=_last(connection, profile, contents),
         views=_messages(classes),
         policy=policy_of(profile),
+        id_key=profile.id_key,
     )
     writer = BlockWriter(file, header.encode())
     if contents == "ledger":

@@ -116,6 +116,7 @@ class HiddenProfile:
                     spam_labels=self.row.spam_labels,
                     feature_set=self.row.feature_set,
                     created_at=created_at,
+                    id_key=self.row.id_key,
                 )
                 newest = profiles.lock(connection, old)
                 rows = ledger.rows_after(
@@ -140,6 +141,7 @@ def hidden_profile(
     *,
     like: ProfileRow | ExportHeader,
     clock: Callable[[], datetime],
+    id_key: str | None,
 ) -> Iterator[HiddenProfile]:
     """Give a hidden profile, which is removed in the end unless it was shown.
 
@@ -153,6 +155,8 @@ def hidden_profile(
         The profile or export whose labels it has.
     clock : callable
         Returns the time now, in UTC.
+    id_key : str or None
+        Digest of the key of its feature ids, if they are keyed.
     """
     _clear(engine, now=clock())
     with writing(engine) as connection:
@@ -163,6 +167,7 @@ def hidden_profile(
             spam_labels=like.spam_labels,
             feature_set=FEATURE_SET,
             now=clock(),
+            id_key=id_key,
         )
     try:
         yield HiddenProfile(engine, row, name, clock)

@@ -20,11 +20,14 @@ from app.errors import (
     UnknownProfile,
 )
 from app.exchange.hidden_profile import hidden_profile
+from app.exchange.keying import keyed_names, keyed_sums
 from app.exchange.staging import Staging, fault_of, fill
 from app.exchange.survey import (
     Imported,
+    id_key_of,
     policy_of,
     require_feature_set,
+    require_key,
     require_labels,
     same_labels,
 )
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from app.exchange.dumps.tally import Taken
     from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.survey import Outcome, Source, Survey
+    from app.features.id_key import IdKey
     from app.storage.profiles import ProfileRow
 
 _DIGITS: Final = 16
@@ -86,6 +90,7 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
             profile = profiles.find(connection, name)
         except UnknownProfile:
             profile = None
+        id_key = id_key_of(source, profile)
         if profile is not None:
             require_feature_set(header, profile.feature_set)
             require_labels(header, profile)
@@ -94,7 +99,7 @@ def add(engine: Engine, name: str, source: Source) -> Imported:
     if profile is not None and profile.revision:
         return _join(engine, profile, source)
     with hidden_profile(
-        engine, name, like=profile or header, clock=source.clock
+        engine, name, like=profile or header, clock=source.clock, id_key=id_key
     ) as new:
         rows = _stage(new, source)
         shown = new.take_place(
@@ -133,7 +138,13 @@ def replace(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
     """
     header = source.header
     require_feature_set(header, FEATURE_SET)
-    with hidden_profile(engine, profile.name, like=header, clock=source.clock) as new:
+    with hidden_profile(
+        engine,
+        profile.name,
+        like=header,
+        clock=source.clock,
+        id_key=id_key_of(source, profile),
+    ) as new:
         rows = _stage(new, source)
         shown = new.take_place(
             profile,
@@ -153,6 +164,7 @@ def add_counts(
     clock: Callable[[], datetime],
     words: bool,
     progress: Callable[[int], object],
+    key: IdKey | None = None,
 ) -> Imported:
     """Add the counts of a dump to a profile, once.
 
@@ -175,17 +187,20 @@ def add_counts(
         Whether the text of features is kept.
     progress : callable
         Gets the number of features that are written.
+    key : IdKey or None
+        The key of the database, if there is one.
 
     Raises
     ------
     MalformedDump
         If the dump counts more than the tables can hold.
     OtherProfile
-        If the dump and the profile together do.
+        If the dump and the profile together do, or the profile has another key.
     DatabaseUnavailable, ProfileReplaced
         If it could not be stored; then nothing is learned.
     """
     source = f"import:{program.lower()}:{digest[:_DIGITS]}"
+    require_key(f"the profile {profile.name!r}", profile.id_key, key)
     with reading(engine) as connection:
         if sums_in_force(connection, profile.id, source):
             return Imported.unchanged(profile, source)
@@ -196,6 +211,9 @@ def add_counts(
         view: dict(zip(x.counts.ids.tolist(), x.names, strict=True))
         for view, x in taken.items()
     }
+    if key is not None and profile.id_key is not None:
+        state = keyed_sums(state, key)
+        names = {view: keyed_names(key, view, some) for view, some in names.items()}
     amounts = Amounts()
     try:
         amounts.add(state)
@@ -212,7 +230,9 @@ def add_counts(
     parts = [
         History({epoch: part}) for part in state.pieces(at_most=bulk.FEATURES_PER_ROW)
     ]
-    with hidden_profile(engine, profile.name, like=profile, clock=clock) as new:
+    with hidden_profile(
+        engine, profile.name, like=profile, clock=clock, id_key=profile.id_key
+    ) as new:
         written = 0
         for part in parts:
             new.write(
@@ -252,7 +272,13 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
         what="this export",
         way_out="Import it into a profile of its own with --profile NEWNAME",
     )
-    with hidden_profile(engine, profile.name, like=profile, clock=source.clock) as new:
+    with hidden_profile(
+        engine,
+        profile.name,
+        like=profile,
+        clock=source.clock,
+        id_key=profile.id_key,
+    ) as new:
         staging = Staging(new, source, joins=profile)
         staging.read()
         epochs, fault = _proven(new)

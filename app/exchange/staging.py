@@ -28,6 +28,7 @@ from app.exchange.format.parts import (
     read_undo,
     surveyed_rows,
 )
+from app.exchange.keying import keyed_names, keyed_row, keyed_sums
 from app.storage import bulk, ledger, tables
 from app.storage.counts import deltas, names
 from app.storage.counts.names import missing, texts_of
@@ -76,6 +77,8 @@ class Staging:
         self._source = source
         self._words = source.words and source.header.words
         self._joins = joins
+        # Of ids that are not keyed yet.
+        self._key = None if source.header.id_key == new.row.id_key else source.key
         self._revision = 0
         self.rows = 0
         self.known = 0
@@ -115,6 +118,9 @@ class Staging:
 
     def _write_names(self, content: bytes) -> None:
         view, texts = read_names(content)
+        measured = self._source.survey.amounts.of(view).fields
+        if self._key is not None and not measured:
+            texts = keyed_names(self._key, view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self._new.write(
                 names.add, profile_id=self._profile.id, view=view, names=dict(some)
@@ -122,6 +128,8 @@ class Staging:
 
     def _write_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
+        if self._key is not None:
+            views = keyed_sums(views, self._key)
         if self._source.header.contents == "ledger":
             sums = retention.encode(self._profile, {epoch: views})
             self._new.write(retention.add, profile=self._profile, sums=sums)
@@ -196,6 +204,8 @@ class Staging:
 
     def _renumbered(self, row: LedgerRow) -> LedgerRow:
         """Return a row under the next revision of the hidden profile."""
+        if self._key is not None:
+            row = keyed_row(row, self._key, self._profile.labels)
         row = dataclasses.replace(
             row,
             revision=self._revision,
@@ -279,7 +289,12 @@ def _texts(
             yield (
                 rows[-1].revision,
                 {
-                    view: missing(connection, profile.id, view, texts, counted[view])
+                    view: missing(
+                        connection,
+                        profile.id,
+                        view,
+                        {at: texts[at] for at in texts.keys() & counted[view]},
+                    )
                     for view, texts in texts_of(rows, profile).items()
                 },
             )

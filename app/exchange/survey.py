@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from app.bayes.counts import FeatureCounts
     from app.bayes.state import State
+    from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
     from app.ledger.undo import UndoRecord
     from app.storage.profiles import ProfileRow
@@ -293,6 +294,8 @@ class Source:
         Whether the text of features is kept, if it is there.
     progress : callable
         Gets the position of the reading.  Unit: bytes.
+    key : IdKey or None
+        The key of the database, if there is one.
     """
 
     file: BinaryIO
@@ -300,6 +303,7 @@ class Source:
     clock: Callable[[], datetime]
     words: bool
     progress: Callable[[int], object]
+    key: IdKey | None = None
 
     @property
     def header(self) -> ExportHeader:
@@ -388,6 +392,58 @@ def require_labels(header: ExportHeader, profile: ProfileRow) -> None:
             "own with --profile NEWNAME, or into this one with --replace"
         )
         raise OtherProfile(msg)
+
+
+def require_key(what: str, id_key: str | None, key: IdKey | None) -> None:
+    """Raise if keyed feature ids need another key than that of the database.
+
+    Raises
+    ------
+    OtherProfile
+        With the digests of both.
+    """
+    here = None if key is None else key.digest
+    if id_key is not None and id_key != here:
+        holds = "no key" if here is None else f"the key {here}"
+        msg = (
+            f"{what} needs the key {id_key}, and POSTBAYES_KEY_FILE names a file with "
+            f"{holds}. A database has one key: use one that has that key, or a new "
+            "one with a copy of its file"
+        )
+        raise OtherProfile(msg)
+
+
+def id_key_of(source: Source, profile: ProfileRow | None) -> str | None:
+    """Return the digest of the key that an export's ids have once it is imported.
+
+    Parameters
+    ----------
+    source : Source
+        The export.
+    profile : ProfileRow or None
+        The profile that it is imported into; None where one is made for it, which has
+        the key of the export, or that of the database if words are not stored.
+
+    Raises
+    ------
+    OtherProfile
+        If the export needs another key, or the ids of the profile are not keyed.
+    """
+    theirs = source.header.id_key
+    require_key("this export", theirs, source.key)
+    if profile is not None:
+        require_key(f"the profile {profile.name!r}", profile.id_key, source.key)
+        if theirs is not None and profile.id_key is None:
+            msg = (
+                f"the feature ids of this export are keyed, and those of the profile "
+                f"{profile.name!r} are not; import it into a profile of its own with "
+                "--profile NEWNAME"
+            )
+            raise OtherProfile(msg)
+        return profile.id_key
+    if theirs is None and not source.words and source.key is not None:
+        return source.key.digest
+    return theirs
 
 
 def same_labels(header: ExportHeader, profile: ProfileRow) -> bool:

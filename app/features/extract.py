@@ -18,6 +18,9 @@ from app.kernels.text import neighbours
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from numpy.typing import NDArray
+
+    from app.features.id_key import IdKey
     from app.mail.message import Message
 
 FEATURE_SET: Final = 1
@@ -115,7 +118,7 @@ def _first(kind: str, first: int, end: int, defects: set[str]) -> int:
     return min(end, most)
 
 
-def meant(name: str) -> dict[str, int]:
+def meant(name: str, key: IdKey | None = None) -> dict[str, int]:
     """Return the id that a name has in each text view that could hold it.
 
     Parameters
@@ -123,6 +126,8 @@ def meant(name: str) -> dict[str, int]:
     name : str
         A feature as explanations write it: ``money``, ``subject:money``, or two
         words with a blank between them.
+    key : IdKey, optional
+        The key of the ids, where they are keyed.
 
     Returns
     -------
@@ -136,11 +141,14 @@ def meant(name: str) -> dict[str, int]:
     (['headers', 'words'], ['pairs'])
     """
     words = name.split(" ")
+    found: dict[str, NDArray[np.int64]] = {}
     if len(words) == 1:
-        (number,) = ids_of(words).tolist()
-        return {"words": number, "headers": number}
-    if len(words) == 2:  # noqa: PLR2004
+        found = dict.fromkeys(("words", "headers"), ids_of(words))
+    elif len(words) == 2:  # noqa: PLR2004
         room = np.empty((8, 256), np.int64)
         neighbours(ids_of(words), np.array([2]), room)
-        return {"pairs": int(room[0, 0])}
-    return {}
+        found = {"pairs": room[0, :1]}
+    return {
+        view: int((ids if key is None else key.ids(view, ids))[0])
+        for view, ids in found.items()
+    }

@@ -76,6 +76,10 @@ class FeatureNames(Sequence[str]):
         """Return all names in their order."""
         return iter(self[:])
 
+    def take(self, places: NDArray[np.intp]) -> FeatureNames:
+        """Return the names at some places, in their order."""
+        return FeatureNames(self.text, self.bounds, self.at.take(places), self.words)
+
     def __eq__(self, other: object) -> bool:
         """Compare with other names, one by one."""
         return isinstance(other, FeatureNames) and self[:] == other[:]

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.measurements import Measurements
 from app.bayes.sparse import SparseCounts
 from app.errors import UnknownMessage
+from app.features.hashing import FeatureNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.features.id_key import IdKey
     from app.mail.message import Message
 
 Payload = SparseCounts | Measurements
@@ -50,6 +55,19 @@ class Observation:
         """The digest as people and programs pass it on: 32 hex digits."""
         return self.digest.hex()
 
+    def keyed(self, key: IdKey | None) -> Observation:
+        """Return the observation with the ids that a key makes; None leaves them."""
+        if key is None:
+            return self
+        views, names = dict(self.views), dict(self.names)
+        for view, x in self.views.items():
+            if isinstance(x, SparseCounts):
+                ids, places = key.ordered(view, x.ids)
+                views[view] = SparseCounts.of_sorted(ids, x.counts.take(places))
+                if view in names:
+                    names[view] = _taken(names[view], places)
+        return replace(self, views=views, names=names)
+
     def browsable(self) -> Observation:
         """Return the observation with the names that are kept for people.
 
@@ -66,6 +84,13 @@ class Observation:
     def nameless(self) -> Observation:
         """Return the observation without the text of its features."""
         return replace(self, names={})
+
+
+def _taken(names: Sequence[str], places: NDArray[np.intp]) -> Sequence[str]:
+    """Return the names at some places, in their order."""
+    if isinstance(names, FeatureNames):
+        return names.take(places)
+    return tuple([names[place] for place in places.tolist()])
 
 
 DIGEST_BYTES: Final = 16

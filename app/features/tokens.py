@@ -135,7 +135,10 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
         content = source.encode()
         sizes = list(map(len, pieces))
     else:
-        encoded = [piece for span in spans for piece in _encoded(span)]
+        encoded = [piece.encode() for piece in pieces]
+        for place, (_, text, how) in enumerate(spans):
+            if how != WHOLE and not text.isascii():
+                encoded[2 * place + 1] = _folded(encoded[2 * place + 1], text)
         content = b"".join(encoded)
         sizes = list(map(len, encoded))
     most = len(content) + len(spans)
@@ -186,20 +189,14 @@ def of_name(text: str) -> list[str]:
     return words_of([("", text, NAME)])
 
 
-def _encoded(span: Span) -> tuple[bytes, bytes]:
-    """Return tag and text in UTF-8, the text folded."""
-    tag, text, how = span
-    if how == WHOLE or text.isascii():
-        return tag.encode(), text.encode()
-    content = np.frombuffer(text.encode(), np.uint8)
+def _folded(encoded: bytes, text: str) -> bytes:
+    """Fold case and compatibility forms, and drop what is invisible; in UTF-8."""
+    content = np.frombuffer(encoded, np.uint8)
     into = np.empty(2 * content.size + kernel.MOST_EXCESS, np.uint8)
     size = kernel.folded(content, *_folds(), into)
-    return tag.encode(), into[:size].tobytes() if size >= 0 else _folded(text).encode()
-
-
-def _folded(text: str) -> str:
-    """Fold case and compatibility forms, and drop what is invisible."""
-    return _normalized(_INVISIBLE.sub("", text)).casefold()
+    if size >= 0:
+        return into[:size].tobytes()
+    return _normalized(_INVISIBLE.sub("", text)).casefold().encode()
 
 
 def _normalized(text: str) -> str:

@@ -160,10 +160,7 @@ def decode_names(names: bytes) -> dict[str, tuple[str, ...]]:
     """
     try:
         read = json.loads(_unpacked(names))
-        return {
-            str(view): tuple(str(name) for name in texts)
-            for view, texts in read.items()
-        }
+        return {str(view): tuple(map(str, texts)) for view, texts in read.items()}
     except (
         zlib.error,
         ValueError,

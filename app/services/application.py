@@ -6,7 +6,6 @@ import logging
 import math
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from app.bayes.prior import UniformPrior
@@ -18,6 +17,7 @@ from app.errors import (
     DatabaseDamaged,
     DatabaseUnavailable,
     DatabaseUnprepared,
+    Inconsistent,
     InvalidSetting,
     PostbayesError,
     UnknownProfile,
@@ -31,6 +31,7 @@ from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.history import MessageHistories
+from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -115,6 +116,7 @@ def open_database(settings: Settings, *, make: bool, upgrade: bool = False) -> E
             labels=settings.labels,
             spam_labels=settings.spam_labels,
             time=now(),
+            id_key=id_key_of_new(engine, settings),
         )
     elif not names:
         raise missing(dialect_of(engine).place(engine.url))
@@ -127,6 +129,21 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Engin
     engine = open_database(settings, make=make)
     try:
         yield engine
+    finally:
+        engine.dispose()
+
+
+def prepare_database(settings: Settings) -> None:
+    """Make or migrate what workers start with: the database, and the file of its key.
+
+    Raises
+    ------
+    InvalidSetting, DatabaseUnprepared, DatabaseUnavailable
+        As `open_database` and `key_of`, whose other errors are raised as well.
+    """
+    engine = open_database(settings, make=True, upgrade=True)
+    try:
+        key_of(engine, settings)
     finally:
         engine.dispose()
 
@@ -158,6 +175,8 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
 
 def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
     """Return the profiles of a database, for a command without threads."""
+    # A key that is missing is an error here, not one of a single profile.
+    key_of(engine, settings)
     live = LiveProfiles(engine, specify(settings), now)
     live.refresh()
     return live
@@ -221,7 +240,17 @@ def require_confident(own_from: float | None, spam_from: float) -> None:
 
 def specify(settings: Settings) -> Callable[[ProfileRow], Specification]:
     """Return the function from a stored profile to its specification."""
-    return partial(specification_of, service=specification(settings))
+    service = specification(settings)
+
+    def specified(row: ProfileRow) -> Specification:
+        try:
+            key = key_for(row, settings)
+        # Of one profile, which must not stop the others; a start looks before.
+        except InvalidSetting as error:
+            raise Inconsistent(str(error)) from error
+        return specification_of(row, replace(service, key=key))
+
+    return specified
 
 
 def require_startable(settings: Settings) -> tuple[Specification, Aliases]:
@@ -267,6 +296,8 @@ class Application:
             with reading(self.engine) as connection:
                 used = last_used(connection, now=now(), gap=JUMP, proof=PROOF)
             steady = SteadyClock(used)
+            # Raised before anything is served, as errors of the site's profile are.
+            key_of(self.engine, settings)
             self.live = LiveProfiles(
                 self.engine,
                 specify(settings),

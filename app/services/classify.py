@@ -12,6 +12,7 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
+from app.features.id_key import KEY_BYTES, IdKey
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -71,15 +72,15 @@ class Classified:
         return self.specification.action(self.verdict)
 
 
-def observe(raw: bytes, views: Container[str]) -> Observation:
-    """Return the features of a raw message, in the views of a profile.
+def observe(raw: bytes, views: Container[str], key: IdKey | None = None) -> Observation:
+    """Return the features of a raw message, in the views and by the key of a profile.
 
     Raises
     ------
     EmptyMessage
         If the message is blank.
     """
-    return extract(read(raw), views)
+    return extract(read(raw), views).keyed(key)
 
 
 def read(raw: bytes) -> Message:
@@ -197,11 +198,17 @@ class Classify:
         views = {view for made_of in known.values() for view in made_of.views}
         with self._tally.classifying():
             message = read(raw)
-            observation = extract(message, views)
+            read_once = extract(message, views)
+            # A database has one key at most.
+            keys = {made_of.key for made_of in known.values()}
+            observations = {key: read_once.keyed(key) for key in keys}
             message_id = message.header("message-id")
             classified = {
                 name: classify_observation(
-                    live, observation, strongest=strongest, message_id=message_id
+                    live,
+                    observations[live.specification.key],
+                    strongest=strongest,
+                    message_id=message_id,
                 )
                 for name, live in lives.items()
             }
@@ -209,10 +216,12 @@ class Classify:
         for name, live in lives.items():
             self._tally.classified(classified[name].verdict.decision)
             if self._autolearn is not None:
-                self._autolearn(live, observation, classified[name].verdict)
+                self._autolearn(
+                    live, classified[name].observation, classified[name].verdict
+                )
         if self._recent is not None:
-            for profile_id in known:
-                self._recent.add(profile_id, observation, now)
+            for profile_id, made_of in known.items():
+                self._recent.add(profile_id, observations[made_of.key], now)
         return classified
 
 
@@ -251,6 +260,7 @@ def classify_observation(
 def warm_up() -> None:
     """Have all kernels compiled, or read from disk, before the first message comes."""
     observation = observe("Subject: é\n\nx".encode(), VIEWS)
+    observation.keyed(IdKey(bytes(KEY_BYTES)))
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)

@@ -244,7 +244,8 @@ class Feedback:
         """
         live = self._live.get(profile)
         live.row.require_label(label)
-        observation = observe(raw, live.specification.views)
+        made_of = live.specification
+        observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(marks, observation)
         if evidence is None:
             stored = observation.stored(words=self._store_words)
@@ -310,7 +311,7 @@ class Feedback:
             If it cannot be looked up.
         """
         made_of = self._live.find(profile).specification
-        observation = observe(raw, made_of.views)
+        observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest
 

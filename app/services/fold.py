@@ -18,6 +18,7 @@ from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
 
     from sqlalchemy import Engine
 
@@ -36,6 +37,10 @@ SECONDS_PER_FEATURE: Final = 2e-5
 FEWEST: Final = 256
 # Rows of a batch, which is held in memory: some 10 MB.
 MOST_ROWS: Final = 1000
+# The same of a fold by hand, and bytes of their vectors: the larger a batch, the fewer
+# counts are written twice.  Some 150 MB.
+MOST_BY_HAND: Final = 8000
+BYTES_BY_HAND: Final = 32 * 1024 * 1024
 # A service that finds that another process has moved the mark leaves the rows to it,
 # until the mark has stood for so long: to sum the next batch takes that one 0.7 s, and
 # more the busier it is.  Of four workers, each would hold the write lock as long as one
@@ -87,7 +92,14 @@ class Folding:
             return None
         return self._step(profile, seconds=seconds)
 
-    def _step(self, profile: ProfileRow, *, seconds: float) -> Step | None:
+    def _step(
+        self,
+        profile: ProfileRow,
+        *,
+        seconds: float,
+        by_hand: bool = False,
+        executor: Executor | None = None,
+    ) -> Step | None:
         """Do a step beside other processes: all write parts of the same batch."""
         held, self._begun = self._begun, None
         step: Step | None
@@ -95,7 +107,18 @@ class Folding:
             _, step = held
         else:
             with reading(self._engine) as connection:
-                step = fold.prepare(connection, profile, limit=MOST_ROWS)
+                step = (
+                    fold.prepare(
+                        connection,
+                        profile,
+                        limit=MOST_BY_HAND,
+                        room=BYTES_BY_HAND,
+                        pause=0.0,
+                        executor=executor,
+                    )
+                    if by_hand
+                    else fold.prepare(connection, profile, limit=MOST_ROWS)
+                )
         if step is None:
             return None
         size = max(FEWEST, int(seconds / self._seconds_per_feature))
@@ -112,7 +135,9 @@ class Folding:
             self._begun = profile.id, after
         return after
 
-    def all(self, profile: ProfileRow) -> Iterator[int]:
+    def all(
+        self, profile: ProfileRow, executor: Executor | None = None
+    ) -> Iterator[int]:
         """Fold the rows until now, yielding the number that each step finished.
 
         Rows that come meanwhile are left, so the fold ends however fast they come; a
@@ -128,7 +153,7 @@ class Folding:
             newest = last_revision(connection, profile.id)
         while self._is_behind(profile, newest):
             # None if another process was faster: it may have begun the next rows.
-            step = self._step(profile, seconds=BY_HAND)
+            step = self._step(profile, seconds=BY_HAND, by_hand=True, executor=executor)
             yield step.rows if step is not None and step.written else 0
             pause()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from app.corpora.parallel import in_order
 from app.errors import UnreadableMessage, reading_one_of_many
 from app.ledger.teaching import ScoredRow, Teaching, scored_in_order
 from app.services.classify import observe
@@ -13,11 +16,13 @@ from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, latest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
     from datetime import datetime
 
     from sqlalchemy import Engine
 
+    from app.features.id_key import IdKey
     from app.services.memory.live import LiveProfile
 
 # Messages of one commit: some 1.5 MB of ledger, which an interruption loses.
@@ -45,7 +50,13 @@ class Learn:
     in_order : bool, default True
         Whether the messages come as they came to a mailbox: then each is scored by
         all before it, as feedback is.  Otherwise none is scored: what ham alone has
-        taught to say of spam is no evidence about the filter.
+        taught to say of spam is no evidence about the filter, and the profile in
+        memory stays behind until somebody follows.
+
+    Attributes
+    ----------
+    revision : int
+        The ledger row that was learned last.
     """
 
     def __init__(
@@ -64,6 +75,7 @@ class Learn:
         self._source = source
         self._store_words = store_words
         self._in_order = in_order
+        self.revision = profile.snapshot.revision
 
     def batch(
         self,
@@ -71,47 +83,81 @@ class Learn:
         *,
         on_unreadable: Callable[[int, UnreadableMessage], object] | None = None,
     ) -> Counter[str]:
-        """Learn some labelled messages in one transaction.
+        """Learn some labelled messages in one transaction; see `batches`."""
+        (counted,) = self.batches([messages], on_unreadable=on_unreadable)
+        return counted
+
+    def batches(
+        self,
+        batches: Iterable[Sequence[tuple[str, bytes]]],
+        *,
+        executor: Executor | None = None,
+        on_unreadable: Callable[[int, UnreadableMessage], object] | None = None,
+    ) -> Iterator[Counter[str]]:
+        """Learn labelled messages, each batch in one transaction.
 
         Parameters
         ----------
-        messages : sequence of (label, raw message)
+        batches : iterable of sequence of (label, raw message)
             They are learned in this order.
+        executor : Executor or None
+            Who reads the batches that come next (`app.corpora.parallel`).
         on_unreadable : callable, optional
-            Called with the index of a message that cannot be read, and the
-            error; the others are learned. Without it the error is raised.
+            Called with the place in its batch of a message that cannot be read, and
+            the error; the others are learned. Without it the error is raised.
 
-        Returns
-        -------
+        Yields
+        ------
         Counter of str
-            How many were learned, relabelled, unchanged, empty, and unreadable.
+            Of a batch that is stored: how many were learned, relabelled, unchanged,
+            empty, and unreadable.
 
         Raises
         ------
         UnreadableMessage
-            If a message cannot be read and nobody is called; nothing is learned
-            then.
+            If a message cannot be read and nobody is called; nothing of its batch is
+            learned then.
         UnknownLabel
-            If the profile lacks one of the labels; nothing is learned then.
+            If the profile lacks one of the labels; nothing of the batch is learned
+            then.
         DatabaseUnavailable
-            If it could not be stored; nothing is learned then.
+            If a batch could not be stored; nothing of it is learned then.
         """
-        for label, _ in messages:
-            self._profile.row.require_label(label)
-        counted: Counter[str] = Counter()
-        teachings = []
-        for at, (label, raw) in enumerate(messages):
-            if not raw.strip():
-                counted["empty"] += 1
-                continue
-            try:
-                with reading_one_of_many():
-                    teachings.append(self._teaching(label, raw))
-            except UnreadableMessage as error:
-                if on_unreadable is None:
-                    raise
-                on_unreadable(at, error)
-                counted["unreadable"] += 1
+        waiting: deque[list[str]] = deque()
+
+        def unread() -> Iterator[tuple[list[bytes], datetime]]:
+            for messages in batches:
+                waiting.append([label for label, _ in messages])
+                yield [raw for _, raw in messages], self._clock()
+
+        read = partial(
+            _read,
+            views=tuple(self._profile.specification.views),
+            key=self._profile.specification.key,
+            words=self._store_words,
+            scored=self._in_order,
+        )
+        for rows in in_order(executor, read, unread()):
+            labels = waiting.popleft()
+            for label in labels:
+                self._profile.row.require_label(label)
+            counted: Counter[str] = Counter()
+            teachings = []
+            for place, (label, row) in enumerate(zip(labels, rows, strict=True)):
+                if isinstance(row, ScoredRow):
+                    teachings.append(self._teaching(label, row))
+                elif row is None:
+                    counted["empty"] += 1
+                else:
+                    if on_unreadable is None:
+                        raise row
+                    on_unreadable(place, row)
+                    counted["unreadable"] += 1
+            counted.update(self._store(teachings))
+            yield counted
+
+    def _store(self, teachings: Sequence[Teaching]) -> Iterator[str]:
+        """Store the teachings of a batch, and yield what became of each."""
         if self._in_order:
             digests = {teaching.digest for teaching in teachings}
             with reading(self._engine) as connection:
@@ -123,24 +169,51 @@ class Learn:
         with writing(self._engine) as connection:
             outcomes = append(connection, self._profile.row, teachings)
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
-        if not self._profile.apply(rows):
+        if rows:
+            self.revision = rows[-1].revision
+        if self._in_order and not self._profile.apply(rows):
             self._profile.follow(self._engine)
-        counted.update(str(outcome.kind) for outcome in outcomes)
-        return counted
+        return (str(outcome.kind) for outcome in outcomes)
 
-    def fold(self) -> Iterator[int]:
+    def fold(self, executor: Executor | None = None) -> Iterator[int]:
         """Fold the ledger into the count tables, yielding rows per step."""
-        yield from Folding(self._engine).all(self._profile.row)
+        yield from Folding(self._engine).all(self._profile.row, executor)
 
-    def _teaching(self, label: str, raw: bytes) -> Teaching:
-        observation = observe(raw, self._profile.specification.views)
-        time = self._clock()
+    def _teaching(self, label: str, row: ScoredRow) -> Teaching:
         return Teaching(
-            digest=observation.digest,
+            digest=row.digest,
             label=label,
-            evidence=ScoredRow.of(
-                observation.stored(words=self._store_words), time=time
-            ),
+            evidence=row,
             source=self._source,
-            time=time,
+            time=row.time,
         )
+
+
+def _read(
+    unread: tuple[Sequence[bytes], datetime],
+    *,
+    views: Collection[str],
+    key: IdKey | None,
+    words: bool,
+    scored: bool,
+) -> list[ScoredRow | UnreadableMessage | None]:
+    """Return what is stored of each message, why it cannot be read, None if blank.
+
+    With its features decoded only where they are scored: to another process, they cost
+    as much as the rest.
+    """
+    found: list[ScoredRow | UnreadableMessage | None] = []
+    raws, time = unread
+    for raw in raws:
+        if not raw.strip():
+            found.append(None)
+            continue
+        try:
+            with reading_one_of_many():
+                stored = observe(raw, views, key).stored(words=words)
+                row = ScoredRow.of(stored, time=time)
+        except UnreadableMessage as error:
+            found.append(error)
+        else:
+            found.append(row if scored else replace(row, decoded=None))
+    return found

@@ -143,8 +143,11 @@ def create_profile(
     labels: tuple[str, ...],
     spam_labels: tuple[str, ...],
     time: datetime,
+    id_key: str | None = None,
 ) -> None:
     """Create a profile unless it exists with the same labels.
+
+    Its feature ids are keyed where the digest of a key is given.
 
     Raises
     ------
@@ -162,6 +165,7 @@ def create_profile(
             spam_labels=spam_labels,
             feature_set=FEATURE_SET,
             created_at=time,
+            id_key=id_key,
         )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.exchange.export import Exported
     from app.exchange.format.header import Contents
     from app.exchange.survey import Imported, Survey
+    from app.features.id_key import IdKey
     from app.storage.profiles import ProfileRow
 
     Progress = Callable[[int], object]
@@ -147,14 +148,22 @@ class Transfer:
         Returns the time now, in UTC.
     store_words : bool
         Whether the text of features is kept.
+    key : IdKey or None
+        The key of the database, which an import into keyed ids needs.
     """
 
     def __init__(
-        self, engine: Engine, clock: Callable[[], datetime], *, store_words: bool
+        self,
+        engine: Engine,
+        clock: Callable[[], datetime],
+        *,
+        store_words: bool,
+        key: IdKey | None = None,
     ) -> None:
         self.engine = engine
         self._clock = clock
         self._store_words = store_words
+        self._key = key
         self._folding = Folding(engine)
 
     def profile(self, name: str) -> ProfileRow | None:
@@ -305,6 +314,7 @@ class Transfer:
             clock=self._clock,
             words=self._store_words,
             progress=progress,
+            key=self._key,
         )
 
     def _source(self, file: BinaryIO, survey: Survey, progress: Progress) -> Source:
@@ -314,6 +324,7 @@ class Transfer:
             clock=self._clock,
             words=self._store_words,
             progress=progress,
+            key=self._key,
         )
 
     def fold(self, profile: ProfileRow) -> Iterator[int]:

@@ -143,7 +143,7 @@ class Words:
             decay, messages = specification.decay, snapshot.messages
             features = {
                 view: feature
-                for view, feature in meant(word).items()
+                for view, feature in meant(word, specification.key).items()
                 if view in snapshot.feature_tables
             }
             in_memory = {

@@ -48,6 +48,7 @@ def begin(
     spam_labels: tuple[str, ...],
     feature_set: int,
     now: datetime,
+    id_key: str | None = None,
 ) -> ProfileRow:
     """Return a new hidden profile; `name` is the name that it may be shown as."""
     return profiles.create(
@@ -57,6 +58,7 @@ def begin(
         spam_labels=spam_labels,
         feature_set=feature_set,
         created_at=now,
+        id_key=id_key,
     )
 
 

@@ -68,6 +68,9 @@ class ProfileRow:
         `app.classifier.policy.Policy.document` gave it; None for nothing. Checked
         by `policy_of`, so that one profile which was spoilt by hand does not stop
         the others.
+    id_key : str or None
+        Digest of the key of its feature ids; None where they are not keyed.  A
+        profile keeps it for ever, as its vectors have no words to make new ids of.
     """
 
     id: int
@@ -78,6 +81,7 @@ class ProfileRow:
     revision: int
     created_at: datetime
     policy: object
+    id_key: str | None = None
 
     def require_label(self, label: str | None) -> None:
         """Raise `UnknownLabel` if the profile lacks a label; None forgets a message."""
@@ -93,6 +97,7 @@ def create(
     spam_labels: tuple[str, ...],
     feature_set: int,
     created_at: datetime,
+    id_key: str | None = None,
 ) -> ProfileRow:
     """Return the profile of that name, created unless it is there.
 
@@ -112,6 +117,7 @@ def create(
             feature_set=feature_set,
             revision=0,
             created_at=created_at,
+            id_key=id_key,
         )
         .on_conflict_do_nothing(index_elements=[profile.c.name])
         .returning(profile.c.id)

@@ -92,6 +92,9 @@ profile: Final = Table(
     # Thresholds that are not those of the service's settings
     # (`app.classifier.policy`).  NULL: none.
     Column("policy", JSON(none_as_null=True)),
+    # Digest of the key of its feature ids (`app.features.id_key`), which is not in
+    # the database.  NULL: they are not keyed.
+    Column("id_key", Text),
 )
 # A row of its own: a fold that kept its mark in `profile` would hold the lock
 # that feedback needs (docs/decisions/0002).

@@ -129,10 +129,10 @@ def test_a_message_that_cannot_be_read_is_named_and_passed_over(
     module = importlib.import_module("app.services.learn")
     real = module.observe
 
-    def observe(raw, views):
+    def observe(raw, *more):
         if b"agenda 7" in raw:
             raise IndexError
-        return real(raw, views)
+        return real(raw, *more)
 
     monkeypatch.setattr(module, "observe", observe)
     code, out, err = run("learn", "--index", index, *form)
@@ -684,6 +684,49 @@ def test_a_profile_is_exported_and_imported(run, index, tmp_path):
     code, out, _ = run("import", tmp_path / "site.pbx", "--profile", "copy")
     assert (code, "Nothing to do" in out) == (0, True)
     assert run("audit")[0] == 0
+
+
+def test_the_profile_of_a_site_becomes_keyed(run, index, tmp_path, monkeypatch):
+    """As the page on operation has it: the same verdicts, and hashes with a key."""
+    asked = "classify", "--json", index.parent / "spam3"
+    run("learn", "--index", index)
+    before = json.loads(run(*asked)[1])
+    monkeypatch.setenv("POSTBAYES_STORE_WORDS", "false")
+    run("export", "--with-ledger", "--without-words", "default.pbx")
+    run("import", "--profile", "keyed", "default.pbx")
+    monkeypatch.setenv("POSTBAYES_PROFILE", "keyed")
+    run("profiles", "--delete", "default", "--yes")
+    monkeypatch.delenv("POSTBAYES_PROFILE")
+    _, listed, _ = run("profiles", "--rename", "keyed", "default")
+    after = json.loads(run(*asked)[1])
+
+    assert re.fullmatch(r"default .*  key [0-9a-f]{16}\n", listed)
+    assert before["log_odds"] == pytest.approx(after["log_odds"])
+    assert 0 == run("audit")[0]
+    assert (tmp_path / "var" / "postbayes.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_without_the_key_file_nothing_is_scored_or_learned(
+    run_anew, index, tmp_path, monkeypatch
+):
+    """The sentence names the file and the key; the counts can still be audited."""
+    monkeypatch.setenv("POSTBAYES_STORE_WORDS", "false")
+    run_anew("learn", "--index", index)
+    (tmp_path / "var" / "postbayes.key").rename("elsewhere")
+    ends = [
+        run_anew(*command)
+        for command in (
+            ["learn", "--index", index],
+            ["classify", index.parent / "spam3"],
+        )
+    ]
+    audited, _, _ = run_anew("audit")
+    (tmp_path / "elsewhere").rename(tmp_path / "var" / "postbayes.key")
+
+    for code, _, err in ends:
+        assert (78, 1) == (code, err.count("'var/postbayes.key', which is not there"))
+    assert 0 == audited
+    assert 0 == run_anew("classify", index.parent / "spam3")[0]
 
 
 def test_an_export_goes_through_a_pipe(run, index):

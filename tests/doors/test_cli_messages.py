@@ -15,7 +15,7 @@ import uvicorn
 
 from app.doors.cli.errors import Complaints
 from app.errors import DatabaseUnavailable
-from app.services.learn import Learn
+from app.services import learn as learning
 from app.services.transfer import Transfer
 from app.services.undo import Undo
 from app.storage.undo import work as undo_work
@@ -82,16 +82,16 @@ def test_an_index_has_its_own_labels(run, index, option):
 def test_learning_that_ends_halfway_says_what_is_kept(run, index, monkeypatch):
     """The complaint is about one batch, and those before it are learned."""
     batches = []
-    real = Learn.batch
+    real = learning.append
 
-    def failing(self, messages, **options):
-        batches.append(messages)
+    def failing(connection, profile, teachings):
+        batches.append(teachings)
         if len(batches) == 3:
             msg = "The database is away. Nothing of this was stored"
             raise DatabaseUnavailable(msg)
-        return real(self, messages, **options)
+        return real(connection, profile, teachings)
 
-    monkeypatch.setattr(Learn, "batch", failing)
+    monkeypatch.setattr(learning, "append", failing)
     code, _, err = run("learn", "--index", index, "--batch", 4)
 
     kept, away = err.splitlines()

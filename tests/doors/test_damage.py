@@ -14,8 +14,8 @@ from app.services.application import Application
 from app.services.threads import scheduler
 from app.settings import Settings
 from tests.support.builders import damage
+from tests.support.command import PATIENCE
 from tests.support.messages import HAM, SPAM, spam
-from tests.support.service import PATIENCE
 
 RAW = {"content-type": "message/rfc822"}
 

@@ -14,8 +14,9 @@ from app.services.threads import scheduler
 from app.settings import Settings
 from app.storage.database.engine import open_engine
 from app.storage.database.migrate import migrate
+from tests.support.command import PATIENCE
 from tests.support.messages import HAM, SPAM, spam
-from tests.support.service import PATIENCE, Service
+from tests.support.service import Service
 
 RAW = {"content-type": "message/rfc822"}
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import clients
+from tests.support.command import PATIENCE
 from tests.support.messages import HAM, SPAM
-from tests.support.service import PATIENCE
 
 pytestmark = pytest.mark.clients
 

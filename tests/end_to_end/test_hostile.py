@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import packets, transcript
+from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE, Service
+from tests.support.service import Service
 
 DOORS = ("http", "rspamd", "spamd", "milter")
 CLIENTS = 200

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from app.doors.cli import main as cli
 from tests.support import mail_site
+from tests.support.command import PATIENCE, Command
 from tests.support.mail_site import required
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE, learned, more, until
+from tests.support.service import learned, more, until
 
 pytestmark = pytest.mark.mail
 
@@ -54,15 +53,14 @@ def follow(service, site, tmp_path):
     started = []
 
     def start(*arguments, **settings):
-        log = (tmp_path / "log").open("a")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "app.doors.cli", "imap", *arguments],
-            env={**environment, **settings},
-            cwd=tmp_path,
-            stdout=log,
-            stderr=log,
+        log = tmp_path / "log"
+        process = Command(
+            ["imap", *arguments],
+            environment={**environment, **settings},
+            folder=tmp_path,
+            out=log,
+            err=log,
         )
-        log.close()
         started.append(process)
         return process
 
@@ -111,7 +109,7 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     assert "Junk" == mailbox.arrived(new)[0]
     mailbox.move(filed, "Junk", "INBOX")
     until(service, more_than(before, ham=2))
-    process.terminate()
+    process.send_signal(signal.SIGTERM)
 
     assert -signal.SIGTERM == process.wait(PATIENCE)
     assert "Traceback" not in follow.log.read_text()

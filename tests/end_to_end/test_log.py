@@ -8,9 +8,9 @@ import time
 import pytest
 
 from app import __version__
+from tests.support.command import PATIENCE
 from tests.support.databases import on_sqlite
 from tests.support.messages import spam
-from tests.support.service import PATIENCE
 
 pytestmark = on_sqlite
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO|WARNING|ERROR) +\S+: ")

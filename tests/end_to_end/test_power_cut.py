@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading
@@ -71,7 +71,8 @@ class Teachers:
 def stopped(process):
     """Stop a process wherever it is, and let it go on afterwards."""
     process.send_signal(signal.SIGSTOP)
-    os.waitpid(process.pid, os.WUNTRACED)
+    while "State:\tT" not in Path(f"/proc/{process.pid}/status").read_text():
+        time.sleep(0.001)
     try:
         yield
     finally:

@@ -8,9 +8,10 @@ import subprocess
 import pytest
 
 from tests.support import clients
+from tests.support.command import PATIENCE
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE, Service
+from tests.support.service import Service
 
 pytestmark = pytest.mark.clients
 

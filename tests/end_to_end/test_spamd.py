@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from tests.support import clients
+from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE
 
 pytestmark = pytest.mark.clients
 

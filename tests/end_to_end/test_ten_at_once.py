@@ -12,8 +12,9 @@ from contextlib import ExitStack, suppress
 import httpx2
 import pytest
 
+from tests.support.command import PATIENCE
 from tests.support.messages import ham
-from tests.support.service import PATIENCE, free_port
+from tests.support.service import free_port
 
 MANY = 10
 RAW = {"content-type": "message/rfc822"}

@@ -17,9 +17,10 @@ from app.services.application import open_database, specify
 from app.services.classify import observe
 from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
+from tests.support.command import PATIENCE
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE, Service
+from tests.support.service import Service
 
 WORKERS = 4
 RAW = {"content-type": "message/rfc822"}

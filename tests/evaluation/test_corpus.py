@@ -18,7 +18,9 @@ RAWS = [*HAM, *SPAM, b"", b"Subject: \n\n"]
 @pytest.fixture
 def corpus():
     """A few messages, two of them empty."""
-    return Corpus.read(RAWS, VIEWS, tick=lambda: None, clock=itertools.count().__next__)
+    return Corpus.read(
+        RAWS, VIEWS, advance=lambda _: None, clock=itertools.count().__next__
+    )
 
 
 @pytest.mark.parametrize("number", range(len(RAWS)))
@@ -32,19 +34,19 @@ def test_a_message_has_the_views_that_were_extracted(corpus, tmp_path, number):
 
 
 def test_reading_tells_its_time_and_its_progress():
-    """Each message is told; time is kept with the arrays."""
+    """All messages are counted; time is kept with the arrays."""
     ticks = []
     corpus = Corpus.read(
-        RAWS, VIEWS, tick=lambda: ticks.append(1), clock=iter([3.0, 5.5]).__next__
+        RAWS, VIEWS, advance=ticks.append, clock=iter([3.0, 5.5]).__next__
     )
 
-    assert len(RAWS) == len(ticks)
+    assert len(RAWS) == sum(ticks)
     assert 2.5 == corpus.seconds
 
 
 def test_no_message_is_a_corpus_too(tmp_path):
     """Arrays may be empty."""
-    empty = Corpus.read([], VIEWS, tick=lambda: None, clock=lambda: 0.0)
+    empty = Corpus.read([], VIEWS, advance=lambda _: None, clock=lambda: 0.0)
     empty.save(tmp_path)
 
     assert list(VIEWS) == list(Corpus.load(tmp_path).columns)

@@ -103,6 +103,9 @@ def test_a_profile_whose_place_a_broken_one_took_goes_on_scoring(app, caplog):
     """By what it had learned, which is better than by nothing."""
     app.scheduler.stop()
     app.feedback.teach("default", ham(1), label="ham", source="test")
+    # Else it may see the moment in which there is none of that name.
+    if app.notifier is not None:
+        app.notifier.stop()
     row = app.live.get("default").row
     with writing(app.engine) as connection:
         connection.execute(

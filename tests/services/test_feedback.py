@@ -393,9 +393,10 @@ def test_several_labels_are_learned_and_explained(database_url):
 
 
 @on_sqlite
-def test_a_site_without_words_stores_none(database_url):
+def test_a_site_without_words_stores_none(database_url, tmp_path):
     """With store_words off no text of a feature is in the database."""
-    with running(database_url=database_url, store_words=False) as app:
+    without = {"store_words": False, "key_file": tmp_path / "key"}
+    with running(database_url=database_url, **without) as app:
         digest = app.classify("default", SPAM[1], strongest=0).observation.digest
         teach(app, SPAM[0], "spam")
         app.feedback.teach_by_id("default", digest, label="spam", source="test")

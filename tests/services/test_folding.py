@@ -36,7 +36,7 @@ from app.services import fold as folding
 from app.storage import profiles
 from app.storage.database.engine import open_engine, reading
 
-folding.MOST_ROWS = 1
+folding.MOST_BY_HAND = 1
 folding.BY_HAND = 1e-9
 engine = open_engine(sys.argv[1])
 with reading(engine) as connection:
@@ -179,13 +179,12 @@ def test_a_part_is_never_a_handful_of_features(engine, parts, monkeypatch):
     assert {16} == set(parts)
 
 
-def test_a_batch_of_large_messages_has_few_rows(engine, monkeypatch):
+def test_a_batch_of_large_messages_has_few_rows(engine):
     """A thousand of the largest would be a gigabyte of memory."""
     profile = new_profile(engine)
     burst(engine, profile, 60)
-    monkeypatch.setattr(fold, "BYTES", 1)
     with reading(engine) as connection:
-        step = fold.prepare(connection, profile, limit=1000)
+        step = fold.prepare(connection, profile, limit=1000, room=1)
 
     assert fold.ROWS_AT_ONCE == step.rows
 
@@ -262,7 +261,7 @@ def test_others_may_write_after_each_step(engine, monkeypatch):
     burst(engine, profile, 30)
     pauses = []
     monkeypatch.setattr(turn.time, "sleep", pauses.append)
-    monkeypatch.setattr(folding, "MOST_ROWS", 10)
+    monkeypatch.setattr(folding, "MOST_BY_HAND", 10)
     rows = list(Folding(engine).all(profile))
 
     assert marked(engine, profile)[0] == sum(rows)
@@ -284,7 +283,7 @@ def test_what_is_written_in_part_is_finished_alone(engine, small):
 
 def test_what_is_taught_meanwhile_is_left(engine, monkeypatch):
     """A fold ends, although feedback comes faster than it is folded."""
-    monkeypatch.setattr(folding, "MOST_ROWS", 10)
+    monkeypatch.setattr(folding, "MOST_BY_HAND", 10)
     profile = new_profile(engine)
     burst(engine, profile, 30)
     before = marked(engine, profile)[1].revision

@@ -140,10 +140,11 @@ def test_each_verdict_has_a_line(database_url, caplog):
     } == said
 
 
-def test_no_word_is_logged_where_none_is_stored(database_url, caplog):
+def test_no_word_is_logged_where_none_is_stored(database_url, caplog, tmp_path):
     """The reason is a view and a number then."""
     caplog.set_level(logging.INFO)
-    with running(database_url=database_url, store_words=False) as app:
+    without = {"store_words": False, "key_file": tmp_path / "key"}
+    with running(database_url=database_url, **without) as app:
         for number in range(10):
             teach(app, ham(number), "ham")
             teach(app, spam(number), "spam")

@@ -79,7 +79,7 @@ def taught(
     )
 
 
-def new_profile(engine, *, labels=("ham", "spam"), spam_labels=("spam",)):
+def new_profile(engine, *, labels=("ham", "spam"), spam_labels=("spam",), id_key=None):
     """Return a profile that nothing was taught."""
     with writing(engine) as connection:
         return profiles.create(
@@ -89,6 +89,7 @@ def new_profile(engine, *, labels=("ham", "spam"), spam_labels=("spam",)):
             spam_labels=spam_labels,
             feature_set=1,
             created_at=MARCH,
+            id_key=id_key,
         )
 
 

@@ -158,6 +158,16 @@ def _forgotten(engine, profile):
         scored.put_many(connection, profile.id, [row])
 
 
+def _id_key(engine, profile):
+    """Name a key of feature ids."""
+    with writing(engine) as connection:
+        connection.execute(
+            tables.profile.update()
+            .where(tables.profile.c.id == profile.id)
+            .values(id_key="439ccfa476a7fecc")
+        )
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -182,6 +192,7 @@ CHAPTERS: Final = {
     "0006": _policy,
     "0007": _part,
     "0008": _forgotten,
+    "0009": _id_key,
 }
 
 

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from tests.support import dovecot
-from tests.support.service import PATIENCE, free_port
+from tests.support.command import PATIENCE
+from tests.support.service import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

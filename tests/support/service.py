@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import cycle, islice
@@ -15,10 +13,8 @@ from itertools import cycle, islice
 import httpx2
 import pytest
 
-# Ends what hangs.  A busy machine does not: five processes that start at once have
-# taken more than a minute where twenty others were at work.
-PATIENCE = 600
-
+from tests.support import command
+from tests.support.command import PATIENCE, Command
 
 # Not those from 32768 on, which Linux gives to connections: one of them could take
 # the port before the service does.  Each process begins elsewhere.
@@ -58,26 +54,18 @@ class Service:
 
     def command(self, *arguments):
         """Run `postbayes` with some arguments to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "app.doors.cli", *arguments],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        return command.run(arguments, environment=self.environment, folder=self.folder)
 
     def start(self, until="/readyz"):
         """Start the server, and wait until it is ready."""
-        with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.doors.cli", "serve"],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=log,
-                stderr=log,
-            )
+        log = self.folder / "log"
+        self.process = Command(
+            ["serve"],
+            environment=self.environment,
+            folder=self.folder,
+            out=log,
+            err=log,
+        )
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             try:
@@ -85,18 +73,18 @@ class Service:
                     return
             except httpx2.TransportError:
                 time.sleep(0.05)
-            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert self.process.poll() is None, log.read_text()
         pytest.fail("the service did not become ready")
 
     def kill(self):
         """End the server as a power cut would."""
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def stop(self):
         """Ask the server to stop, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait()
 
     def audit(self):
         """Return what `postbayes audit --json` prints, and its exit code."""

@@ -28,9 +28,9 @@ DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
 LATER = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def transfer(engine, *, store_words=True):
+def transfer(engine, *, store_words=True, key=None):
     """Return the use cases, with a clock that stands."""
-    return Transfer(engine, lambda: LATER, store_words=store_words)
+    return Transfer(engine, lambda: LATER, store_words=store_words, key=key)
 
 
 def exported(engine, profile, *, contents="counts", words=True):
@@ -44,9 +44,9 @@ def exported(engine, profile, *, contents="counts", words=True):
     return file.getvalue()
 
 
-def imported(engine, data, name, *, store_words=True, instead=False):
+def imported(engine, data, name, *, store_words=True, instead=False, key=None):
     """Import an export, fold it, and return what became of it."""
-    service = transfer(engine, store_words=store_words)
+    service = transfer(engine, store_words=store_words, key=key)
     file = BytesIO(data)
     found = survey(file)
     file.seek(0)
@@ -146,6 +146,7 @@ def add(
     profile,
     *,
     store_words=True,
+    key=None,
     digest="5ca1ab1e" * 8,
     ham="",
     spam="",
@@ -154,7 +155,7 @@ def add(
     """Import the dump of bogofilter, fold it, and return what became of it."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
         tally = bogofilter.read(file)
-    service = Transfer(engine, lambda: LATER, store_words=store_words)
+    service = transfer(engine, store_words=store_words, key=key)
     learned = service.add_dump(
         profile.name, tally, digest=digest, ham=ham, spam=spam, progress=progress
     )

@@ -60,6 +60,12 @@ Url = Annotated[
         f"{EXAMPLE}."
     ),
 ]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=256, help="How many work at a time; else one for each core."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonDocument = Annotated[
     bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")

@@ -6,13 +6,22 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from app.corpora.parallel import readers
 from app.corpora.source import FolderSource, IndexSource
 from app.doors.cli.comparison import RunFigures, configurations
-from app.doors.cli.console import OUT, Json, interruptible, print_json, progress, stage
+from app.doors.cli.console import (
+    OUT,
+    Json,
+    Processes,
+    interruptible,
+    print_json,
+    progress,
+    stage,
+)
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, UnreadableSource
 from app.evaluation.experiment import Experiment, Protocol
@@ -111,9 +120,6 @@ def sources_of(
             spam_label=settings.spam_labels[0],
         )
     ]
-
-
-MOST_PROCESSES: Final = 256
 
 
 def evaluate(
@@ -222,14 +228,7 @@ def evaluate(
             help="Keep what is finished in this folder, and do not run it again."
         ),
     ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_PROCESSES,
-            help="How many work at a time; else one for each core.",
-        ),
-    ] = None,
+    processes: Processes = None,
     as_json: Json = False,
     jsonl: Annotated[
         Path | None,
@@ -277,9 +276,11 @@ def evaluate(
             "command again to go on"
         )
     unreadable: list[tuple[str, str]] = []
-    with interruptible(left), progress() as bar:
+    processes = processes or len(os.sched_getaffinity(0))
+    with readers(processes) as executor, interruptible(left), progress() as bar:
         runs = experiment.carry_out(
-            processes=processes or len(os.sched_getaffinity(0)),
+            executor,
+            processes=processes,
             cache=resume,
             show=lambda name, steps: stage(bar, name, steps),
             on_unreadable=lambda *of: unreadable.append(of),

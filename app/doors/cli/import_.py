@@ -32,6 +32,7 @@ from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
 from app.services.application import open_database
 from app.services.clock import now
+from app.services.key_file import key_of
 from app.services.transfer import (
     Dump,
     ImportedFile,
@@ -144,9 +145,9 @@ def import_(
 
 
 def _transfer(settings: Settings) -> Transfer:
-    return Transfer(
-        open_database(settings, make=True), now, store_words=settings.store_words
-    )
+    engine = open_database(settings, make=True)
+    key = key_of(engine, settings, make=not settings.store_words)
+    return Transfer(engine, now, store_words=settings.store_words, key=key)
 
 
 def _import_dump(

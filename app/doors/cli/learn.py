@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from contextlib import contextmanager
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from app.corpora.folders import decoded
+from app.corpora.parallel import chunks, readers
 from app.corpora.source import (
     mail_folders,
     read_index,
@@ -24,6 +24,7 @@ from app.corpora.source import (
 from app.doors.cli.console import (
     OUT,
     Json,
+    Processes,
     Profile,
     interruptible,
     progress,
@@ -38,7 +39,7 @@ from app.services.learn import BATCH, Learn
 from app.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from app.corpora.mailbox import CorpusMessage, MailFolder
     from app.errors import UnreadableMessage
@@ -78,6 +79,7 @@ def learn(
     batch: Annotated[
         int, typer.Option(min=1, max=10_000, help="Messages per transaction.")
     ] = BATCH,
+    processes: Processes = None,
     source: Annotated[
         str, typer.Option(help="Who teaches it; kept in the ledger.")
     ] = "learn",
@@ -109,7 +111,10 @@ def learn(
     if not as_json:
         _show(folders)
     counted: Counter[str] = Counter()
-    with opened_database(settings, make=True) as engine:
+    with (
+        readers(processes or len(os.sched_getaffinity(0))) as executor,
+        opened_database(settings, make=True) as engine,
+    ):
         taught = load_profiles(engine, settings).get(profile or settings.profile)
         total, in_order = (None, False) if index is None else summarise_index(index)
         learner = Learn(
@@ -131,18 +136,20 @@ def learn(
             progress() as bar,
         ):
             task = bar.add_task("learning", total=total, rate="")
-            while some := list(islice(entries, batch)):
-                counted.update(
-                    learner.batch(
-                        [_labelled(entry) for entry in some],
-                        on_unreadable=partial(_name, [entry.where for entry in some]),
-                    )
-                )
+            places: deque[str] = deque()
+            for more in learner.batches(
+                _batches(entries, batch, places),
+                executor=executor,
+                on_unreadable=lambda at, error: _name(places[at], error),
+            ):
+                counted.update(more)
+                for _ in range(more.total()):
+                    places.popleft()
                 done = counted.total()
                 seconds = time.perf_counter() - begun
                 bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
             seconds = time.perf_counter() - begun
-            run_stage(bar, "folding", learner.fold())
+            run_stage(bar, "folding", learner.fold(executor))
         folding_seconds = time.perf_counter() - begun - seconds
 
     rate = counted.total() / seconds
@@ -156,7 +163,7 @@ def learn(
         "messages_per_second": rate,
         "folding_seconds": folding_seconds,
         "profile": taught.row.name,
-        "revision": taught.snapshot.revision,
+        "revision": learner.revision,
         "folders": [
             {
                 "folder": decoded(str(folder.path)),
@@ -177,7 +184,7 @@ def learn(
             f"{counted['unchanged']} unchanged, {counted['empty']} empty"
             + (f", {passed} passed over" if passed else "")
             + f"; folded into the counts in {folding_seconds:.1f} s. "
-            f"Profile {taught.row.name!r} is at revision {taught.snapshot.revision}."
+            f"Profile {taught.row.name!r} is at revision {learner.revision}."
         )
         OUT.print(_SCORED if in_order else _NOT_SCORED)
     raise_for(counted["unreadable"])
@@ -206,9 +213,18 @@ def _show(folders: Sequence[MailFolder]) -> None:
         OUT.print(f"{label:<{width}}  {files:>7}  {path}")
 
 
-def _name(where: Sequence[str], at: int, error: UnreadableMessage) -> None:
+def _batches(
+    entries: Iterable[CorpusMessage], most: int, places: deque[str]
+) -> Iterator[list[tuple[str, bytes]]]:
+    """Give messages some at a time, and note where each is."""
+    for chunk in chunks(entries, lambda entry: len(entry.raw), most=most):
+        places.extend(entry.where for entry in chunk)
+        yield [_labelled(entry) for entry in chunk]
+
+
+def _name(where: str, error: UnreadableMessage) -> None:
     """Name a message that is passed over."""
-    complain(f"{where[at]} is passed over: {error}")
+    complain(f"{where} is passed over: {error}")
 
 
 @contextmanager

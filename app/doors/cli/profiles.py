@@ -12,6 +12,7 @@ from app.doors.cli.console import OUT, interruptible, progress, run_stage
 from app.errors import InvalidInput
 from app.services.application import opened_database
 from app.services.clock import now
+from app.services.key_file import id_key_of_new
 from app.services.profiles import (
     count_messages,
     create_profile,
@@ -72,6 +73,7 @@ def profiles(
                 labels=settings.labels,
                 spam_labels=settings.spam_labels,
                 time=now(),
+                id_key=id_key_of_new(engine, settings),
             )
         if rename is not None:
             rename_profile(engine, *rename)
@@ -88,6 +90,7 @@ def profiles(
         OUT.print(
             f"{row.name}  revision {row.revision}  learned {labelled}  "
             f"feature set {row.feature_set}  made {row.created_at:%Y-%m-%d}"
+            + (f"  key {row.id_key}" if row.id_key else "")
         )
 
 

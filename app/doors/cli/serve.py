@@ -29,7 +29,7 @@ from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import remember_reload
-from app.services.application import open_database, require_startable
+from app.services.application import prepare_database, require_startable
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.settings import load_settings
@@ -126,7 +126,7 @@ def serve(
     # that end at once again and again.
     require_startable(settings)
     with service.reserved(settings):
-        open_database(settings, make=True, upgrade=True).dispose()
+        prepare_database(settings)
         with counting(settings.workers):
             _run(settings)
 

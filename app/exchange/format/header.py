@@ -172,6 +172,8 @@ class ExportHeader:
     policy : Policy or None
         Thresholds of the profile that differ from the service's settings; None in
         exports of older versions, which have none.
+    id_key : str or None
+        Digest of the key of its feature ids; None where they are not keyed.
     """
 
     postbayes: str
@@ -185,6 +187,7 @@ class ExportHeader:
     revision: int
     views: Mapping[str, Mapping[str, int]]
     policy: Policy | None = None
+    id_key: str | None = None
 
     @property
     def messages(self) -> dict[str, int]:
@@ -200,6 +203,8 @@ class ExportHeader:
         del values["policy"]
         if self.policy is not None:
             values["policy"] = self.policy.document()
+        if self.id_key is None:
+            del values["id_key"]
         return json.dumps(values, sort_keys=True).encode()
 
     @classmethod
@@ -228,6 +233,7 @@ class ExportHeader:
                     for view, counts in values["views"].items()
                 },
                 policy=Policy.read(values["policy"]) if "policy" in values else None,
+                id_key=text_or_none(values.get("id_key")),
             )
             if header.contents not in get_args(Contents):
                 msg = (

@@ -215,6 +215,8 @@ class LiveProfiles:
         self._idle = idle
         self._patience = patience
         self._profiles: dict[str, CachedProfile] = {}
+        # Those that cannot be read at all, by name: their key is missing.
+        self._broken: dict[str, Inconsistent] = {}
         # Why the counts of a profile cannot be had, by its key.
         self._errors: dict[int, Exception] = {}
         self._failures = Failures()
@@ -240,11 +242,15 @@ class LiveProfiles:
         ------
         UnknownProfile
             If there is none, or it was created within the last second.
+        Inconsistent
+            If it cannot be read without a key that is missing.
         """
         cached = self._profiles.get(name)
-        if cached is None:
-            raise UnknownProfile.named(name)
-        return cached
+        if cached is not None:
+            return cached
+        if name in self._broken:
+            raise self._broken[name].with_traceback(None)
+        raise UnknownProfile.named(name)
 
     def get(self, name: str) -> LiveProfile:
         """Return a profile by name, with its counts.
@@ -343,7 +349,9 @@ class LiveProfiles:
         with self._refreshing:
             self._specify = specify
             for cached in self:
-                cached.decide_as(cached.row, specify(cached.row))
+                # The key of its ids is missing: it goes on as it was.
+                with suppress(Inconsistent):
+                    cached.decide_as(cached.row, specify(cached.row))
 
     def limit(self, most_bytes: float, *, idle: float) -> None:
         """Change the bounds; `drop_idle` applies them."""
@@ -424,7 +432,8 @@ class LiveProfiles:
                 self._keep(cached, live)
                 cached.loading = None
             # The settings may have been read again meanwhile.
-            live.adopt(row, self._specify(row))
+            with suppress(Inconsistent):
+                live.adopt(row, self._specify(row))
             if row.name != self._site:
                 seconds = time.monotonic() - begun
                 log.info("the profile %r was loaded in %.1f s", row.name, seconds)
@@ -486,26 +495,26 @@ class LiveProfiles:
             self._list(connection, rows)
         followed = 0
         for row in rows:
-            cached = self._profiles[row.name]
-            live = cached.live
-            if live is None:
-                if row.name == self._site:
+            cached = self._profiles.get(row.name)
+            live = None if cached is None else cached.live
+            if cached is None or live is None:
+                if cached is not None and row.name == self._site:
                     self._load_again(cached)
                 continue
             # A profile that was replaced has its name and another key.
             if live.row.id != row.id:
                 self._replace(row)
                 continue
-            if row.policy != live.row.policy:
-                cached.decide_as(row, self._specify(row))
             # 0: another thread has loaded it just now.
-            followed += self._follow(live, row, known.get(row.name, 0), last_rows)
+            before = known.get(row.name, 0)
+            followed += self._follow(cached, live, row, before, last_rows)
         self._opened = opened
         self._retry()
         return followed
 
     def _follow(
         self,
+        cached: CachedProfile,
         live: LiveProfile,
         row: ProfileRow,
         before: int,
@@ -514,6 +523,8 @@ class LiveProfiles:
         """Add the rows since to a profile in memory, and return their number."""
         followed = 0
         try:
+            if row.policy != live.row.policy:
+                cached.decide_as(row, self._specify(row))
             if row.revision < before:
                 live.reload(
                     self._engine, f"{DIVERGED}: from {before} to {row.revision}"
@@ -532,26 +543,13 @@ class LiveProfiles:
     def _list(self, connection: Connection, rows: list[ProfileRow]) -> None:
         """Take over the profiles of the database, and count those not in memory."""
         # Renamed or deleted.
-        for name in self._profiles.keys() - {row.name for row in rows}:
+        there = {row.name for row in rows}
+        for name in self._profiles.keys() - there:
             log.info("the profile %r is gone", name)
             del self._profiles[name]
-        stale = []
-        for row in rows:
-            cached = self._profiles.get(row.name)
-            live = None if cached is None else cached.live
-            # One that was replaced goes on scoring until the new one is loaded.
-            if live is not None:
-                continue
-            if cached is None or cached.row.id != row.id:
-                cached = self._profiles[row.name] = CachedProfile(
-                    row, self._specify(row)
-                )
-                stale.append(cached)
-            else:
-                if row.policy != cached.row.policy:
-                    cached.decide_as(row, self._specify(row))
-                if cached.read(row):
-                    stale.append(cached)
+        for name in self._broken.keys() - (there - self._profiles.keys()):
+            del self._broken[name]
+        stale = [each for row in rows if (each := self._read(row)) is not None]
         counts = profiles.count_by_month(connection, [each.row.id for each in stale])
         for cached in stale:
             epoch = None
@@ -559,13 +557,38 @@ class LiveProfiles:
                 epoch = newest_epoch(connection, cached.row.id, self._clock)
             cached.count(counts[cached.row.id], epoch)
 
+    def _read(self, row: ProfileRow) -> CachedProfile | None:
+        """Take over a row; return a profile whose messages are to be counted."""
+        cached, key = self._profiles.get(row.name), ("specify", row.id)
+        # One that was replaced goes on scoring until the new one is loaded.
+        if cached is not None and cached.live is not None:
+            return None
+        if self._failures.pausing(key):
+            return None
+        # An error of one profile must not stop the others.
+        try:
+            if cached is None or cached.row.id != row.id:
+                cached = self._profiles[row.name] = CachedProfile(
+                    row, self._specify(row)
+                )
+            elif row.policy != cached.row.policy:
+                cached.decide_as(row, self._specify(row))
+        except Inconsistent as error:
+            self._profiles.pop(row.name, None)
+            self._broken[row.name] = error
+            if self._failures.report(key, error):
+                log.error("the profile %r cannot be loaded: %s", row.name, error)  # noqa: TRY400
+            return None
+        self._failures.resolve(key)
+        return cached if cached.read(row) else None
+
     def _replace(self, row: ProfileRow) -> None:
         """Load a profile that has taken the place of one in memory."""
         if self._failures.pausing(row.id):
             return
         log.info("the profile %r was replaced: loading it", row.name)
-        cached = CachedProfile(row, self._specify(row))
         try:
+            cached = CachedProfile(row, self._specify(row))
             live = load(self._engine, row, self._specify(row), self._clock)
         # An error of one profile must not stop the others.
         except Inconsistent as error:

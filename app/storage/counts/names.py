@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from sqlalchemy import delete, select
 
 from app.storage import tables
@@ -21,6 +22,7 @@ from app.storage.database.statements import BulkInsert, BulkLookup, chunks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from app.ledger.entry import LedgerRow
@@ -136,17 +138,27 @@ def texts_of(
     rows: Iterable[LedgerRow], profile: ProfileRow
 ) -> dict[str, dict[int, str]]:
     """Return the text that the rows have of their features, view by view."""
-    texts: dict[str, dict[int, str]] = {}
+    # Messages share most of their words: each is looked at once, not once a message.
+    ids: dict[str, list[NDArray[np.int64]]] = {}
+    texts: dict[str, list[str]] = {}
     for row in rows:
         forgets = row.kind == "message" and row.label is None
         if forgets or row.encoded_names is None:
             continue
-        ids = row.ids(profile.labels)
+        of_row = row.ids(profile.labels)
         for view, given in row.names.items():
             # As many names as features, or `ScoredRow.of` would have refused.
-            named = zip(ids[view].tolist(), given, strict=True)
-            texts.setdefault(view, {}).update((i, text) for i, text in named if text)
-    return texts
+            ids.setdefault(view, []).append(of_row[view])
+            texts.setdefault(view, []).extend(given)
+    found: dict[str, dict[int, str]] = {}
+    for view, written in texts.items():
+        features, first = np.unique(np.concatenate(ids[view]), return_index=True)
+        found[view] = {
+            feature: text
+            for feature, place in zip(features.tolist(), first.tolist(), strict=True)
+            if (text := written[place])
+        }
+    return found
 
 
 def missing(
@@ -154,13 +166,12 @@ def missing(
     profile_id: int,
     view: str,
     texts: Mapping[int, str],
-    gained: set[int],
 ) -> dict[int, str]:
-    """Return the text of features that gained messages and have none stored."""
+    """Return the text of those features that have none stored."""
     # Most words of a message are stored: to look them up here costs as much as
     # to insert them in vain, but holds no lock.  Only a fold drops names, and it
     # moves the mark.
-    asked = sorted(texts.keys() & gained)
+    asked = sorted(texts)
     shared = {"profile_id": profile_id, "view": view}
     stored = _STORED.run(connection, shared, asked)
     return {feature: texts[feature] for feature in asked if feature not in stored}

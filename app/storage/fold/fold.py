@@ -16,11 +16,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from app.bayes.state import History
+from app.corpora.parallel import in_order
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage.counts import deltas as counts
@@ -31,6 +33,7 @@ from app.storage.ledger import rows_after, weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -123,7 +126,15 @@ PAUSE: Final = 0.005
 BYTES: Final = 8 * 1024 * 1024
 
 
-def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step | None:
+def prepare(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    limit: int,
+    room: int = BYTES,
+    pause: float = PAUSE,
+    executor: Executor | None = None,
+) -> Step | None:
     """Return the next rows to fold, summed.
 
     None if all are folded, or the profile is gone.
@@ -138,6 +149,12 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         Rows at most, counted as `app.storage.ledger.rows_after` does, and fewer where
         they are large.  A batch that is written in part is the same again, however
         large it is.
+    room : int, default `BYTES`
+        Bytes of their vectors, but for the last rows.
+    pause : float, default `PAUSE`
+        How long to leave the interpreter to others after some rows.  Unit: seconds.
+    executor : Executor or None
+        Who decodes the rows (`app.corpora.parallel`).
 
     Raises
     ------
@@ -155,17 +172,17 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
     parts: list[History] = []
     texts: dict[str, dict[int, str]] = {}
     batch = (
-        _next(connection, profile.id, after=mark.upto, limit=limit)
+        _next(connection, profile.id, after=mark.upto, limit=limit, room=room)
         if mark.rest is None
         else begun(connection, profile.id, mark.rest, at_once=ROWS_AT_ONCE)
     )
-    for some in batch:
-        if rows:
-            time.sleep(PAUSE)
-        rows += len(some)
-        upto = some[-1].revision
-        parts.append(sum_by_epoch(some, profile.labels))
-        for view, found in names.texts_of(some, profile).items():
+    for part in in_order(executor, partial(_part, profile=profile), batch):
+        if rows and pause:
+            time.sleep(pause)
+        rows += part.rows
+        upto = part.upto
+        parts.append(part.epochs)
+        for view, found in part.texts.items():
             texts.setdefault(view, {}).update(found)
     if mark.rest is not None and rows < mark.rest.upto - mark.rest.after:
         msg = (
@@ -178,19 +195,41 @@ def prepare(connection: Connection, profile: ProfileRow, *, limit: int) -> Step 
         return None
     epochs = History.sum(parts)
     gained = epochs.gained()
+    lost = _lost(epochs)
+    for view, found in texts.items():
+        texts[view] = names.missing(connection, profile.id, view, found)
+        # Learned by one message and taken back from another, whose row has no text any
+        # more since it was forgotten: counted or not, which only the tables can tell.
+        unclear = texts[view].keys() - gained.get(view, ())
+        if unclear:
+            lost[view] = sorted(unclear.union(lost.get(view, ())))
     return Step(
         rows=rows,
         after=mark.complete,
         upto=upto,
         epochs=epochs,
-        texts={
-            view: _columns(
-                names.missing(connection, profile.id, view, found, gained[view])
-            )
-            for view, found in texts.items()
-        },
-        lost=_lost(epochs),
+        texts={view: _columns(found) for view, found in texts.items()},
+        lost=lost,
         features=_features(epochs),
+    )
+
+
+class _Part(NamedTuple):
+    """Some rows of a batch, summed."""
+
+    rows: int
+    upto: int
+    epochs: History
+    texts: dict[str, dict[int, str]]
+
+
+def _part(rows: Sequence[LedgerRow], *, profile: ProfileRow) -> _Part:
+    rows = [row.unpacked() for row in rows]
+    return _Part(
+        len(rows),
+        rows[-1].revision,
+        sum_by_epoch(rows, profile.labels),
+        names.texts_of(rows, profile),
     )
 
 
@@ -302,11 +341,10 @@ def _between(features: Sequence[int], first: int | None, end: int | None) -> sli
 
 
 def _next(
-    connection: Connection, profile_id: int, *, after: int, limit: int
+    connection: Connection, profile_id: int, *, after: int, limit: int, room: int
 ) -> Iterator[list[LedgerRow]]:
     """Give the rows that follow a revision, some at a time, and so many in all."""
     left = limit
-    room = BYTES
     while left > 0 and room > 0:
         at_once = min(left, ROWS_AT_ONCE)
         rows = rows_after(connection, profile_id, revision=after, limit=at_once)

@@ -15,9 +15,9 @@ from app.services.threads import scheduler as maintenance
 from app.services.threads.notifications import Notifier
 from app.storage.database.engine import listening, reading, writing
 from tests.support.application import running
+from tests.support.command import PATIENCE
 from tests.support.databases import on_postgresql
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from app.errors import DatabaseDamaged, DatabaseUnavailable
 from app.services.threads import scheduler as module
 from app.services.threads.scheduler import Scheduler
-from tests.support.service import PATIENCE
+from tests.support.command import PATIENCE
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), DatabaseUnavailable("away")])

@@ -23,8 +23,8 @@ from app.services.memory.live import LiveProfile
 from app.services.threads.writer import Writer
 from app.storage import hidden, profiles, tables
 from app.storage.database.engine import writing
+from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
-from tests.support.service import PATIENCE
 
 NOW = datetime(2026, 11, 6, tzinfo=UTC)
 

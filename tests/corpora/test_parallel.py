@@ -1,0 +1,77 @@
+"""Messages that other processes read come in their order, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import count
+
+import pytest
+
+from app.corpora import parallel
+from app.corpora.parallel import chunks, in_order, readers
+from app.errors import MissingLabel
+
+
+def squared(number):
+    """Return a square, the pid that computed it, or an end without one."""
+    if number < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number, os.getpid()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_are_in_the_order_of_what_was_asked(processes):
+    """By whoever they were read: with one process, by the caller."""
+    with readers(processes) as executor:
+        results, by = zip(*in_order(executor, squared, range(50)), strict=True)
+
+    assert [number * number for number in range(50)] == list(results)
+    assert (os.getpid() in by) == (processes == 1)
+
+
+def test_so_many_are_asked_for_ahead_and_no_more():
+    """What waits is bounded, however slow the caller is."""
+    asked = count()
+    with readers(2) as executor:
+        results = in_order(executor, squared, asked)
+        next(results)
+        ahead = next(asked)
+
+    assert parallel.AHEAD + 1 == ahead
+
+
+def test_what_was_there_before_an_error_comes_before_it():
+    """A stream that breaks has been read up to there."""
+
+    def broken():
+        yield from range(3)
+        msg = "say what it is"
+        raise MissingLabel(msg)
+
+    found = []
+    with readers(2) as executor:
+        results = in_order(executor, squared, broken())
+        found += [next(results)[0] for _ in range(3)]
+        with pytest.raises(MissingLabel, match="what it is"):
+            next(results)
+
+    assert [0, 1, 4] == found
+
+
+def test_a_process_that_is_killed_is_told_in_a_sentence():
+    """The system does that where memory is short."""
+    with (
+        pytest.raises(OSError, match="perhaps for want of memory"),
+        readers(2) as executor,
+    ):
+        list(in_order(executor, squared, [1, -1, 2]))
+
+
+def test_a_chunk_ends_by_number_or_by_size(monkeypatch):
+    """A message larger than a chunk is one of its own."""
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", 10)
+
+    assert [[b"12345", b"67890"], [b"x" * 20], [b"1", b"2", b"3"], [b"4"]] == list(
+        chunks([b"12345", b"67890", b"x" * 20, b"1", b"2", b"3", b"4"], len, most=3)
+    )

@@ -1,0 +1,183 @@
+"""The key file: made once, for its owner alone, and asked for by name ever after."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app.errors import InvalidSetting
+from app.services.application import Application, open_database, prepare_database
+from app.services.key_file import id_key_of_new, key_of
+from app.services.profiles import create_profile, list_profiles
+from app.settings import Settings
+from tests.support.application import running
+from tests.support.builders import MARCH
+
+
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database."""
+    return "sqlite"
+
+
+@pytest.fixture
+def chosen(database_url, tmp_path):
+    """Return settings of a site without words, changed in some."""
+    site = {
+        "database_url": database_url,
+        "store_words": False,
+        "key_file": tmp_path / "apart" / "key",
+    }
+    return lambda **changes: Settings(_env_file=None, **site | changes)
+
+
+def id_keys(settings):
+    """Return the keys of the profiles, by name; the database is made."""
+    engine = open_database(settings, make=True)
+    try:
+        return {row.name: row.id_key for row in list_profiles(engine)}
+    finally:
+        engine.dispose()
+
+
+def add(settings, name):
+    """Create a profile."""
+    engine = open_database(settings, make=True)
+    try:
+        create_profile(
+            engine,
+            name,
+            labels=settings.labels,
+            spam_labels=settings.spam_labels,
+            time=MARCH,
+            id_key=id_key_of_new(engine, settings),
+        )
+    finally:
+        engine.dispose()
+
+
+def test_a_new_site_without_words_gets_a_key(chosen):
+    """In a file that nobody else may read, and of which the profile has the digest."""
+    settings = chosen()
+    found = id_keys(settings)
+    text = settings.key_file.read_text()
+
+    assert 0o600 == stat.S_IMODE(settings.key_file.stat().st_mode)
+    assert [settings.key_file] == [*settings.key_file.parent.iterdir()]
+    assert 32 == len(bytes.fromhex(text)) * 2
+    assert found["default"]
+    assert text.strip() not in found["default"]
+    assert found == id_keys(settings)
+
+
+def test_a_site_with_words_has_no_key(chosen):
+    """Nothing is read and nothing is made."""
+    settings = chosen(store_words=True)
+
+    assert {"default": None} == id_keys(settings)
+    assert not settings.key_file.parent.exists()
+
+
+def test_a_profile_keeps_the_way_its_ids_are_made(chosen):
+    """Words are stored no more, or again: only new profiles follow the setting."""
+    id_keys(chosen(store_words=True))
+    add(chosen(), "keyed")
+    add(chosen(store_words=True), "plain")
+    found = id_keys(chosen())
+
+    assert {"default": None, "plain": None} == {
+        name: key for name, key in found.items() if name != "keyed"
+    }
+    assert found["keyed"]
+
+
+def test_an_older_site_starts_without_a_key(chosen):
+    """Its profiles have unkeyed ids and go on with them, wherever the file would be."""
+    id_keys(chosen(store_words=True))
+    settings = chosen()
+    with running(**settings.model_dump()) as app:
+        assert app.live.get("default").specification.key is None
+    assert not settings.key_file.exists()
+
+
+def test_two_processes_make_one_key(chosen):
+    """The second takes the key of the first."""
+    settings = chosen()
+    engine = open_database(chosen(store_words=True), make=True)
+    with ThreadPoolExecutor(8) as threads:
+        keys = threads.map(lambda _: key_of(engine, settings, make=True), range(8))
+        found = {key.digest for key in keys}
+    engine.dispose()
+
+    assert 1 == len(found)
+
+
+@pytest.mark.parametrize("begin", [Application, prepare_database])
+@pytest.mark.parametrize("store_words", [True, False])
+def test_a_start_without_the_key_is_refused(chosen, begin, store_words):
+    """With the name of the file, the profile, and the key that it needs."""
+    settings = chosen()
+    needed = id_keys(settings)["default"]
+    settings.key_file.unlink()
+
+    with pytest.raises(InvalidSetting) as refused:
+        begin(chosen(store_words=store_words))
+
+    assert (
+        f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which is not there, and "
+        f"the profile 'default' cannot be read without the key {needed}; put the file "
+        "with that key there, from where you keep its copy"
+    ) == str(refused.value)
+    assert not settings.key_file.exists()
+
+
+def test_a_start_with_another_key_is_refused(chosen):
+    """Both keys are named by their digests."""
+    settings = chosen()
+    needed = id_keys(settings)["default"]
+    settings.key_file.write_text("00" * 16)
+
+    with pytest.raises(InvalidSetting, match=f"holds the key .* the key {needed}"):
+        Application(settings)
+
+
+@pytest.mark.parametrize("text", ["", "no key", "00" * 15, "ü"])
+def test_a_file_that_holds_no_key_is_refused(chosen, text):
+    """Before anything is made of it."""
+    settings = chosen()
+    settings.key_file.parent.mkdir()
+    settings.key_file.write_text(text)
+
+    with pytest.raises(InvalidSetting, match="32 hexadecimal digits and nothing else"):
+        id_keys(settings)
+
+
+def test_a_file_that_cannot_be_read_or_made_is_named(chosen, tmp_path):
+    """A folder in its place, and a file in the place of its folder."""
+    with pytest.raises(InvalidSetting, match="cannot be read: Is a directory"):
+        id_keys(chosen(key_file=tmp_path))
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidSetting, match=r"'.*/file/key'.*: Not a directory"):
+        id_keys(chosen(key_file=tmp_path / "file" / "key"))
+
+
+def test_a_key_that_is_lost_later_breaks_no_other_profile(chosen):
+    """The profile that needs it says so, and the others go on."""
+    id_keys(chosen(store_words=True))
+    settings = chosen()
+    with running(**settings.model_dump()) as app:
+        app.scheduler.stop()
+        add(settings, "keyed")
+        kept = settings.key_file.read_text()
+        settings.key_file.unlink()
+        app.live.refresh()
+        with pytest.raises(Exception, match="'keyed' cannot be read without the key"):
+            app.live.get("keyed")
+        app.live.get("default")
+
+    settings.key_file.write_text(kept)
+    with running(**settings.model_dump()) as app:
+        assert app.live.get("keyed").specification.key == key_of(app.engine, settings)
