@@ -25,6 +25,8 @@ run: $(VENV)/.run  ## serve on 127.0.0.1:8025, with SQLite in var/
 
 # Each process of the tests has databases and servers of its own.  The one that is
 # idle takes over from the other: some tests take a hundred times as long as others.
+# Hundreds of processes import the service, so what Python compiles is kept.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev  ## run the tests that need Python alone; PYTEST="-k words -x" narrows them down
 	$(bin)/python -m pytest --numprocesses auto --dist worksteal -m "$(SELECT)" $(PYTEST)
 

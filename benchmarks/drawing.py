@@ -6,13 +6,13 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.evaluation.page.figures import series
-from app.evaluation.page.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, tag
+from app.drawing.markup import series
+from app.drawing.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.evaluation.page.svg import Point
+    from app.drawing.svg import Point
     from app.figures.curves import Roc
 
 LOWEST: Final = 0.02
@@ -44,7 +44,7 @@ def drawing(curves: Mapping[str, Mapping[str, Roc]]) -> str:
         )
         for at, (stream, of_stream) in enumerate(curves.items())
     ]
-    style = files("app.evaluation.page").joinpath("style.css").read_text("utf-8")
+    style = files("app.drawing").joinpath("style.css").read_text("utf-8")
     picture = tag(
         "svg",
         tag("title", "ROC curves"),

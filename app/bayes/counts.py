@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, Self
 import numpy as np
 
 from app.bayes.sparse import (
+    LARGEST_COUNT,
     Counting,
     Rows,
+    added,
     beside,
     collected,
     first_of_each,
@@ -28,6 +30,7 @@ from app.bayes.sparse import (
     merged,
     numbered,
     one_hot,
+    totalled,
     without_empty,
 )
 from app.bayes.statistics import Statistics
@@ -202,9 +205,6 @@ class Spectrum:
     __hash__ = None  # type: ignore[assignment]
 
 
-LARGEST_COUNT: Final = 2**63 - 1
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureCounts(Statistics):
     """Feature statistics of a set of messages: an element of a group.
@@ -346,9 +346,7 @@ class FeatureCounts(Statistics):
             return cls.zero(n_classes)
         if len(kept) == 1:
             return kept[0]
-        messages: NDArray[np.int64] = np.sum(
-            [part.messages for part in kept], axis=0, dtype=np.int64
-        )
+        messages = totalled(np.array([part.messages for part in kept]))
         return cls(messages, *collected([part.rows for part in kept]))
 
     @classmethod
@@ -372,7 +370,7 @@ class FeatureCounts(Statistics):
         if self.ids.size < other.ids.size:
             return other + self
         return FeatureCounts(
-            self.messages + other.messages, *merged(self.rows, other.rows)
+            added(self.messages, other.messages), *merged(self.rows, other.rows)
         )
 
     def __neg__(self) -> FeatureCounts:
@@ -448,9 +446,14 @@ class FeatureCounts(Statistics):
         return int(np.abs(self.messages).sum()) + int(np.abs(self.columns).sum())
 
     def totals(self, counting: Counting) -> NDArray[np.int64]:
-        """Return the sum over all features of their counts, shape (K,)."""
-        total: NDArray[np.int64] = half(np.add.reduce(self.columns), counting)
-        return total
+        """Return the sum over all features of their counts, shape (K,).
+
+        Raises
+        ------
+        InvalidObservation
+            If 64 bits do not hold it.
+        """
+        return totalled(half(self.columns, counting))
 
     def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
         """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -30,7 +31,8 @@ class Contributions:
     terms : ndarray of float64, shape (K, n)
         What each feature adds; 0 where it was never seen.  Unit: nats.
     seen : ndarray of bool, shape (n,)
-        Whether training saw the feature, in any class.
+        Whether the feature takes part: training saw it, in any class, or it is
+        declared.
     total : ndarray of float64, shape (K,)
         Their sum: the log-likelihood ``log P(x | c)``.  Unit: nats.
     """
@@ -49,6 +51,25 @@ class Contributions:
     def known(self) -> int:
         """How many of the features training has seen."""
         return int(np.count_nonzero(self.seen))
+
+    def with_declared(
+        self, declared: NDArray[np.bool_], nats: NDArray[np.float64]
+    ) -> Contributions:
+        """Return the same with the terms of declared features that training never saw.
+
+        Parameters
+        ----------
+        declared : ndarray of bool, shape (n,)
+            Which features are declared.
+        nats : ndarray of float64, shape (K, n)
+            What each adds if no class has seen it.  Unit: nats.
+        """
+        unseen = declared & ~self.seen
+        if not unseen.any():
+            return self
+        terms = np.where(unseen, nats, self.terms)
+        total = [math.fsum((self.constant[c], *terms[c])) for c in range(len(terms))]
+        return Contributions(self.constant, terms, self.seen | unseen, np.array(total))
 
 
 class Likelihood(ABC, Generic[X]):

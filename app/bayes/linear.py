@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from app.bayes.counts import FeatureCounts
     from app.bayes.models.bernoulli import Bernoulli
+    from app.bayes.models.categorical import CategoricalLikelihood
     from app.bayes.models.discriminant import DiscriminantLikelihood
     from app.bayes.models.gaussian import GaussianLikelihood
     from app.bayes.models.multinomial import Multinomial
@@ -91,8 +92,33 @@ def multinomial_form(
     With ``counting="presence"`` it is a function of presence (ones).
     """
     likelihood = model.estimate(state)
-    once = SparseCounts(state.ids, np.ones(state.ids.size, np.int64))
-    return LinearForm(state.ids, likelihood.contributions(once).features, log_prior)
+    ids = _features(model.vocabulary, state)
+    once = SparseCounts(ids, np.ones(ids.size, np.int64))
+    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
+
+
+def categorical_form(
+    likelihood: CategoricalLikelihood,
+    ids: NDArray[np.int64],
+    log_prior: NDArray[np.float64],
+) -> LinearForm:
+    r"""Return the linear form of a categorical model, over x = 1 for each value.
+
+    Parameters
+    ----------
+    likelihood : CategoricalLikelihood
+        The model.
+    ids : ndarray of int64, shape (V,)
+        The values, increasing.
+    log_prior : ndarray of float64, shape (K,)
+        Unit: nats.
+
+    Notes
+    -----
+    .. math:: w_{cfv} = \log \theta_{cfv}, \quad b_c = \log P(c)
+    """
+    once = SparseCounts(ids, np.ones(ids.size, np.int64))
+    return LinearForm(ids, likelihood.contributions(once).features, log_prior)
 
 
 def bernoulli_form(
@@ -118,11 +144,18 @@ def bernoulli_form(
             "its weight would be infinite"
         )
         raise InvalidObservation(msg)
-    present = model.smoothing.log_probability(state.documents, state.messages, 2)
+    ids = _features(model.vocabulary, state)
+    documents = state.look_up(ids, "presence")
+    present = model.smoothing.log_probability(documents, state.messages, 2)
     absent = model.smoothing.log_probability(
-        state.messages - state.documents, state.messages, 2
+        state.messages - documents, state.messages, 2
     )
-    return LinearForm(state.ids, present - absent, log_prior + likelihood.absent)
+    return LinearForm(ids, present - absent, log_prior + likelihood.absent)
+
+
+def _features(declared: int | None, state: FeatureCounts) -> NDArray[np.int64]:
+    """Return the declared features, or those that training has seen."""
+    return state.ids if declared is None else np.arange(declared)
 
 
 def gaussian_form(

@@ -65,6 +65,12 @@ class Measurements:
 
     def __post_init__(self) -> None:
         """Refuse what is no set of measurements."""
+        if self.ids.dtype.kind != "i" or self.values.dtype.kind != "i":
+            msg = (
+                "ids and values must be whole numbers, "
+                f"got {self.ids.dtype} and {self.values.dtype}"
+            )
+            raise InvalidObservation(msg)
         if self.ids.ndim != 1 or self.ids.shape != self.values.shape:
             msg = (
                 "ids and values must be one-dimensional and equally long, "

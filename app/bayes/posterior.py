@@ -28,6 +28,11 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
         ``log P(c | x)``.  Unit: nats.  Where every class is impossible they
         are tied, and each gets ``-log K``.
 
+    Raises
+    ------
+    InvalidObservation
+        If a number is not one, or plus infinity.
+
     Notes
     -----
     .. math:: \log P(c \mid x) = \ell_c - \log \sum_k e^{\ell_k}
@@ -41,6 +46,11 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     k = log_joint.shape[-1]
     rows = np.ascontiguousarray(log_joint, np.float64).reshape(-1, k)
+    # The kernel would take what is not a number for impossible.
+    if np.count_nonzero(rows < math.inf) < rows.size:
+        wrong = float(rows[~(rows < math.inf)][0])
+        msg = f"a log-joint is a number below infinity, got {wrong}"
+        raise InvalidObservation(msg)
     return likelihood.log_posteriors(rows).reshape(log_joint.shape)
 
 

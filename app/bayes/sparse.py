@@ -20,6 +20,73 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LARGEST_COUNT: Final = 2**63 - 1
+"""Sums beyond it are refused: 64 bits would make them negative."""
+
+
+def require_room(total: float) -> None:
+    """Raise if a sum of counts passes 64 bits.
+
+    Raises
+    ------
+    InvalidObservation
+        With what it comes to.
+    """
+    if not abs(total) <= LARGEST_COUNT:
+        msg = (
+            f"a sum of counts comes to {total:.4g}, which 64 bits do not hold; divide "
+            "the counts"
+        )
+        raise InvalidObservation(msg)
+
+
+def added(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum of counts of one shape.
+
+    Raises
+    ------
+    InvalidObservation
+        If 64 bits do not hold it.
+    """
+    total: NDArray[np.int64] = left + right
+    # What passes 64 bits has another sign than both.
+    if np.count_nonzero(((total ^ left) & (total ^ right)) < 0):
+        require_room(float(np.abs(left.astype(np.float64) + right).max()))
+    return total
+
+
+def totalled(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sum over the first axis of counts (n, ...).
+
+    Raises
+    ------
+    InvalidObservation
+        If 64 bits do not hold it.
+    """
+    # A float knows a sum well enough to tell that it is too large, and rounds what is
+    # just below the limit up to it.
+    require_room(float(np.abs(counts.sum(axis=0, dtype=np.float64)).max(initial=0.0)))
+    total: NDArray[np.int64] = np.add.reduce(counts)
+    return total
+
+
+def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
+    """Return whole numbers as an array.
+
+    Raises
+    ------
+    InvalidObservation
+        If one is not a whole number of 64 bits.
+    """
+    found = np.array(values) if values else np.empty(0, np.int64)
+    if found.dtype.kind != "i":
+        # One that is not makes floats of all.
+        wrong = next(n for n in values if not isinstance(n, int) or abs(n) >= 2**63)
+        msg = f"{what} is a whole number of 64 bits, got {wrong!r}"
+        raise InvalidObservation(msg)
+    return found.astype(np.int64, copy=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseCounts:
     """How often each feature occurs in one message.
@@ -51,6 +118,12 @@ class SparseCounts:
 
     def __post_init__(self) -> None:
         """Refuse what is not a sparse vector."""
+        if self.ids.dtype.kind != "i" or self.counts.dtype.kind != "i":
+            msg = (
+                "ids and counts must be whole numbers, "
+                f"got {self.ids.dtype} and {self.counts.dtype}"
+            )
+            raise InvalidObservation(msg)
         if self.ids.ndim != 1 or self.ids.shape != self.counts.shape:
             msg = (
                 "ids and counts must be one-dimensional and equally long, "
@@ -69,8 +142,8 @@ class SparseCounts:
     @classmethod
     def of(cls, counts: Mapping[int, int]) -> Self:
         """Return the vector of a mapping from feature id to occurrences."""
-        ids = np.array(sorted(counts), np.int64)
-        return cls(ids, np.array([counts[i] for i in ids.tolist()], np.int64))
+        ids = integers(sorted(counts), "an id")
+        return cls(ids, integers([counts[i] for i in ids.tolist()], "a count"))
 
     @classmethod
     def of_sorted(cls, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
@@ -191,6 +264,10 @@ def summed(rows: Rows, *, runs: int) -> Rows:
     """
     if not rows.ids.size:
         return rows
+    # Each id is in each run at most once.
+    if rows.counts.size and runs * _magnitude(rows.counts) > LARGEST_COUNT:
+        for counts in np.split(rows.counts, rows.counts.shape[1], axis=1):
+            _require_sums(rows.ids, counts[:, 0])
     order = _order(rows.ids, runs)
     ids = rows.ids.take(order)
     starts = first_of_each(ids).nonzero()[0]
@@ -287,8 +364,7 @@ def merged(large: Rows, small: Rows) -> Rows:
         found.counts[row[new]] = 0
     else:
         found = Rows(large.ids, large.counts.copy())
-    both = found.counts.take(row, axis=0)
-    both += small.counts
+    both = added(found.counts.take(row, axis=0), small.counts)
     found.counts[row] = both
     # Only a row that both have can have become zero.
     left = any_of(both)
@@ -297,6 +373,18 @@ def merged(large: Rows, small: Rows) -> Rows:
     kept = np.ones(found.ids.size, np.bool_)
     kept[row] = left
     return found.take(kept.nonzero()[0])
+
+
+def _magnitude(counts: NDArray[np.int64]) -> int:
+    return max(int(counts.max()), -int(counts.min()))
+
+
+def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Refuse counts of which those of one id sum to what 64 bits do not hold."""
+    totals: dict[int, int] = {}
+    for number, count in zip(ids.tolist(), counts.tolist(), strict=True):
+        totals[number] = totals.get(number, 0) + count
+    require_room(max(map(abs, totals.values())))
 
 
 def _order(ids: NDArray[np.int64], runs: int) -> NDArray[np.intp]:

@@ -19,6 +19,7 @@ from app.bayes.counts import (
     require_reachable,
 )
 from app.bayes.moments import MomentSums
+from app.bayes.sparse import added, totalled
 from app.errors import InvalidObservation
 from app.kernels import table as slots
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # What a table holds and answers does not depend on it.
 _SECRET: Final = np.uint64(hash("slots") % 2**64 | 1)
 SMALLEST: Final = 64
+NARROW: Final = 2**31 - 1
 # Between 64 and 80 % of the slots are taken, so that a feature of two classes has 30 to
 # 37.5 bytes and is found after 2 to 3 steps.  Unit: slots for each feature.
 ROOMY: Final = 1 / 0.64
@@ -134,6 +136,8 @@ class FeatureTable:
         ------
         InconsistentCounts
             If no set of messages has the counts of the sum.
+        InvalidObservation
+            If 64 bits do not hold them.
         """
         messages = self.messages + delta.messages
         row, gained, largest = slots.survey(
@@ -144,7 +148,11 @@ class FeatureTable:
         if np.count_nonzero(delta.messages < 0):
             self._require_frequencies(delta, messages)
         keys, counts = self._slots
-        if largest > np.iinfo(counts.dtype).max:
+        # As many features as fit into the memory, each of 31 bits, sum to less.
+        room = np.iinfo(counts.dtype).max
+        if largest > NARROW or room > NARROW:
+            added(self._totals, totalled(delta.columns))
+        if largest > room:
             self._slots = keys, counts.astype(np.int64)
         if self._taken + delta.ids.size > FULL * (keys.size - 1):
             self._grow(delta.ids.size)
@@ -181,7 +189,8 @@ class FeatureTable:
     ) -> None:
         """Raise the error about a sum that no set of messages has."""
         ids = delta.ids[row : row + 1] if row >= 0 else delta.ids[:0]
-        columns = self._columns(ids) + delta.columns[row : row + ids.size]
+        added(self.messages, delta.messages)
+        columns = added(self._columns(ids), delta.columns[row : row + ids.size])
         documents = half(columns, "presence")
         require_reachable(
             messages=messages,

@@ -8,23 +8,12 @@ fractions (`app.lab.exact`) are for reading.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.models.bernoulli import Bernoulli
-from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
-from app.bayes.models.multinomial import Multinomial
-from app.bayes.sparse import SparseCounts
-from app.errors import MalformedTable
-from app.features.tokens import of_text
-from app.lab.exact import FACTORS, Rule, share, written
-from app.lab.kinds import is_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,12 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.bayes.likelihood import Contributions
+    from app.bayes.linear import LinearForm
     from app.bayes.moments import MomentSums
-    from app.bayes.sparse import Counting
-    from app.lab.table import Row, Table
-
-NO_WORD: Final = "(no word)"
-"""The term of a row in which no word of the vocabulary occurs."""
+    from app.lab.table import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +78,8 @@ class RowTerm:
     nats : ndarray of float64, shape (K,)
         Unit: nats.
     seen : bool
-        Whether training has seen it; if not, it adds 0.
+        Whether it takes part: training has seen it, or it is declared.  If not, it
+        adds 0.
     """
 
     column: str
@@ -122,6 +109,10 @@ class ColumnGroup(ABC):
     def event_model(self) -> Any:
         """The model of `app.bayes`: observe and estimate."""
 
+    def estimate(self, state: Any) -> Any:
+        """Return the likelihood under a training state."""
+        return self.event_model.estimate(state)
+
     @property
     def constant_term(self) -> tuple[str, str] | None:
         """Column and feature of the summand of every row; None if there is none."""
@@ -149,6 +140,29 @@ class ColumnGroup(ABC):
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a feature of a row, and its value or word."""
 
+    @property
+    @abstractmethod
+    def coordinates(self) -> Mapping[int, str]:
+        """The features that a linear form may have a weight for, by their id."""
+
+    @property
+    def baseline(self) -> frozenset[int]:
+        """The features that the others of their column already tell."""
+        return frozenset()
+
+    @abstractmethod
+    def form(self, state: Any, likelihood: Any) -> LinearForm | None:
+        """Return the linear form of the log-likelihood, None where there is none."""
+
+    def values_of(self, x: Any) -> NDArray[np.float64]:
+        """Return what the weights of a row's features are multiplied by."""
+        values: NDArray[np.float64] = x.values.astype(np.float64)
+        return values
+
+    def log_coefficient(self, x: Any, seen: NDArray[np.bool_]) -> float:  # noqa: ARG002
+        """Return what the multinomial likelihoods leave out.  Unit: nats."""
+        return 0.0
+
     def total(self, states: Iterable[Any], *, n_classes: int) -> Any:
         """Return the sum of training states."""
         return self.statistics.sum(states, n_classes=n_classes)
@@ -167,8 +181,12 @@ class ColumnGroup(ABC):
             )
         ]
 
+    def dropped(self, likelihood: Any) -> tuple[list[str], str]:  # noqa: ARG002
+        """Return the columns that the model left out, and why."""
+        return [], ""
+
     def notes(self, state: Any, likelihood: Any) -> list[str]:  # noqa: ARG002
-        """Return sentences about columns that the model dropped or changed."""
+        """Return sentences about what the model changed."""
         return []
 
     def unknown_words(self, row: Row) -> list[str]:  # noqa: ARG002
@@ -187,288 +205,3 @@ class ColumnGroup(ABC):
         None where they are not rational, or too many.
         """
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Categories(ColumnGroup):
-    """Columns of categories, under the categorical event model.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        Their names.
-    values : tuple of tuple of str
-        The values that each column has in the table, sorted.
-    smoothing : Rule
-        Treatment of rare and missing counts.
-    """
-
-    columns: tuple[str, ...]
-    values: tuple[tuple[str, ...], ...]
-    smoothing: Rule
-    model: str = "categorical"
-
-    @classmethod
-    def of(cls, columns: Sequence[str], table: Table, *, smoothing: Rule) -> Categories:
-        """Return the group with the values that a table has."""
-        values = tuple(tuple(sorted(set(table.filled(c)))) for c in columns)
-        return cls(tuple(columns), values, smoothing)
-
-    @property
-    def event_model(self) -> Categorical:
-        """The model of `app.bayes`."""
-        return Categorical(smoothing=self.smoothing)
-
-    def encode(self, row: Row) -> SparseCounts | None:
-        """Return the values of a row; one that the table lacks gets a new id."""
-        found = {}
-        for field, (column, values) in enumerate(
-            zip(self.columns, self.values, strict=True)
-        ):
-            if column in row.cells:
-                cell = row.cells[column]
-                value = bisect_left(values, cell)
-                if values[value : value + 1] != (cell,):
-                    value = len(values)
-                found[value_id(field=field, value=value)] = 1
-        return SparseCounts.of(found) if found else None
-
-    def learned(
-        self,
-        state: FeatureCounts,
-        likelihood: object,  # noqa: ARG002
-        classes: Sequence[str],
-    ) -> list[LearnedTable]:
-        """Return P(value | class) of each column."""
-        tables = []
-        for field, (column, values) in enumerate(
-            zip(self.columns, self.values, strict=True)
-        ):
-            ids = [value_id(field=field, value=v) for v in range(len(values))]
-            counts = state.look_up(np.array(ids, np.int64), "presence")
-            rows = _probabilities(
-                self.smoothing, values, counts, counts.sum(axis=0), len(values)
-            )
-            tables.append(LearnedTable(f"P({column} | class)", tuple(classes), rows))
-        return tables
-
-    def feature(self, number: int, row: Row) -> tuple[str, str]:
-        """Return the column of a value, and the value."""
-        column = self.columns[number >> VALUE_BITS]
-        return column, row.cells[column]
-
-    def factors(
-        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
-    ) -> list[list[Fraction]]:
-        """Return P(value | class) of each value that some class has seen."""
-        found: list[list[Fraction]] = [[] for _ in range(n_classes)]
-        counts = state.look_up(x.ids, "presence")
-        fields = state.ids >> VALUE_BITS
-        for i, field in enumerate((x.ids >> VALUE_BITS).tolist()):
-            if not counts[i].any():
-                continue
-            of_field = state.documents[fields == field]
-            for c in range(n_classes):
-                probability = share(
-                    self.smoothing,
-                    count=int(counts[i, c]),
-                    total=int(of_field[:, c].sum()),
-                    n_values=len(of_field),
-                )
-                found[c].append(probability.value)
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bag(ColumnGroup):
-    """A column of text, or columns of counts, under a model of words.
-
-    Parameters
-    ----------
-    model : {"bernoulli", "multinomial"}
-        The event model.
-    columns : tuple of str
-        One column of text, or columns that count a word each.
-    text : bool
-        Whether it is text.
-    words : tuple of str
-        The vocabulary; of counts, the columns.
-    declared : bool
-        Whether the vocabulary was stated.  If not, training makes it.
-    smoothing : Rule
-        Treatment of rare and missing counts.
-    """
-
-    model: Literal["bernoulli", "multinomial"]
-    columns: tuple[str, ...]
-    text: bool
-    words: tuple[str, ...]
-    declared: bool
-    smoothing: Rule
-
-    @classmethod
-    def of_text(
-        cls,
-        column: str,
-        table: Table,
-        *,
-        model: Literal["bernoulli", "multinomial"],
-        vocabulary: tuple[str, ...] | None,
-        smoothing: Rule,
-    ) -> Bag:
-        """Return the group of a column of text."""
-        seen = {word for cell in table.filled(column) for word in of_text(cell)}
-        return cls(
-            model=model,
-            columns=(column,),
-            text=True,
-            words=vocabulary or tuple(sorted(seen)),
-            declared=vocabulary is not None,
-            smoothing=smoothing,
-        )
-
-    @cached_property
-    def ids(self) -> Mapping[str, int]:
-        """The id of each word."""
-        return {word: i for i, word in enumerate(self.words)}
-
-    @property
-    def event_model(self) -> Bernoulli | Multinomial:
-        """The model of `app.bayes`; the multinomial one counts occurrences."""
-        vocabulary = len(self.words) if self.declared else None
-        if self.model == "bernoulli":
-            return Bernoulli(smoothing=self.smoothing, vocabulary=vocabulary)
-        return Multinomial(
-            smoothing=self.smoothing, counting="occurrences", vocabulary=vocabulary
-        )
-
-    @property
-    def constant_term(self) -> tuple[str, str] | None:
-        """Bernoulli counts the absence of all words in every row."""
-        return (self.columns[0], NO_WORD) if self.model == "bernoulli" else None
-
-    def encode(self, row: Row) -> SparseCounts | None:
-        """Return the words of a row."""
-        if not any(column in row.cells for column in self.columns):
-            return None
-        found = self._found(row)
-        return SparseCounts.of(
-            {self.ids[word]: n for word, n in found.items() if n and word in self.ids}
-        )
-
-    def learned(
-        self,
-        state: FeatureCounts,
-        likelihood: object,  # noqa: ARG002
-        classes: Sequence[str],
-    ) -> list[LearnedTable]:
-        """Return P(word | class)."""
-        rows = _probabilities(self.smoothing, self.words, *self._counts(state))
-        what = "P(word is there | class)"
-        if self.model == "multinomial":
-            what = "P(a word is this one | class)"
-        title = f"{', '.join(self.columns)}: {what}" if self.text else what
-        return [LearnedTable(title, tuple(classes), rows)]
-
-    def feature(self, number: int, row: Row) -> tuple[str, str]:
-        """Return the column of a word, and the word or its count."""
-        word = self.words[number]
-        return (self.columns[0], word) if self.text else (word, row.cells[word])
-
-    def unknown_words(self, row: Row) -> list[str]:
-        """Return the words that are not in the vocabulary."""
-        return sorted(self._found(row).keys() - self.ids.keys()) if self.text else []
-
-    def factors(
-        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
-    ) -> list[list[Fraction]] | None:
-        """Return the factor of each word; of absent ones too under Bernoulli."""
-        counts, totals, n_values = self._counts(state)
-        times = dict(zip(x.ids.tolist(), x.counts.tolist(), strict=True))
-        multinomial = self.model == "multinomial"
-        if (sum(times.values()) if multinomial else len(self.words)) > FACTORS:
-            return None
-
-        def factor(i: int, c: int, *, there: bool) -> Fraction:
-            count, total = int(counts[i, c]), int(totals[c])
-            return share(
-                self.smoothing,
-                count=count if there else total - count,
-                total=total,
-                n_values=n_values,
-            ).value
-
-        seen = [bool(row.any()) for row in counts]
-        return [
-            [
-                factor(i, c, there=True)
-                for i, n in times.items()
-                for _ in range(n * seen[i])
-            ]
-            if multinomial
-            else [
-                factor(i, c, there=i in times and seen[i])
-                for i in range(len(self.words))
-                if self.declared or seen[i]
-            ]
-            for c in range(n_classes)
-        ]
-
-    def _counts(
-        self, state: FeatureCounts
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Return counts (V, K), totals (K,) and the number of values."""
-        ids = np.arange(len(self.words))
-        counting: Counting = "presence"
-        if self.model == "bernoulli":
-            return state.look_up(ids, counting), state.messages, 2
-        counting = "occurrences"
-        n_values = len(self.words) if self.declared else max(1, state.vocabulary)
-        return state.look_up(ids, counting), state.totals(counting), n_values
-
-    def _found(self, row: Row) -> Counter[str]:
-        if self.text:
-            return Counter(of_text(row.cells.get(self.columns[0], "")))
-        found: Counter[str] = Counter()
-        for column in self.columns:
-            if column in row.cells:
-                cell = row.cells[column]
-                if not is_count(cell):
-                    msg = (
-                        f"{row.where}: column {column!r} holds {cell!r}, but is taken "
-                        "for a count, a whole number below 1000000000"
-                    )
-                    raise MalformedTable(msg)
-                found[column] = int(cell)
-        return found
-
-
-def _probabilities(
-    smoothing: Rule,
-    names: Sequence[str],
-    counts: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    n_values: int,
-) -> tuple[tuple[str, tuple[Number, ...]], ...]:
-    """Return the rows of a table of smoothed probabilities, shape (V, K)."""
-    logs = smoothing.log_probability(counts, totals, n_values)
-    return tuple(
-        (
-            name,
-            tuple(
-                Number(
-                    float(np.exp(logs[i, c])),
-                    written(
-                        share(
-                            smoothing,
-                            count=int(counts[i, c]),
-                            total=int(totals[c]),
-                            n_values=n_values,
-                        )
-                    ),
-                )
-                for c in range(len(totals))
-            ),
-        )
-        for i, name in enumerate(names)
-    )

@@ -11,21 +11,25 @@ from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.columns import Bag, Categories
+from app.lab.counted import Bag, Categories
 from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
-from app.lab.measured import Measured, fraction_bits
+from app.lab.measured import Measured
+from app.lab.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from app.bayes.models.gaussian import Constant
+    from app.bayes.models.gaussian import Constant, Variances
     from app.lab.columns import ColumnGroup
     from app.lab.exact import ClassPrior, Rule
-    from app.lab.table import Row, Table
+    from app.lab.table import Row
 
 T = TypeVar("T")
 CLASSES_LIMIT: Final = 20
 """Classes of a target: with more it is a measurement, or a name."""
+SMALLEST_ADDED: Final = 1e-30
+LARGEST_ADDED: Final = 1e30
+"""What is added to a variance, whose columns have values below 1e11."""
 PLAIN = StatedFraction(0.0)
 """Maximum likelihood, as in the lectures."""
 
@@ -50,10 +54,19 @@ class Choices:
         The class prior.
     vocabulary : str or None
         Words of the text columns; None for those that they hold.
+    values : mapping of str to tuple of str
+        Values of columns of categories; of the others, those that they hold.
     constant : {"floor", "drop"}
         Treatment of a measurement that does not vary.
+    added : float or None
+        What is added to each variance instead.
     shrinkage : Shrinkage
         Shrinkage of the discriminant.
+    variances : {"class", "shared"}
+        Whether each class has its own variances.
+    deviation : float or None
+        Standard deviation of the prior of a weight, for logistic regression; None
+        for maximum likelihood.
     """
 
     target: str
@@ -63,8 +76,12 @@ class Choices:
     smoothing: Rule = Lidstone(1.0)  # noqa: RUF009  a frozen value
     prior: ClassPrior = FittedPrior()  # noqa: RUF009  a frozen value
     vocabulary: str | None = None
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: Constant = "floor"
+    added: float | None = None
     shrinkage: Shrinkage = PLAIN
+    variances: Variances = "class"
+    deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +106,10 @@ class Design:
         Those rows.
     notes : tuple of str
         Sentences about what was left out.
+    logistic : bool
+        Whether it is for logistic regression.
+    deviation : float or None
+        Standard deviation of the prior of a weight, if there is one.
     """
 
     target: str
@@ -99,9 +120,13 @@ class Design:
     examples: tuple[tuple[dict[str, Any], int], ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    logistic: bool = False
+    deviation: float | None = None
 
     def model(self, column: str) -> str:
         """Return the name of the event model of a column."""
+        if self.logistic:
+            return str(Model.LOGISTIC)
         return next(p.model for p in self.parts.values() if column in p.columns)
 
     def encode(self, row: Row) -> dict[str, Any]:
@@ -133,9 +158,17 @@ def design(table: Table, choices: Choices) -> Design:
     target = choices.target
     classes = _classes(table, target)
     columns = _columns(table, choices)
+    logistic = choices.model is Model.LOGISTIC
+    if logistic and choices.prior != FittedPrior():
+        msg = "logistic regression has no class prior; leave out --prior"
+        raise InvalidObservation(msg)
     rows = tuple(row for row in table.rows if target in row.cells)
-    labelled = type(table)(table.columns, rows)
     notes = _left_out(table, columns, target)
+    if logistic:
+        whole = tuple(row for row in rows if row.cells.keys() >= set(columns))
+        notes = () if len(whole) == len(rows) else (_not_whole(rows, whole),)
+        rows = whole
+    labelled = Table(table.columns, rows)
     kinds = {
         column: _kind(column, labelled, choices)
         for column in columns
@@ -145,7 +178,25 @@ def design(table: Table, choices: Choices) -> Design:
     examples = tuple(
         (encode(parts, row), classes.index(row.cells[target])) for row in rows
     )
-    return Design(target, classes, kinds, parts, choices.prior, examples, rows, notes)
+    return Design(
+        target,
+        classes,
+        kinds,
+        parts,
+        choices.prior,
+        examples,
+        rows,
+        notes,
+        logistic,
+        choices.deviation,
+    )
+
+
+def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
+    return (
+        f"Logistic regression takes whole rows: {len(rows) - len(whole)} of "
+        f"{len(rows)} have an empty cell and teach nothing."
+    )
 
 
 def _classes(table: Table, target: str) -> tuple[str, ...]:
@@ -174,12 +225,16 @@ def _columns(table: Table, choices: Choices) -> tuple[str, ...]:
     chosen = choices.columns
     if chosen is None:
         chosen = tuple(c for c in table.columns if c != choices.target)
-    for column in (*chosen, *choices.kinds):
+    for column in (*chosen, *choices.kinds, *choices.values):
         table.require(column)
-    for column in choices.kinds:
-        if column not in chosen:
-            msg = f"--as names {column!r}, which is not among the columns that teach"
-            raise MalformedTable(msg)
+    for option, named in (("--as", choices.kinds), ("--values", choices.values)):
+        for column in named:
+            if column not in chosen:
+                msg = (
+                    f"{option} names {column!r}, which is not among the columns that "
+                    "teach"
+                )
+                raise MalformedTable(msg)
     if choices.target in chosen:
         msg = f"{choices.target!r} is the target; it cannot be a column that teaches"
         raise MalformedTable(msg)
@@ -211,6 +266,11 @@ def _kind(column: str, table: Table, choices: Choices) -> Kind:
     """Return the kind of a column, as it was stated or as it looks."""
     model = choices.model
     kind = choices.kinds.get(column)
+    if column in choices.values:
+        if kind not in {None, Kind.CATEGORY}:
+            msg = f"--values {column}=... is for a category, but --as says {kind}"
+            raise MalformedTable(msg)
+        kind = Kind.CATEGORY
     if kind is None:
         return kind_of(column, table, model=model)
     if kind not in TAKES[model]:
@@ -231,16 +291,24 @@ def _parts(
     parts: dict[str, ColumnGroup] = {}
     smoothing = choices.smoothing
     if categories := of(Kind.CATEGORY):
-        parts["categories"] = Categories.of(categories, table, smoothing=smoothing)
-    if measured := of(Kind.MEASUREMENT):
-        parts["measurements"] = Measured(
-            columns=tuple(measured),
-            fraction_bits=fraction_bits(measured, table),
-            model=(
-                "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
-            ),
+        parts["categories"] = Categories.of(
+            categories, table, smoothing=smoothing, declared=choices.values
+        )
+    measured = of(Kind.MEASUREMENT)
+    of_one: Literal["gaussian", "discriminant"] = (
+        "discriminant" if choices.model is Model.DISCRIMINANT else "gaussian"
+    )
+    # Under the Gaussian model columns are independent, and each has its own step.
+    together = [measured] if of_one == "discriminant" and measured else []
+    for group in together or [[c] for c in measured]:
+        parts[f"measurements {group[0]}"] = Measured.of(
+            group,
+            table,
+            model=of_one,
             constant=choices.constant,
             shrinkage=choices.shrinkage,
+            variances=choices.variances,
+            added=choices.added,
         )
     bag: Literal["bernoulli", "multinomial"] = (
         "bernoulli" if choices.model is Model.BERNOULLI else "multinomial"
@@ -253,8 +321,8 @@ def _parts(
         )
     # Under Bernoulli each column is by itself: an unknown cell says
     # nothing, where in one vocabulary it would be an absent word.
-    together = [counts] if bag == "multinomial" and counts else [[c] for c in counts]
-    for group in together:
+    together = [counts] if bag == "multinomial" and counts else []
+    for group in together or [[c] for c in counts]:
         parts[f"counts {group[0]}"] = Bag(
             model=bag,
             columns=tuple(group),
@@ -302,6 +370,17 @@ def smoothing(words: str) -> Rule:
     return _chosen(words, named, stated, rule)
 
 
+def pseudo_counts(words: str) -> tuple[Lidstone, ...]:
+    """Return the smoothings of pseudo-counts that an option lists.
+
+    Examples
+    --------
+    >>> pseudo_counts("1/2, 1")
+    (Lidstone(alpha=0.5), Lidstone(alpha=1.0))
+    """
+    return tuple(Lidstone(_number(alpha, words)) for alpha in words.split(","))
+
+
 def prior(words: str) -> ClassPrior:
     """Return the class prior that an option names.
 
@@ -340,6 +419,36 @@ def _chosen(
         return stated[name](value)
     msg = f"{rule}, not {words!r}"
     raise InvalidObservation(msg)
+
+
+def constant(words: str) -> tuple[Constant, float | None]:
+    """Return the treatment of variances that an option names, and what is added.
+
+    Raises
+    ------
+    InvalidObservation
+        If it names none, or adds nothing.
+
+    Examples
+    --------
+    >>> constant("drop"), constant("add=1/4")
+    (('drop', None), ('floor', 0.25))
+    """
+    named: dict[str, tuple[Constant, float | None]] = {
+        "floor": ("floor", None),
+        "drop": ("drop", None),
+    }
+    stated: dict[str, Callable[[str], tuple[Constant, float | None]]] = {
+        "add": lambda value: ("floor", _number(value, words))
+    }
+    found = _chosen(words, named, stated, "--constant is floor, drop or add=E")
+    if found[1] is not None and not SMALLEST_ADDED <= found[1] <= LARGEST_ADDED:
+        msg = (
+            f"what is added to a variance is from {SMALLEST_ADDED:g} to "
+            f"{LARGEST_ADDED:g}, got {found[1]!r}"
+        )
+        raise InvalidObservation(msg)
+    return found
 
 
 def shrinkage(words: str) -> Shrinkage:

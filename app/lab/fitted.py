@@ -1,28 +1,33 @@
-"""Fitted model: its predictions, and their accuracy by cross-validation."""
+"""Fitted model: what it learned, and its predictions."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from app.bayes.likelihood import Product
+from app.bayes.moments import MomentSums
 from app.bayes.posterior import log_posterior
-from app.errors import InvalidObservation
-from app.lab.columns import LearnedTable, RowTerm
+from app.lab.columns import LearnedTable, Number, RowTerm
 from app.lab.exact import FACTORS, Share, posterior, prior_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from app.bayes.linear import LinearForm
     from app.lab.design import Design
     from app.lab.table import Row
 
+ROUNDING: Final = 1e-9
+RELATIVE: Final = 1e-12
+"""How close two log-joints are of which rounding may have made either the larger."""
 CHUNK = 64
 """Rows that are summed at a time: their moments are large one by one."""
 
@@ -85,7 +90,15 @@ class Prediction:
     terms : tuple of RowTerm
         The log-joint, taken apart: the prior first.
     unseen : tuple of str
-        Features that training has not seen, which are left out.
+        Features that are left out: training has not seen them, nor are they
+        declared.
+    kind : {"probability", "density", "score"}
+        What the likelihood of the row is: a density where it has measurements; a
+        score where only the posterior is modelled.
+    linear : ndarray of float64, shape (K,), or None
+        The linear form at the row, if the model has one and the row all columns.
+    coefficient : float
+        What the likelihoods of all classes leave out.  Unit: nats.
     """
 
     row: Row
@@ -95,13 +108,14 @@ class Prediction:
     factors: tuple[tuple[Fraction, ...], ...] | None
     terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
+    kind: Literal["probability", "density", "score"] = "probability"
+    linear: NDArray[np.float64] | None = None
+    coefficient: float = 0.0
 
     @property
     def joint(self) -> tuple[Fraction, ...] | None:
         """P(class) P(row | class) exactly, where that is possible."""
-        if self.factors is None:
-            return None
-        return tuple(prod(f, start=Fraction(1)) for f in self.factors)
+        return None if self.factors is None else product(self.factors)
 
     @property
     def posterior(self) -> tuple[Fraction, ...] | None:
@@ -111,14 +125,40 @@ class Prediction:
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The classes of the largest joint: more than one if they are tied.
+        """The classes of the largest joint: more than one if they are tied."""
+        return decided(self.log_joint, lambda: self.joint)
 
-        Exactly, where that is possible: two products of the same fractions in
-        another order may differ by a rounding error.
-        """
-        exact = self.joint
-        values = self.log_joint.tolist() if exact is None else exact
-        return tuple(c for c, value in enumerate(values) if value == max(values))
+
+def decided(
+    log_joint: NDArray[np.float64], exact: Callable[[], Sequence[Fraction] | None]
+) -> tuple[int, ...]:
+    """Return the classes of the largest joint: more than one if they are tied.
+
+    Parameters
+    ----------
+    log_joint : ndarray of float64, shape (K,)
+        Unit: nats.
+    exact : callable
+        Returns the joint of each class as fractions, None where there are none.
+
+    Notes
+    -----
+    The one rule for ties, wherever a row is decided.  Two logarithms that are no
+    further apart than their rounding errors say nothing: there the fractions
+    decide, and where there are none the classes are tied.
+    """
+    best = float(log_joint.max())
+    room = max(ROUNDING, RELATIVE * abs(best)) if best > -math.inf else 0.0
+    close = np.flatnonzero(log_joint >= best - room).tolist()
+    if len(close) > 1 and (joint := exact()) is not None:
+        largest = max(joint[c] for c in close)
+        close = [c for c in close if joint[c] == largest]
+    return tuple(close)
+
+
+def product(factors: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
+    """Return the product of the factors of each class."""
+    return tuple(prod(f, start=Fraction(1)) for f in factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +183,40 @@ class Fitted:
     likelihood: Product
 
     @property
+    def messages(self) -> NDArray[np.int64]:
+        """Rows of each class, shape (K,)."""
+        return self.sums.messages
+
+    @property
     def priors(self) -> tuple[Share, ...]:
         """The class prior, exactly."""
         return prior_shares(self.design.prior, self.sums.messages.tolist())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was left out."""
+        """Sentences about what was left out or changed."""
+        likelihoods = self.likelihood.likelihoods
+        dropped: dict[tuple[str, str], list[str]] = {}
+        for name, part in self.design.parts.items():
+            columns, why = part.dropped(likelihoods[name])
+            dropped.setdefault((part.model, why), []).extend(columns)
         return (
             *self.design.notes,
             *(
+                f"Left out by the {model} model: {', '.join(columns)} ({why})."
+                for (model, why), columns in dropped.items()
+                if columns
+            ),
+            *(
                 note
                 for name, part in self.design.parts.items()
-                for note in part.notes(
-                    self.sums.states[name], self.likelihood.likelihoods[name]
-                )
+                for note in part.notes(self.sums.states[name], likelihoods[name])
             ),
         )
+
+    def encode(self, row: Row) -> dict[str, Any]:
+        """Return the views of a row."""
+        return self.design.encode(row)
 
     def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return ``log P(c) + log P(x | c)`` for each class.  Unit: nats."""
@@ -187,7 +244,7 @@ class Fitted:
             If a cell is not of the kind of its column.
         """
         design = self.design
-        views = design.encode(row)
+        views = self.encode(row)
         joint = self.log_joint(views)
         terms = [RowTerm("prior", "", self.log_prior, seen=True)]
         unseen = []
@@ -195,19 +252,82 @@ class Fitted:
             part = design.parts[name]
             of_part = part.terms(row, views[name], contributions)
             terms += of_part
-            unseen += [f"{t.column} {t.feature}" for t in of_part if not t.seen]
+            dropped, _ = part.dropped(self.likelihood.likelihoods[name])
+            unseen += [
+                f"{t.column} {t.feature}"
+                for t in of_part
+                if not t.seen and t.column not in dropped
+            ]
             unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
         return Prediction(
             row,
             row.cells.get(design.target),
             joint,
             log_posterior(joint),
-            self._factors(views),
+            self.factors(views),
             tuple(terms),
             tuple(unseen),
+            (
+                "density"
+                if any(design.parts[name].statistics is MomentSums for name in views)
+                else "probability"
+            ),
+            self._linear_at(views) if row.cells.keys() >= design.kinds.keys() else None,
+            self.log_coefficient(views),
         )
 
-    def _factors(
+    def forms(self) -> dict[str, LinearForm] | None:
+        """Return the linear form of each part, None where one has none."""
+        found = {}
+        for name, part in self.design.parts.items():
+            form = part.form(self.sums.states[name], self.likelihood.likelihoods[name])
+            if form is None or not np.isfinite(form.weights).all():
+                return None
+            found[name] = form
+        return found if np.isfinite(self.log_prior).all() else None
+
+    def linear(self) -> LearnedTable | None:
+        """Return the weights and the bias, None where the model is not linear."""
+        forms = self.forms()
+        if forms is None:
+            return None
+        bias, rows = self.log_prior.copy(), []
+        for name, form in forms.items():
+            names = self.design.parts[name].coordinates
+            bias += form.bias
+            rows += [
+                (names[i], weights)
+                for i, weights in zip(form.ids.tolist(), form.weights, strict=True)
+            ]
+        return linear_table(self.design.classes, rows, bias)
+
+    def _linear_at(self, views: Mapping[str, Any]) -> NDArray[np.float64] | None:
+        forms = self.forms()
+        if forms is None:
+            return None
+        scores = self.log_prior.copy()
+        for name, x in views.items():
+            values = self.design.parts[name].values_of(x)
+            scores += forms[name].scores(x.ids, values)
+        return scores
+
+    def log_coefficient(self, views: Mapping[str, Any]) -> float:
+        """Return the logarithm of what the likelihoods of all classes leave out."""
+        bags = [n for n in views if self.design.parts[n].model == "multinomial"]
+        return math.fsum(
+            self.design.parts[name].log_coefficient(
+                views[name],
+                self.likelihood.likelihoods[name].contributions(views[name]).seen,
+            )
+            for name in bags
+        )
+
+    def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
+        """Return P(class) P(row | class) exactly, None where that is not possible."""
+        factors = self.factors(views)
+        return None if factors is None else product(factors)
+
+    def factors(
         self, views: Mapping[str, Any]
     ) -> tuple[tuple[Fraction, ...], ...] | None:
         """Return the prior and each probability of a row, by class."""
@@ -223,6 +343,22 @@ class Fitted:
         if len(found[0]) > FACTORS:
             return None
         return tuple(tuple(f) for f in found)
+
+
+def linear_table(
+    classes: Sequence[str],
+    rows: Iterable[tuple[str, NDArray[np.float64]]],
+    bias: NDArray[np.float64],
+) -> LearnedTable:
+    """Return weights and biases of each class as those of log-odds to the first."""
+    return LearnedTable(
+        f"linear form: log P(class | row) - log P({classes[0]} | row) = w . x + b",
+        tuple(classes[1:]),
+        tuple(
+            (name, tuple(Number(float(w - weights[0])) for w in weights[1:]))
+            for name, weights in (*((f"w {name}", w) for name, w in rows), ("b", bias))
+        ),
+    )
 
 
 def fit(design: Design, learned: Sums | None = None) -> Fitted:
@@ -242,120 +378,11 @@ def fit(design: Design, learned: Sums | None = None) -> Fitted:
     """
     state = sums(design, design.examples) if learned is None else learned
     likelihoods = {
-        name: part.event_model.estimate(state.states[name])
-        for name, part in design.parts.items()
+        name: part.estimate(state.states[name]) for name, part in design.parts.items()
     }
     return Fitted(
         design,
         state,
         design.prior.log_prior(state.messages),
         Product(len(design.classes), likelihoods),
-    )
-
-
-FEWEST: Final = 2
-"""Folds at least: with one, nothing is left to learn from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """The decisions on each row by a model of the other folds.
-
-    Parameters
-    ----------
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the deal.
-    confusion : ndarray of int64, shape (K, K + 1)
-        Rows by class (down) and decision (across); the last column counts
-        those whose best classes were tied.
-    log_loss : float
-        Mean of ``-log P(class | row)``; infinite where a row's own class was
-        impossible.  Unit: nats.
-    impossible : int
-        Rows whose own class was impossible.
-    """
-
-    folds: int
-    seed: int
-    confusion: NDArray[np.int64]
-    log_loss: float
-    impossible: int
-
-    @property
-    def right(self) -> int:
-        """Rows that were decided correctly."""
-        return int(np.trace(self.confusion))
-
-    @property
-    def rows(self) -> int:
-        """Rows that were decided, in all folds together."""
-        return int(self.confusion.sum())
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the rows that were decided correctly; a tie is not."""
-        return self.right / self.rows
-
-
-def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold of each row, so that folds are alike in their classes.
-
-    Parameters
-    ----------
-    labels : sequence of int
-        Class of each row.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the shuffle within each class.
-
-    Examples
-    --------
-    >>> deal([0, 0, 0, 0, 1, 1], folds=2, seed=1).reshape(-1).tolist().count(0)
-    3
-    """
-    random = np.random.default_rng(seed)
-    classes = np.array(labels)
-    # One deal around the table for all classes: no fold is more than one row
-    # larger than another, of any class and of all.
-    order = np.concatenate(
-        [random.permutation(np.flatnonzero(classes == c)) for c in np.unique(classes)]
-    )
-    dealt = np.empty(classes.size, np.int64)
-    dealt[order] = np.arange(classes.size) % folds
-    return dealt
-
-
-def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
-    """Score each row by a model of the rows in the other folds.
-
-    A fold is unlearned from the sums of all, which is exact, and not learned again.
-
-    Raises
-    ------
-    InvalidObservation
-        If there are fewer rows than folds, or fewer than two folds.
-    """
-    n, k = len(design.examples), len(design.classes)
-    if not FEWEST <= folds <= n:
-        msg = f"folds must be from {FEWEST} to the number of rows, {n}; got {folds}"
-        raise InvalidObservation(msg)
-    dealt = deal([label for _, label in design.examples], folds=folds, seed=seed)
-    everything = sums(design, design.examples)
-    confusion = np.zeros((k, k + 1), np.int64)
-    losses = np.empty(n)
-    for fold in range(folds):
-        members = np.flatnonzero(dealt == fold).tolist()
-        held_out = sums(design, [design.examples[i] for i in members])
-        model = fit(design, everything - held_out)
-        for i in members:
-            views, label = design.examples[i]
-            joint = model.log_joint(views)
-            best = np.flatnonzero(joint == joint.max())
-            confusion[label, best[0] if best.size == 1 else k] += 1
-            losses[i] = -log_posterior(joint)[label]
-    return Validation(
-        folds, seed, confusion, float(losses.mean()), int(np.isinf(losses).sum())
     )

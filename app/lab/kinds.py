@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Model(StrEnum):
-    """The event model that is asked for."""
+    """The event model that is asked for, or logistic regression."""
 
     AUTO = "auto"
     CATEGORICAL = "categorical"
@@ -39,6 +39,7 @@ class Model(StrEnum):
     BERNOULLI = "bernoulli"
     MULTINOMIAL = "multinomial"
     MIXED = "mixed"
+    LOGISTIC = "logistic"
 
 
 _WORDS: Final = frozenset({Kind.TEXT, Kind.COUNT})
@@ -51,6 +52,7 @@ TAKES: Final = {
     Model.BERNOULLI: _WORDS,
     Model.MULTINOMIAL: _WORDS,
     Model.MIXED: _ALL,
+    Model.LOGISTIC: _ALL,
 }
 """The kinds of columns that each model takes."""
 

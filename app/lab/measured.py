@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
+import numpy as np
+
+from app.bayes.linear import LinearForm, discriminant_form, gaussian_form
 from app.bayes.measurements import LIMIT, Measurements
 from app.bayes.models.discriminant import (
     Discriminant,
@@ -14,63 +18,80 @@ from app.bayes.models.discriminant import (
     Shrinkage,
     StatedFraction,
 )
-from app.bayes.models.gaussian import Gaussian, GaussianLikelihood
+from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
 from app.lab.columns import ColumnGroup, LearnedTable, Number
+from app.lab.exact import rational
 from app.lab.kinds import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.bayes.models.gaussian import Constant
+    from numpy.typing import NDArray
+
+    from app.bayes.models.gaussian import Constant, Variances
     from app.lab.table import Row, Table
 
 # A question may hold a thousand times the largest value of the table.
 VALUE_BITS: Final = 37
-"""Bits of the largest value of a table in fixed point; LIMIT has ten more."""
-MOST_BITS: Final = 200
-"""Largest position of the binary point; beyond, its square is no double."""
+"""Bits of the largest value of a column in steps; LIMIT has ten more."""
+MOST_DECIMALS: Final = 60
+"""Decimals of a step, at most; far beyond, the square of a step is no double."""
 LEAST_STEPS: Final = 2**12
 """Steps that the values of a column must span: its figures have four digits."""
 
 
-def fraction_bits(columns: Sequence[str], table: Table) -> int:
-    """Return the position of the binary point that the largest value allows.
+def decimals(column: str, table: Table) -> int:
+    """Return the decimals of a column's step, as its largest value allows.
 
     Parameters
     ----------
-    columns : sequence of str
-        Columns of measurements, each with some value.
+    column : str
+        A column of measurements with some value.
     table : Table
         The table.
 
     Raises
     ------
     MalformedTable
-        If a cell is no number, or the columns' units are too far apart.
+        If a cell is no number, or the column's values are too far from zero.
+
+    Notes
+    -----
+    A power of ten, since that is how cells are written: 1.71 is no multiple of any
+    power of two, and fractions of what it is rounded to are nobody's.
     """
-    values = {
-        column: [number(row, column) for row in table.rows if column in row.cells]
-        for column in columns
-    }
-    largest = max(abs(v) for found in values.values() for v in found)
+    found = [number(row, column) for row in table.rows if column in row.cells]
+    largest = max(map(abs, found))
     if not largest < 2.0**VALUE_BITS:
         msg = (
             f"{largest:g} is too large; give its column in a larger unit, so that "
             f"values stay below {2.0**VALUE_BITS:g}"
         )
         raise MalformedTable(msg)
-    bits = min(MOST_BITS, VALUE_BITS - math.frexp(largest)[1])
-    for column, found in values.items():
-        span = max(found) - min(found)
-        if span and math.ldexp(span, bits) < LEAST_STEPS:
-            msg = (
-                f"column {column!r} varies by {span:g} only, beside values up to "
-                f"{largest:g}; give the columns in units that are closer"
-            )
-            raise MalformedTable(msg)
-    return bits
+    room = 2.0**VALUE_BITS / max(largest, 10.0**-MOST_DECIMALS) if largest else 1e11
+    places = min(MOST_DECIMALS, math.floor(math.log10(room)))
+    span = max(found) - min(found)
+    if span and span * 10.0**places < LEAST_STEPS:
+        msg = (
+            f"column {column!r} varies by {span:g} only, beside values up to "
+            f"{largest:g}; subtract a constant from it"
+        )
+        raise MalformedTable(msg)
+    return places
+
+
+def steps(cell: str, places: int) -> Fraction:
+    """Return a number in steps of so many decimals, not rounded.
+
+    Examples
+    --------
+    >>> steps("1.71", 2), steps("-0.5", 0)
+    (Fraction(171, 1), Fraction(-1, 2))
+    """
+    # What has no double is 0 in any table; as a fraction it would take all memory.
+    return Fraction(Decimal(cell).scaleb(places)) if float(cell) else Fraction(0)
 
 
 def number(row: Row, column: str) -> float:
@@ -110,63 +131,145 @@ class Measured(ColumnGroup):
         The event model.
     columns : tuple of str
         Their names.
-    fraction_bits : int
-        Position of the binary point, as the largest value allows.
+    places : tuple of int
+        Decimals of the step of each column, as its largest value allows.
+    exact : frozenset of str
+        The columns of which each cell is a multiple of the step.
     constant : {"floor", "drop"}
         Treatment of a column that does not vary.
     shrinkage : Shrinkage
         Share of the uncorrelated target, for the discriminant.
+    variances : {"class", "shared"}
+        Own variances of each class, or one for all, for the Gaussian.
+    added : float or None
+        What is added to each variance; None for a floor.
     """
 
     statistics: ClassVar[type[MomentSums]] = MomentSums
 
     model: Literal["gaussian", "discriminant"]
     columns: tuple[str, ...]
-    fraction_bits: int
+    places: tuple[int, ...]
+    exact: frozenset[str]
     constant: Constant
     shrinkage: Shrinkage
+    variances: Variances
+    added: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        table: Table,
+        *,
+        model: Literal["gaussian", "discriminant"],
+        constant: Constant,
+        shrinkage: Shrinkage,
+        variances: Variances,
+        added: float | None,
+    ) -> Self:
+        """Return the group of some columns of a table.
+
+        Raises
+        ------
+        MalformedTable
+            If a cell is no number, or the values of a column are too far from zero.
+        """
+        places = {column: decimals(column, table) for column in columns}
+        exact = frozenset(
+            column
+            for column in columns
+            if all(
+                steps(cell, places[column]).denominator == 1
+                for cell in table.filled(column)
+            )
+        )
+        return cls(
+            model=model,
+            columns=tuple(columns),
+            places=tuple(places.values()),
+            exact=exact,
+            constant=constant,
+            shrinkage=shrinkage,
+            variances=variances,
+            added=added,
+        )
 
     @property
     def event_model(self) -> Gaussian | Discriminant:
-        """The model of `app.bayes`."""
+        """The model of `app.bayes`, over steps."""
         if self.model == "gaussian":
-            return Gaussian(fraction_bits=self.fraction_bits, constant=self.constant)
+            return Gaussian(
+                fraction_bits=0,
+                constant=self.constant,
+                variances=self.variances,
+                floor=self._floor(Floor()),
+            )
+        # The columns have steps of their own: the variance of one says nothing of
+        # that of another, and only the step itself is a floor.
         return Discriminant(
-            fraction_bits=self.fraction_bits,
+            fraction_bits=0,
             constant=self.constant,
             shrinkage=self.shrinkage,
+            floor=self._floor(Floor(0.0)),
+        )
+
+    def _floor(self, otherwise: Floor) -> Floor | Added:
+        if self.added is None:
+            return otherwise
+        return Added({i: self.added * 100.0**d for i, d in enumerate(self.places)})
+
+    def estimate(
+        self, state: MomentSums
+    ) -> GaussianLikelihood | DiscriminantLikelihood:
+        """Return the likelihood, in the units of the columns."""
+        found = self.event_model.estimate(state)
+        step = np.array([10.0 ** -self.places[i] for i in found.ids.tolist()])
+        units = step[:, np.newaxis]
+        if isinstance(found, DiscriminantLikelihood):
+            return replace(
+                found, means=found.means * units, factor=found.factor * units, step=step
+            )
+        # A column by itself, or none.
+        return replace(
+            found,
+            means=found.means * units,
+            variances=found.variances * units**2,
+            step=float(step[0]) if step.size else 1.0,
         )
 
     def encode(self, row: Row) -> Measurements | None:
-        """Return the measurements of a row in fixed point."""
+        """Return the measurements of a row in steps."""
         found = {}
         for field, column in enumerate(self.columns):
             if column in row.cells:
-                found[field] = number(row, column)
-                if abs(found[field]) > math.ldexp(LIMIT, -self.fraction_bits):
+                number(row, column)
+                found[field] = round(steps(row.cells[column], self.places[field]))
+                if abs(found[field]) > LIMIT:
                     msg = (
                         f"{row.where}: column {column!r} holds {row.cells[column]!r}, "
                         "a thousand times what is in the table"
                     )
                     raise MalformedTable(msg)
-        bits = self.fraction_bits
-        return Measurements.of(found, fraction_bits=bits) if found else None
+        return Measurements.of(found, fraction_bits=0) if found else None
+
+    def dropped(
+        self, likelihood: GaussianLikelihood | DiscriminantLikelihood
+    ) -> tuple[list[str], str]:
+        """Return the columns that the model left out, and why."""
+        used = set(likelihood.ids.tolist())
+        why = "constant in some class"
+        if self.model == "discriminant":
+            why = "not every row has it, or it varies nowhere"
+        return [c for field, c in enumerate(self.columns) if field not in used], why
 
     def notes(
         self,
         state: MomentSums,
         likelihood: GaussianLikelihood | DiscriminantLikelihood,
     ) -> list[str]:
-        """Return which columns were left out, and how far the rest was shrunk."""
+        """Return how far the correlations were shrunk."""
         notes = []
-        used = set(likelihood.ids.tolist())
-        dropped = [c for field, c in enumerate(self.columns) if field not in used]
-        if dropped:
-            why = "constant in some class"
-            if self.model == "discriminant":
-                why = "not every row has it, or it varies nowhere"
-            left_out = ", ".join(dropped)
-            notes.append(f"Left out by the {self.model} model: {left_out} ({why}).")
         if isinstance(likelihood, DiscriminantLikelihood):
             shrunk = self._shrunk(state, likelihood)
             if shrunk > SHRUNK:
@@ -188,7 +291,7 @@ class Measured(ColumnGroup):
         names = tuple(self.columns[field] for field in fields)
         means = [
             tuple(
-                _shown(float(value), self._mean(state, rows[field], c))
+                self._shown(float(value), self._mean(state, rows[field], c), (field,))
                 for c, value in enumerate(likelihood.means[i])
             )
             for i, field in enumerate(fields)
@@ -197,9 +300,10 @@ class Measured(ColumnGroup):
             used = likelihood.covariance
             covariance = [
                 tuple(
-                    _shown(
+                    self._shown(
                         float(used[i, j]),
                         self._pooled(state, rows[f], rows[g]),
+                        (f, g),
                         scale=math.sqrt(used[i, i] * used[j, j]),
                     )
                     for j, g in enumerate(fields)
@@ -221,7 +325,9 @@ class Measured(ColumnGroup):
         tables = []
         for i, field in enumerate(fields):
             variances = tuple(
-                _shown(float(value), self._variance(state, rows[field], c))
+                self._shown(
+                    float(value), self._variance(state, rows[field], c), (field,)
+                )
                 for c, value in enumerate(likelihood.variances[i])
             )
             lines = (("mean", means[i]), ("variance", variances))
@@ -236,6 +342,29 @@ class Measured(ColumnGroup):
             return "(all)", "density at the mean"
         return None
 
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """The columns."""
+        return dict(enumerate(self.columns))
+
+    def form(
+        self,
+        state: MomentSums,
+        likelihood: GaussianLikelihood | DiscriminantLikelihood,
+    ) -> LinearForm | None:
+        """Return the weight of each column; None with variances of each class."""
+        nothing = np.zeros(state.n_classes)
+        if isinstance(likelihood, DiscriminantLikelihood):
+            return discriminant_form(likelihood, nothing)
+        if self.variances == "class":
+            return None
+        return gaussian_form(likelihood, nothing)
+
+    def values_of(self, x: Measurements) -> NDArray[np.float64]:
+        """Return the measurements in the units of their columns."""
+        found = zip(x.values.tolist(), x.ids.tolist(), strict=True)
+        return np.array([value / 10 ** self.places[field] for value, field in found])
+
     def feature(self, number: int, row: Row) -> tuple[str, str]:
         """Return the column of a measurement, and its cell."""
         column = self.columns[number]
@@ -243,14 +372,33 @@ class Measured(ColumnGroup):
 
     def _mean(self, state: MomentSums, row: int, c: int) -> Fraction | None:
         n = int(state.documents[row, c])
-        return Fraction(state.sums[row, c], n * 2**self.fraction_bits) if n else None
+        unit = self._unit(state, row)
+        return Fraction(state.sums[row, c], n) * unit if n else None
 
     def _variance(self, state: MomentSums, row: int, c: int) -> Fraction | None:
-        n = int(state.documents[row, c])
-        if not n:
-            return None
-        spread = n * state.squares[row, c] - state.sums[row, c] ** 2
-        return Fraction(spread, n**2 * 4**self.fraction_bits)
+        counts = state.documents[row].tolist()
+        spreads = [
+            Fraction(n * square - total**2, n**2) if n else Fraction(0)
+            for n, square, total in zip(
+                counts,
+                state.squares[row].tolist(),
+                state.sums[row].tolist(),
+                strict=True,
+            )
+        ]
+        unit = self._unit(state, row) ** 2
+        if self.variances == "shared":
+            weighted = (n * s for n, s in zip(counts, spreads, strict=True))
+            pooled: Fraction = sum(weighted, Fraction(0)) / sum(counts)
+            return pooled * unit + self._added
+        return spreads[c] * unit + self._added if counts[c] else None
+
+    @property
+    def _added(self) -> Fraction:
+        return rational(self.added or 0.0)
+
+    def _unit(self, state: MomentSums, row: int) -> Fraction:
+        return Fraction(1, 10 ** self.places[int(state.ids[row])])
 
     def _shrunk(self, state: MomentSums, likelihood: DiscriminantLikelihood) -> float:
         """Return the share that was taken from the correlations."""
@@ -277,19 +425,26 @@ class Measured(ColumnGroup):
             if n:
                 crossed = state.sums[row, c] * state.sums[column, c]
                 scatter += state.products[row, column, c] - Fraction(crossed, n)
-        pooled: Fraction = scatter / (n_rows * 4**self.fraction_bits)
-        return pooled
+        units = self._unit(state, row) * self._unit(state, column)
+        return scatter / n_rows * units + (self._added if row == column else 0)
 
+    def _shown(
+        self,
+        value: float,
+        exact: Fraction | None,
+        fields: tuple[int, ...],
+        *,
+        scale: float = 0.0,
+    ) -> Number:
+        """Return a number with its fraction, if it is exact and the one in use.
 
-def _shown(value: float, exact: Fraction | None, *, scale: float = 0.0) -> Number:
-    """Return a number with its fraction, if the model uses that fraction.
-
-    A difference of 1e-12 of `scale` is a rounding error.
-    """
-    if exact is None:
-        return Number(value, note="from all classes")
-    if not math.isclose(value, exact, rel_tol=1e-9, abs_tol=1e-12 * scale):
-        return Number(value, note=f"instead of {float(exact):.4g}")
-    if exact.denominator > READABLE:
-        return Number(value)
-    return Number(value, str(exact))
+        A difference of 1e-12 of `scale` is a rounding error.
+        """
+        if exact is None:
+            return Number(value, note="from all classes")
+        if not math.isclose(value, exact, rel_tol=1e-9, abs_tol=1e-12 * scale):
+            return Number(value, note=f"instead of {float(exact):.4g}")
+        known = self.exact.issuperset(self.columns[field] for field in fields)
+        if not known or exact.denominator > READABLE:
+            return Number(value)
+        return Number(value, str(exact))

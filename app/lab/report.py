@@ -16,25 +16,38 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.lab.columns import LearnedTable
-    from app.lab.fitted import Fitted, Prediction, Validation
+    from app.lab.fitted import Fitted, Prediction
+    from app.lab.regressed import Regressed
+    from app.lab.validation import Effect, Validation
 
 
 def as_json(
-    fitted: Fitted, predictions: Sequence[Prediction], validation: Validation | None
+    model: Fitted | Regressed,
+    predictions: Sequence[Prediction],
+    *,
+    train: Validation,
+    test: Validation | None,
+    folds: Validation | None,
+    effects: Sequence[Effect] = (),
 ) -> dict[str, Any]:
     """Return a model with its predictions as one JSON object.
 
     Parameters
     ----------
-    fitted : Fitted
+    model : Fitted or Regressed
         The model.
     predictions : sequence of Prediction
         Its predictions, one for each question.
-    validation : Validation or None
-        Its accuracy; None where nobody asked.
+    train : Validation
+        Its decisions on the table itself.
+    test, folds : Validation or None
+        Those on a test table and in cross-validation; None where nobody asked.
+    effects : sequence of Effect
+        What each pseudo-count makes of them.
     """
-    design = fitted.design
-    log_prior = fitted.log_prior.tolist()
+    design = model.design
+    log_prior = model.log_prior.tolist()
+    linear = model.linear()
     return {
         "target": design.target,
         "rows": len(design.rows),
@@ -42,19 +55,31 @@ def as_json(
             {"column": column, "kind": str(kind), "model": design.model(column)}
             for column, kind in design.kinds.items()
         ],
-        "notes": list(fitted.notes),
+        "notes": list(model.notes),
         "classes": [
             {
                 "class": name,
-                "rows": int(fitted.sums.messages[c]),
+                "rows": int(model.messages[c]),
                 "prior": math.exp(log_prior[c]),
-                "prior_fraction": written(fitted.priors[c]),
+                "prior_fraction": written(model.priors[c]),
             }
             for c, name in enumerate(design.classes)
         ],
-        "learned": [_learned(table) for table in fitted.learned()],
+        "learned": [_learned(table) for table in model.learned()],
+        "linear": None if linear is None else _learned(linear),
+        "training": _validation(train, design.classes),
         "predictions": [_prediction(p, design.classes) for p in predictions],
-        "cross_validation": _validation(validation, design.classes),
+        "test": _validation(test, design.classes),
+        "cross_validation": _validation(folds, design.classes),
+        "alphas": [
+            {
+                "alpha": effect.alpha,
+                "log_joint": _finite(effect.log_joint),
+                "log_loss": _optional(effect.log_loss),
+                "posteriors": [list(posterior) for posterior in effect.posteriors],
+            }
+            for effect in effects
+        ],
     }
 
 
@@ -100,6 +125,11 @@ def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any
             for term in prediction.terms
         ],
         "unseen": list(prediction.unseen),
+        "likelihood": prediction.kind,
+        "log_coefficient": prediction.coefficient,
+        "linear": None
+        if prediction.linear is None
+        else (prediction.linear - prediction.linear[0]).tolist(),
     }
 
 
@@ -114,6 +144,9 @@ def _validation(
         "rows": validation.rows,
         "right": validation.right,
         "accuracy": validation.accuracy,
+        "error_rate": validation.error_rate,
+        "log_likelihood": _finite(validation.log_likelihood),
+        "log_joint": _optional(validation.log_joint),
         "log_loss": _finite(validation.log_loss),
         "impossible": validation.impossible,
         "confusion": [
@@ -125,6 +158,10 @@ def _validation(
             for name, line in zip(classes, validation.confusion.tolist(), strict=True)
         ],
     }
+
+
+def _optional(number: float | None) -> float | None:
+    return None if number is None else _finite(number)
 
 
 def _finite(number: float) -> float | None:

@@ -158,3 +158,22 @@ def test_features_without_a_weight_are_left_out():
     form = multinomial_form(model, state, np.zeros(2))
 
     assert [0.0, 0.0] == form.scores(np.array([-4, 7]), np.ones(2)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [
+        (Multinomial(counting="occurrences", vocabulary=3), multinomial_form),
+        (Bernoulli(vocabulary=3), bernoulli_form),
+    ],
+)
+def test_a_declared_feature_has_a_weight(model, form):
+    """Training never saw feature 2."""
+    state = FeatureCounts.of(SparseCounts.of({0: 1}), label=0, n_classes=2)
+    state += FeatureCounts.of(SparseCounts.of({1: 2}), label=1, n_classes=2)
+    found = form(model, state, np.log([0.5, 0.5]))
+    x = SparseCounts.of({0: 1, 2: 1})
+    scores = found.scores(x.ids, x.counts.astype(float))
+
+    assert [0, 1, 2] == found.ids.tolist()
+    assert np.allclose(scores, model.estimate(state)(x) + np.log(0.5))

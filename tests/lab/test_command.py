@@ -24,6 +24,19 @@ ASKED = (
     "score=2,text=buy math zzz",
 )
 NUMBER = (int, float)
+VALIDATION = {
+    "folds": type(None),
+    "seed": type(None),
+    "rows": int,
+    "right": int,
+    "accuracy": NUMBER,
+    "error_rate": NUMBER,
+    "log_likelihood": (*NUMBER, type(None)),
+    "log_joint": (*NUMBER, type(None)),
+    "log_loss": (*NUMBER, type(None)),
+    "impossible": int,
+    "confusion": [{"class": str, "decided": dict, "tied": int}],
+}
 
 
 def test_the_object_has_this_shape(answer):
@@ -84,18 +97,16 @@ def test_the_object_has_this_shape(answer):
                     }
                 ],
                 "unseen": [str],
+                "likelihood": str,
+                "log_coefficient": NUMBER,
+                "linear": type(None),
             }
         ],
-        "cross_validation": {
-            "folds": int,
-            "seed": int,
-            "rows": int,
-            "right": int,
-            "accuracy": NUMBER,
-            "log_loss": (*NUMBER, type(None)),
-            "impossible": int,
-            "confusion": [{"class": str, "decided": dict, "tied": int}],
-        },
+        "linear": type(None),
+        "training": VALIDATION,
+        "alphas": [],
+        "test": type(None),
+        "cross_validation": VALIDATION | {"folds": int, "seed": int},
     }
 
     assert_shape(shape, found)
@@ -199,7 +210,7 @@ def test_rows_of_a_file_are_predicted_and_compared(run, tmp_path):
     assert "Decision: a, and it was a\n" in out
     assert "Row 2: nothing is known\n" in out
     assert "A tie of a and b, and it was b\n" in out
-    assert "Never seen, and left out: x w\n" in out
+    assert "Left out, because never seen: x w\n" in out
 
 
 def test_a_long_product_is_not_written_out(run):
@@ -258,14 +269,14 @@ def test_the_figures_of_a_cross_validation_are_printed(run, prior, loss):
 
 
 def test_measurements_are_shown_as_logarithms(run):
-    """A density is no fraction; nor is a rounded 0.1."""
+    """A density is no fraction; the mean of 0.1 and 0.2 is."""
     _, out, _ = run(
         "class,x\na,0.1\na,0.2\nb,5\nb,6\n",
         *("--target", "class", "--predict", "x=0.1"),
     )
 
     assert "exp(" in out
-    assert "mean       0.15" in out
+    assert "mean       3/20 (0.15)" in out
 
 
 def test_columns_are_named_with_commas_in_quotes(answer):
@@ -361,3 +372,42 @@ def test_a_floor_is_said_in_any_unit(learned):
         assert "instead of 0" == variance["variance", "b"]["note"]
         assert 0 < variance["variance", "b"]["value"]
         assert None is variance["variance", "a"]["note"]
+
+
+def test_a_density_is_not_called_a_probability(run):
+    """A small letter where the row has a measurement, a capital one where not."""
+    table = "class,x,c\na,0.1,u\na,0.2,u\nb,5,v\nb,6,v\n"
+    _, with_measurement, _ = run(table, "--target", "class", "--predict", "x=1,c=u")
+    _, without, _ = run(table, "--target", "class", "--predict", "c=u")
+
+    assert "P(class) p(row | class)" in with_measurement
+    assert "P(class) P(row | class)" not in with_measurement
+    assert "P(class) P(row | class)" in without
+
+
+@pytest.mark.parametrize(
+    ("rows", "printed"),
+    [
+        (24999, "24999/25000 (0.99996)"),
+        (4999, "4999/5000 (0.9998)"),
+        (999999, "999999/1000000 (0.999999)"),
+    ],
+)
+def test_what_is_nearly_1_is_not_1(run, rows, printed):
+    """As many digits as it takes: four would make it sure."""
+    prior = f"fixed=1/{rows + 1},{rows}/{rows + 1}"
+    _, out, _ = run("class\na\nb\n", *("--target", "class", "--prior", prior))
+
+    assert printed in out
+
+
+def test_a_posterior_of_nearly_1_says_what_is_missing(run):
+    """Where nobody would count the nines."""
+    _, out, _ = run(
+        "class,x\na,0\na,2\nb,20\nb,22\n",
+        *("--target", "class", "--predict", "x=1", "--predict", "x=11"),
+    )
+
+    # The log-odds are (20² - 0²) / 2 = 200, and 0 in the middle.
+    assert "1 - 1.4e-87" in out
+    assert "A tie of a and b\n" in out

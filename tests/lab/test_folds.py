@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.bayes.posterior import log_posterior
-from app.bayes.prior import SmoothedPrior
+from app.bayes.prior import SmoothedPrior, UniformPrior
 from app.lab.design import Choices, design
-from app.lab.fitted import cross_validate, deal, fit
-from app.lab.table import Table, read_text
+from app.lab.fitted import fit
+from app.lab.kinds import Model
+from app.lab.table import Row, Table, read_text
+from app.lab.validation import cross_validate, deal
 
 TABLE = read_text(
     "class,colour,size,text\n"
@@ -99,3 +102,66 @@ def test_every_row_is_counted_once():
     assert Counter(label for _, label in plan.examples) == Counter(
         dict(enumerate(found.confusion.sum(axis=1).tolist()))
     )
+
+
+SMALL = st.lists(
+    st.tuples(*[st.sampled_from("ab")] * 3, st.sampled_from("01")),
+    min_size=4,
+    max_size=9,
+).filter(lambda rows: len({row[-1] for row in rows}) == 2)
+
+
+@settings(max_examples=200)
+@given(SMALL, st.integers(0, 2))
+def test_a_tie_of_fractions_is_a_tie_in_every_fold(rows, seed):
+    """Each row is decided as fractions decide, whatever the order of the factors."""
+    table = read_text("x,y,z,class\n" + "".join(",".join(r) + "\n" for r in rows))
+    plan = design(table, Choices(target="class", model=Model.CATEGORICAL))
+    n = len(rows)
+    found = cross_validate(plan, folds=n, seed=seed)
+    expected = np.zeros((2, 3), np.int64)
+    for i, row in enumerate(rows):
+        rest = rows[:i] + rows[i + 1 :]
+        joint = []
+        for c in "01":
+            of_class = [r for r in rest if r[-1] == c]
+            value = Fraction(len(of_class), len(rest))
+            for column in range(3):
+                domain = {r[column] for r in rest}
+                if row[column] in domain:
+                    hits = sum(r[column] == row[column] for r in of_class)
+                    value *= Fraction(hits + 1, len(of_class) + len(domain))
+            joint.append(value)
+        decision = 2 if joint[0] == joint[1] else int(joint[1] > joint[0])
+        expected[int(row[-1]), decision] += 1
+
+    assert expected.tolist() == found.confusion.tolist()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "middle"), [("1.71", "1.82", "1.765"), ("0.1", "0.8", "0.45")]
+)
+def test_the_middle_of_two_gaussians_is_a_tie(low, high, middle):
+    """Their variances are the same, and so are the distances from both means."""
+    spread = [0.03, -0.03]
+    rows = [
+        f"{c},{float(m) + s:.3f}\n"
+        for c, m in (("a", low), ("b", high))
+        for s in spread
+    ]
+    table = read_text("class,x\n" + "".join(rows))
+    prediction = fit(design(table, Choices(target="class"))).predict(
+        Row("the question", {"x": middle})
+    )
+
+    assert (0, 1) == prediction.best
+
+
+def test_a_gaussian_tie_is_a_tie_in_the_folds():
+    """Each fold takes one row of either class and leaves one: the middle is the third."""
+    table = read_text("class,x\na,0.1\na,0.3\nb,0.7\nb,0.9\na,0.5\n")
+    plan = design(table, Choices(target="class", prior=UniformPrior()))
+    for seed in range(20):
+        found = cross_validate(plan, folds=5, seed=seed)
+
+        assert 1 == found.confusion[0, 2]

@@ -326,3 +326,102 @@ def test_weather(ask, table, question, smoothing, yes, no):
 
     assert {"no": no, "yes": yes} == joint
     assert yes / (yes + no) == share["yes"]
+
+
+TOMORROW = """\
+class,text
+ham,Pat teach
+ham,Pat to teach
+ham,now
+ham,free
+spam,money
+spam,free money
+spam,now
+"""
+DECLARED = ("--vocabulary", "pat teach tomorrow free money now to")
+
+
+@pytest.mark.parametrize(
+    ("model", "smoothing", "ham", "spam"),
+    [
+        # 4/7 P(words there) P(words absent), and with tomorrow there.
+        (
+            "bernoulli",
+            "laplace",
+            F(4, 7) * F(3, 6) ** 2 * F(1, 6) * F(4, 6) * F(5, 6) * F(4, 6) * F(4, 6),
+            F(3, 7) * F(1, 5) ** 3 * F(3, 5) * F(2, 5) * F(3, 5) * F(4, 5),
+        ),
+        ("bernoulli", "none", 0, 0),
+        (
+            "multinomial",
+            "laplace",
+            F(4, 7) * F(3, 14) ** 2 * F(1, 14),
+            F(3, 7) * F(1, 11) ** 3,
+        ),
+        ("multinomial", "none", 0, 0),
+    ],
+)
+def test_a_declared_word_that_no_message_has(ask, model, smoothing, ham, spam):
+    """It is scored as present, with the estimate that the table prints."""
+    joint, share = ask(
+        TOMORROW,
+        "text=Pat teach tomorrow",
+        *("--target", "class", "--model", model, "--smoothing", smoothing, *DECLARED),
+    )
+
+    assert {"ham": ham, "spam": spam} == joint
+    assert (F(1, 2) if ham == spam else F(spam) / (ham + spam)) == share["spam"]
+
+
+def test_a_word_outside_the_vocabulary_is_left_out(answer):
+    """Only that one is; the declared word that no message has is not."""
+    (prediction,) = answer(
+        TOMORROW,
+        *("--target", "class", "--model", "multinomial", *DECLARED),
+        *("--predict", "text=Pat tomorrow 301"),
+    )["predictions"]
+
+    assert ["text 301"] == prediction["unseen"]
+    assert {"pat": True, "tomorrow": True} == {
+        t["feature"]: t["seen"]
+        for t in prediction["contributions"]
+        if t["column"] == "text"
+    }
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "cold", "flu"),
+    [
+        ("laplace", F(2, 5) * F(1, 6), F(3, 5) * F(1, 7)),
+        ("none", 0, 0),
+        ("epsilon=1e-3", F(2, 5) * F(1, 1000), F(3, 5) * F(1, 1000)),
+    ],
+)
+def test_a_declared_value_that_no_patient_has(ask, smoothing, cold, flu):
+    """A fourth value of headache, in the smoothing of the three others too."""
+    declared = ("--values", "headache=no,mild,severe,terrible")
+    options = ("--target", "diagnosis", "--smoothing", smoothing, *declared)
+    joint, _ = ask(PATIENTS, "headache=terrible", *options)
+
+    assert {"Cold": cold, "Flu": flu} == joint
+    joint, _ = ask(PATIENTS, "headache=never", *options)
+    assert {"Cold": F(2, 5), "Flu": F(3, 5)} == joint
+
+
+def test_declared_values_are_in_every_fold(answer):
+    """A fold that lacks a value has its estimate all the same: no infinite loss."""
+    table = "class,x\na,u\na,v\nb,u\nb,w\n"
+    found = answer(
+        table, *("--target", "class", "--folds", "4", "--values", "x=u,v,w,z")
+    )
+
+    assert ["u", "v", "w", "z"] == [r["name"] for r in found["learned"][0]["rows"]]
+    # Without its row: (prior) 1/3 * 1/5, against 2/3 of 1/6 or 2/6.
+    losses = [
+        -math.log(own / (own + other))
+        for own, other in [
+            (F(1, 3) * F(1, 5), F(2, 3) * F(2, 6)),
+            (F(1, 3) * F(1, 5), F(2, 3) * F(1, 6)),
+        ]
+    ]
+    assert sum(losses) / 2 == pytest.approx(found["cross_validation"]["log_loss"])

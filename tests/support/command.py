@@ -83,10 +83,12 @@ def run(arguments, *, environment, folder):
 
 def _run(arguments, environment, folder, out, err):
     """Become the command."""
-    for number, path in ((1, out), (2, err)):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number, path in ((0, os.devnull), (1, out), (2, err)):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
+    # What multiprocessing opened in its place has a number that workers have not.
+    sys.stdin = os.fdopen(0)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -36,7 +36,8 @@ class Bernoulli:
     smoothing : Smoothing, default Lidstone(1.0)
         What becomes of rare and missing counts.
     vocabulary : int or None, default None
-        Number of features; None means those that training has seen.
+        Number of declared features, numbered from 0; None means those that
+        training has seen.
 
     Notes
     -----
@@ -50,7 +51,8 @@ class Bernoulli:
     :math:`m_{ci}`: the histogram of document frequencies, which the training
     state keeps as integers, gives it in one pass over the few distinct values.
 
-    Features that no class has seen are left out.
+    Where no vocabulary is declared, features that no class has seen are left out.
+    A declared one has :math:`m_{ci} = 0`, and takes part like any other.
 
     References
     ----------
@@ -127,7 +129,9 @@ class Bernoulli:
                 impossible[c] = features[~finite].sum()
                 features, logs = features[finite], logs[finite]
             absent[c] = np.add.reduce(features * logs)
-        return BernoulliLikelihood(source, self.smoothing, messages, absent, impossible)
+        return BernoulliLikelihood(
+            source, self.smoothing, messages, absent, impossible, self.vocabulary
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,8 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         terms.  Unit: nats.
     impossible : ndarray of int64, shape (K,)
         Number of features whose absence has probability zero.
+    declared : int or None
+        Number of declared features.
     """
 
     source: CountSource
@@ -154,6 +160,7 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
     messages: NDArray[np.int64]
     absent: NDArray[np.float64]
     impossible: NDArray[np.int64]
+    declared: int | None = None
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by feature.
@@ -161,7 +168,7 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
         A feature's contribution is ``log(theta / (1 - theta))``; where its
         absence is impossible, ``log(theta)``.
         """
-        return Contributions(
+        found = Contributions(
             *likelihood.bernoulli(
                 self.source.look_up(x.ids, "presence"),
                 self.messages,
@@ -170,3 +177,11 @@ class BernoulliLikelihood(Likelihood[SparseCounts]):
                 *self.smoothing.rule,
             )
         )
+        if self.declared is None:
+            return found
+        n, never = self.messages, np.zeros_like(self.messages)
+        present = self.smoothing.log_probability(never, n, 2)
+        without = self.smoothing.log_probability(n, n, 2)
+        nats = present - np.where(np.isfinite(without), without, 0.0)
+        declared = (x.ids >= 0) & (x.ids < self.declared)
+        return found.with_declared(declared, np.repeat(nats[:, None], x.size, axis=1))

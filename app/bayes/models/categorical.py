@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +15,8 @@ from app.errors import InvalidObservation
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from app.bayes.counts import CountSource
@@ -25,6 +27,7 @@ VALUE_BITS: Final = 48
 A field of a thousand distinct values hashed to 48 bits has two that collide
 with probability 2e-9 (birthday bound n^2 / 2^49).
 """
+_VALUE: Final = 2**VALUE_BITS - 1
 LAPLACE = Lidstone(1.0)
 """One imagined message for each value."""
 
@@ -52,8 +55,7 @@ def value_id(*, field: int, value: int) -> int:
     if not -(2**15) <= field < 2**15:
         msg = f"field must be between -32768 and 32767, got {field}"
         raise InvalidObservation(msg)
-    mask: int = 2**VALUE_BITS - 1
-    return (field << VALUE_BITS) | (value & mask)
+    return (field << VALUE_BITS) | (value & _VALUE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +69,21 @@ class Categorical:
     ----------
     smoothing : Smoothing, default Lidstone(1.0)
         What becomes of rare and missing counts.
+    domains : mapping of int to int
+        Number of declared values of a field, which are numbered from 0.  A field
+        that is not in it has the values that training has seen.
 
     Notes
     -----
     With :math:`N_{cfv}` messages of class *c* that have value *v* in field
     *f*, :math:`n_{cf} = \sum_v N_{cfv}` and :math:`V_f` the number of values
-    of the field that training has seen in any class [1]_,
+    of the field that are declared, or that training has seen in any class [1]_,
 
     .. math:: \log P(x \mid c) = \sum_f
         \log \frac{N_{cf x_f} + \alpha}{n_{cf} + \alpha V_f} .
 
-    A value that no class has seen is left out, and so is a field that the
-    message does not have.  Values need not be declared.
+    A value that is not declared and that no class has seen is left out, and so is
+    a field that the message does not have.  Values need not be declared.
 
     The training state is that of the text models: a value of a field is a
     feature, whose id holds the field in its high bits (`value_id`).
@@ -101,6 +106,7 @@ class Categorical:
     """
 
     smoothing: Smoothing = LAPLACE
+    domains: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def observe(self, x: SparseCounts, *, label: int, n_classes: int) -> FeatureCounts:
         """Return what one labelled message adds to the training state.
@@ -132,7 +138,13 @@ class Categorical:
         return FeatureCounts.of(x, label=label, n_classes=n_classes)
 
     def estimate(self, source: CountSource) -> CategoricalLikelihood:
-        """Return the likelihood under a training state; O(values) work."""
+        """Return the likelihood under a training state; O(values) work.
+
+        Raises
+        ------
+        InvalidObservation
+            If training has seen a value of a field that is beyond its domain.
+        """
         state = source.flatten()
         # In order, as the ids are.
         fields = state.ids >> VALUE_BITS
@@ -141,9 +153,10 @@ class Categorical:
         if first.size:
             np.add.reduceat(state.documents, first, out=totals)
         n_values = np.concatenate((first[1:], [fields.size])) - first
-        return CategoricalLikelihood(
+        found = CategoricalLikelihood(
             source, self.smoothing, fields[first], totals, n_values
         )
+        return found.over(self.domains, state.ids) if self.domains else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,9 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     totals : ndarray of int64, shape (F, K)
         Messages of each class that have the field.
     n_values : ndarray of int64, shape (F,)
-        Values of the field that any class has seen.
+        Values of the field that are declared, or that any class has seen.
+    domains : mapping of int to int
+        Number of declared values of a field.
     """
 
     source: CountSource
@@ -169,10 +184,34 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
     fields: NDArray[np.int64]
     totals: NDArray[np.int64]
     n_values: NDArray[np.int64]
+    domains: Mapping[int, int] = field(default_factory=dict, hash=False)
+
+    def over(
+        self, domains: Mapping[int, int], ids: NDArray[np.int64]
+    ) -> CategoricalLikelihood:
+        """Return the same over declared domains; `ids` are the values seen."""
+        for number in ids.tolist():
+            size = domains.get(number >> VALUE_BITS)
+            if size is not None and not number & _VALUE < size:
+                msg = (
+                    f"field {number >> VALUE_BITS} has {size} declared values, "
+                    f"but training has seen value {number & _VALUE}"
+                )
+                raise InvalidObservation(msg)
+        fields = np.union1d(self.fields, np.array(sorted(domains), np.int64))
+        totals = np.zeros((fields.size, self.totals.shape[1]), np.int64)
+        n_values = np.zeros(fields.size, np.int64)
+        known = fields.searchsorted(self.fields)
+        totals[known], n_values[known] = self.totals, self.n_values
+        for number, size in domains.items():
+            n_values[fields.searchsorted(number)] = size
+        return CategoricalLikelihood(
+            self.source, self.smoothing, fields, totals, n_values, domains
+        )
 
     def contributions(self, x: SparseCounts, /) -> Contributions:
         """Return the log-likelihood of a message, taken apart by value."""
-        return Contributions(
+        found = Contributions(
             *likelihood.categorical(
                 self.source.look_up(x.ids, "presence"),
                 x.ids >> VALUE_BITS,
@@ -182,3 +221,12 @@ class CategoricalLikelihood(Likelihood[SparseCounts]):
                 *self.smoothing.rule,
             )
         )
+        if not self.domains:
+            return found
+        pairs = [divmod(number, _VALUE + 1) for number in x.ids.tolist()]
+        declared = [value < self.domains.get(f, 0) for f, value in pairs]
+        row = self.fields.searchsorted(x.ids >> VALUE_BITS)
+        totals = self.totals.take(row, axis=0, mode="clip")
+        n_values = self.n_values.take(row, mode="clip")[:, np.newaxis]
+        nats = self.smoothing.log_probability(np.zeros_like(totals), totals, n_values)
+        return found.with_declared(np.array(declared, np.bool_), nats.T)

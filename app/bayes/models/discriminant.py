@@ -10,7 +10,13 @@ import numpy as np
 
 from app.bayes.likelihood import Contributions, Likelihood
 from app.bayes.measurements import FRACTION_BITS, Measurements
-from app.bayes.models.gaussian import Constant, Floor, mean, population_variance
+from app.bayes.models.gaussian import (
+    Added,
+    Constant,
+    Floor,
+    mean,
+    population_variance,
+)
 from app.bayes.moments import MomentSums
 from app.errors import InvalidObservation
 
@@ -152,8 +158,8 @@ class Discriminant:
         Position of the binary point of the measurements.
     shrinkage : Shrinkage, default LedoitWolf()
         Share of the uncorrelated target.
-    floor : Floor, default Floor(1e-9)
-        The smallest variance.
+    floor : Floor or Added, default Floor(1e-9)
+        The smallest variance, or what is added to each.
     constant : {"floor", "drop"}, default "floor"
         What becomes of a feature that varies in no class: it gets the floor,
         or it is left out.
@@ -203,7 +209,7 @@ class Discriminant:
 
     fraction_bits: int = FRACTION_BITS
     shrinkage: Shrinkage = ESTIMATED
-    floor: Floor = FLOOR
+    floor: Floor | Added = FLOOR
     constant: Constant = "floor"
 
     def observe(self, x: Measurements, *, label: int, n_classes: int) -> MomentSums:
@@ -258,8 +264,8 @@ class Discriminant:
             state.squares.sum(axis=1),
             fraction_bits=bits,
         )
-        level = self.floor.level(whole, fraction_bits=bits)
-        scale = np.sqrt(np.maximum(variances, level))
+        raised = self.floor.raised(variances, whole, ids, fraction_bits=bits)
+        scale = np.sqrt(raised)
         correlation = scatter / np.multiply.outer(scale, scale)
         np.fill_diagonal(correlation, 1.0)
         degrees = n - int(trained.sum())
@@ -282,14 +288,15 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
         Mean of each class.  Unit: that of x.
     factor : ndarray of float64, shape (D, D)
         Lower Cholesky factor of the shared covariance.  Unit: that of x.
-    step : float
-        Size of one step of the measurements.  Unit: that of x.
+    step : float or ndarray of float64, shape (D,)
+        Size of one step of the measurements, or of those of each field.  Unit:
+        that of x.
     """
 
     ids: NDArray[np.int64]
     means: NDArray[np.float64]
     factor: NDArray[np.float64]
-    step: float
+    step: float | NDArray[np.float64]
 
     @property
     def covariance(self) -> NDArray[np.float64]:
@@ -320,7 +327,8 @@ class DiscriminantLikelihood(Likelihood[Measurements]):
             # its factor comes from a QR decomposition of the rows, which
             # never fails, where squaring them and factoring again could.
             factor = np.asarray(np.linalg.qr(factor[row].T, mode="r")).T
-        away = (x.values[seen] * self.step)[:, np.newaxis] - self.means[row]
+        step = np.broadcast_to(self.step, self.ids.shape)[row]
+        away = (x.values[seen] * step)[:, np.newaxis] - self.means[row]
         terms[:, seen] = (-0.5 * away * cho_solve((factor, True), away)).T
         constant = -0.5 * row.size * math.log(2 * math.pi) - float(
             np.log(np.abs(np.diagonal(factor))).sum()

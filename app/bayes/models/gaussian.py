@@ -14,6 +14,8 @@ from app.errors import InvalidObservation
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from app.bayes.moments import Integers
@@ -74,6 +76,47 @@ class Floor:
         rounding = 0.25**fraction_bits / 12
         return max(rounding, self.fraction * float(whole.max(initial=0.0)))
 
+    def raised(
+        self,
+        variances: NDArray[np.float64],
+        whole: NDArray[np.float64],
+        ids: NDArray[np.int64],  # noqa: ARG002
+        *,
+        fraction_bits: int,
+    ) -> NDArray[np.float64]:
+        """Return variances (D, ...) of the fields `ids`, none below the floor."""
+        return np.maximum(variances, self.level(whole, fraction_bits=fraction_bits))
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A variance has a constant added, as lectures have it.
+
+    Parameters
+    ----------
+    amounts : mapping of int to float
+        What is added to the variances of each field, above 0.  Unit: that of x,
+        squared.
+
+    Notes
+    -----
+    Of a covariance it is added to the diagonal.
+    """
+
+    amounts: Mapping[int, float]
+
+    def raised(
+        self,
+        variances: NDArray[np.float64],
+        whole: NDArray[np.float64],  # noqa: ARG002
+        ids: NDArray[np.int64],
+        *,
+        fraction_bits: int,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
+        """Return variances (D, ...) of the fields `ids`, each with its constant."""
+        added = np.array([self.amounts[i] for i in ids.tolist()], np.float64)
+        return variances + added.reshape(-1, *[1] * (variances.ndim - 1))
+
 
 def mean(
     count: NDArray[np.int64], total: Integers, *, fraction_bits: int
@@ -122,8 +165,8 @@ class Gaussian:
     ----------
     fraction_bits : int, default 16
         Position of the binary point of the measurements.
-    floor : Floor, default Floor(1e-9)
-        The smallest variance.
+    floor : Floor or Added, default Floor(1e-9)
+        The smallest variance, or what is added to each.
     constant : {"floor", "drop"}, default "floor"
         What becomes of a feature that does not vary within some class: it
         gets the floor, or it is left out.
@@ -164,7 +207,7 @@ class Gaussian:
     """
 
     fraction_bits: int = FRACTION_BITS
-    floor: Floor = FLOOR
+    floor: Floor | Added = FLOOR
     constant: Constant = "floor"
     variances: Variances = "class"
 
@@ -212,12 +255,12 @@ class Gaussian:
             variances = np.broadcast_to(pooled, variances.shape)
         else:
             variances = np.where(absent, whole, variances)
-        level = self.floor.level(whole, fraction_bits=bits)
         ids = state.ids
         if self.constant == "drop":
             varies = (variances > 0).all(axis=1)
             ids, means, variances = ids[varies], means[varies], variances[varies]
-        return GaussianLikelihood(ids, means, np.maximum(variances, level), 0.5**bits)
+        raised = self.floor.raised(variances, whole, ids, fraction_bits=bits)
+        return GaussianLikelihood(ids, means, raised, 0.5**bits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ LEVEL: Final = 1e-9
 # 1e-10 and is rounded to 1e-6 is the same on all of them, but for one window in
 # ten thousand that comes to lie between two steps.
 STEP_OF_WEIGHTS: Final = 2.0**-20
+SMALLEST_DEVIATION: Final = 1e-6
+LARGEST_DEVIATION: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class GaussianPull:
     Raises
     ------
     InvalidObservation
-        If a deviation is not positive and finite.
+        If a weight is not finite, or a deviation not between 1e-6 and 1e6: their
+        inverse squares are added to sums of the examples.
     """
 
     weights: tuple[float, ...]
@@ -70,8 +73,15 @@ class GaussianPull:
     def __post_init__(self) -> None:
         """Refuse what is no Gaussian."""
         for value in (self.weight_deviation, self.bias_deviation):
-            if not (math.isfinite(value) and value > 0):
-                msg = f"a deviation must be positive and finite, got {value!r}"
+            if not SMALLEST_DEVIATION <= value <= LARGEST_DEVIATION:
+                msg = (
+                    f"a deviation must be between {SMALLEST_DEVIATION:g} and "
+                    f"{LARGEST_DEVIATION:g}, got {value!r}"
+                )
+                raise InvalidObservation(msg)
+        for weight in self.weights:
+            if not math.isfinite(weight):
+                msg = f"a weight must be finite, got {weight!r}"
                 raise InvalidObservation(msg)
 
 
@@ -102,6 +112,12 @@ def fit(
     -------
     Weights
         In multiples of 2**-20.  Without examples, those of the pull.
+
+    Raises
+    ------
+    InvalidObservation
+        If an opinion is not finite, an offset not a number, a label not a class, or
+        the share of wrong labels not from 0 to 1.
 
     Notes
     -----
@@ -151,6 +167,7 @@ def fit(
     [1.05]
     """
     n, n_opinions, n_classes = opinions.shape
+    _require(opinions, offset, labels, mislabelled)
     examples, classes = np.arange(n), np.arange(n_classes)
     # One design of T + K rows: the bias of a class is an opinion that speaks for
     # this class alone.  The examples stand last, for they are many: with them first,
@@ -209,3 +226,26 @@ def fit(
     rounded = np.round(weights / STEP_OF_WEIGHTS) * STEP_OF_WEIGHTS
     # + 0.0: no negative zeros.
     return Weights(rounded[:n_opinions] + 0.0, rounded[n_opinions:] + 0.0)
+
+
+def _require(
+    opinions: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    mislabelled: float,
+) -> None:
+    """Refuse what would make every weight not a number."""
+    if not np.isfinite(opinions).all():
+        msg = f"an opinion must be finite, got {opinions[~np.isfinite(opinions)][0]}"
+        raise InvalidObservation(msg)
+    if not (offset < math.inf).all():
+        msg = f"an offset is below infinity, got {offset[~(offset < math.inf)][0]}"
+        raise InvalidObservation(msg)
+    n_classes = opinions.shape[2]
+    outside = labels[(labels < 0) | (labels >= n_classes)]
+    if outside.size:
+        msg = f"label {int(outside[0])} is not in range({n_classes})"
+        raise InvalidObservation(msg)
+    if not 0 <= mislabelled < 1:
+        msg = f"a share of labels is from 0 to below 1, got {mislabelled!r}"
+        raise InvalidObservation(msg)

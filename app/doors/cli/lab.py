@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,25 +16,34 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from app.doors.cli.console import OUT, Json
+from app.doors.cli.console import OUT, Json, complete_or_absent
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
 from app.lab.exact import written
-from app.lab.fitted import cross_validate, fit
 from app.lab.kinds import Kind, Model, question, questions
+from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
 from app.lab.table import read_table
+from app.lab.validation import compare, cross_validate, learned, tested, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.lab.columns import LearnedTable, Number
-    from app.lab.fitted import Fitted, Prediction, Validation
+    from app.lab.fitted import Fitted, Prediction
+    from app.lab.regressed import Regressed
     from app.lab.table import Row, Table
+    from app.lab.validation import Effect, Validation
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
+TELLS_FROM_1 = 5e-5
+"""What is closer to 1 would be rounded to it, with four digits."""
+SMALLEST_WRITTEN_OUT = 1e-9
+"""What is closer to 1 is written as a difference: nobody counts nines."""
+TWO = 2
+"""Classes whose log-odds are one number."""
 SHOWN_PRODUCT = 100
 """Length of a product that is written out.  Unit: characters."""
 
@@ -47,8 +58,9 @@ def lab(
     model: Annotated[
         Model,
         typer.Option(
-            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial or "
-            "mixed. With auto and mixed each column gets the model of its kind.",
+            help="auto, categorical, gaussian, discriminant, bernoulli, multinomial, "
+            "mixed or logistic. With auto and mixed each column gets the model of its "
+            "kind; logistic regression takes columns of all kinds.",
             metavar="NAME",
         ),
     ] = Model.AUTO,
@@ -86,18 +98,36 @@ def lab(
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            help="The words that count in columns of text; else all in the table.",
+            help="The words that count in columns of text; else all in the table. A "
+            "declared word that no row has gets its smoothed estimate.",
             metavar="WORDS",
         ),
     ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The values that a column of categories can have, as column=a,b,c; "
+            "else all in the table. May be repeated.",
+            metavar="COLUMN=VALUES",
+        ),
+    ] = None,
     constant: Annotated[
-        Literal["floor", "drop"],
+        str,
         typer.Option(
             help="What becomes of a measurement that does not vary within a class: "
-            "floor gives it a tiny variance, drop leaves it out.",
+            "floor gives it a tiny variance, drop leaves it out, add=E adds E to "
+            "every variance.",
             metavar="RULE",
         ),
     ] = "floor",
+    variances: Annotated[
+        Literal["class", "shared"],
+        typer.Option(
+            help="Of the Gaussian model: each class has its own, or all share one "
+            "for each column, which makes the model linear.",
+            metavar="RULE",
+        ),
+    ] = "class",
     shrinkage: Annotated[
         str,
         typer.Option(
@@ -106,6 +136,14 @@ def lab(
             metavar="SHARE",
         ),
     ] = "0",
+    deviation: Annotated[
+        float | None,
+        typer.Option(
+            help="Of logistic regression: the standard deviation of a Gaussian prior "
+            "of each weight; else maximum likelihood.",
+            metavar="NUMBER",
+        ),
+    ] = None,
     predict: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,6 +155,14 @@ def lab(
     predict_csv: Annotated[
         Path | None, typer.Option(help="A CSV file of rows to predict.", metavar="FILE")
     ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file of rows with their classes: prints accuracy, error rate, "
+            "confusion and log-likelihood.",
+            metavar="FILE",
+        ),
+    ] = None,
     folds: Annotated[
         int | None,
         typer.Option(
@@ -126,14 +172,32 @@ def lab(
     seed: Annotated[
         int, typer.Option(min=0, help="Deals the rows to the folds.", metavar="NUMBER")
     ] = 0,
+    alphas: Annotated[
+        str | None,
+        typer.Option(
+            help="Pseudo-counts to compare, with commas between: what each makes of "
+            "the log-likelihoods and of the rows to predict.",
+            metavar="A,A...",
+        ),
+    ] = None,
+    page_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="Write one HTML page with the tables and diagrams: likelihoods by "
+            "class, decision boundary of two measured columns, weights as bars.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit naive Bayes to a table, print what it learned, and predict rows.
+    """Fit a model to a table, print what it learned, and predict rows.
 
-    For teaching, and for checking examples by hand. Nothing is stored. An empty cell
-    means not known, and is left out.
+    Naive Bayes and logistic regression, for teaching, and for checking examples by
+    hand. Nothing is stored. An empty cell means not known, and is left out.
     """
     source = read_table(table)
+    kept, added = rules.constant(constant)
     choices = Choices(
         target=target,
         model=model,
@@ -142,26 +206,66 @@ def lab(
         smoothing=rules.smoothing(smoothing),
         prior=rules.prior(prior),
         vocabulary=vocabulary,
-        constant=constant,
+        values=_values(values or []),
+        constant=kept,
+        added=added,
         shrinkage=rules.shrinkage(shrinkage),
+        variances=variances,
+        deviation=deviation,
     )
-    fitted = fit(design(source, choices))
+    fitted = learned(design(source, choices))
     asked = _questions(predict or [], predict_csv, source, target)
     predictions = [fitted.predict(row) for row in asked]
-    validation = None
+    train, on_test, by_folds = training(fitted), None, None
+    if test is not None:
+        rows = questions(read_table(test), source.columns, target=target)
+        on_test = tested(fitted, rows)
     if folds is not None:
-        validation = cross_validate(fitted.design, folds=folds, seed=seed)
-    if as_json:
-        OUT.print(
-            json.dumps(report(fitted, predictions, validation), allow_nan=False),
-            markup=False,
+        by_folds = cross_validate(fitted.design, folds=folds, seed=seed)
+    effects = []
+    if alphas is not None:
+        effects = compare(
+            source, choices, rules.pseudo_counts(alphas), asked, folds=folds, seed=seed
         )
+    if page_file is not None:
+        of_rows = (
+            ("table", train),
+            (f"test: {test}", on_test),
+            (f"{folds} folds", by_folds),
+        )
+        document = LabDocument(
+            command=shlex.join(["postbayes", *sys.argv[1:]]),
+            model=fitted,
+            predictions=predictions,
+            validations=[(name, v) for name, v in of_rows if v is not None],
+            effects=effects,
+        )
+        with complete_or_absent(page_file) as part:
+            part.write_text(page(document), encoding="utf-8")
+    if as_json:
+        found = report(
+            fitted,
+            predictions,
+            train=train,
+            test=on_test,
+            folds=by_folds,
+            effects=effects,
+        )
+        OUT.print(json.dumps(found, allow_nan=False), markup=False)
         return
-    _show_model(fitted)
+    _show_model(fitted, train)
     for prediction in predictions:
         _show_prediction(prediction, fitted)
-    if validation is not None:
-        _show_validation(validation, fitted.design.classes)
+    for name, validation in (
+        (f"Test: {test}", on_test),
+        (f"{folds} stratified folds, seed {seed}", by_folds),
+    ):
+        if validation is not None:
+            _show_validation(name, validation, fitted.design.classes)
+    _show_effects(effects, fitted.design.classes)
+    if page_file is not None:
+        _say("")
+        _say(f"The page is {page_file}")
 
 
 def _names(listed: str) -> tuple[str, ...]:
@@ -181,6 +285,18 @@ def _kinds(given: Iterable[str]) -> dict[str, Kind]:
     return kinds
 
 
+def _values(given: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    values = {}
+    for words in given:
+        column, _, listed = (word.strip() for word in words.partition("="))
+        names = tuple(dict.fromkeys(_names(listed)))
+        if not column or not names:
+            msg = f"--values takes COLUMN=VALUE,VALUE..., not {words!r}"
+            raise MalformedTable(msg)
+        values[column] = names
+    return values
+
+
 def _questions(
     given: Iterable[str], file: Path | None, table: Table, target: str
 ) -> list[Row]:
@@ -191,7 +307,7 @@ def _questions(
     return rows
 
 
-def _show_model(fitted: Fitted) -> None:
+def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
     """Print how the table was read, and what was learned."""
     plan = fitted.design
     _say(f"{len(plan.rows)} rows with a {plan.target}")
@@ -209,7 +325,7 @@ def _show_model(fitted: Fitted) -> None:
             (name, str(n), _fraction(written(share), math.exp(log)))
             for name, n, share, log in zip(
                 plan.classes,
-                fitted.sums.messages.tolist(),
+                fitted.messages.tolist(),
                 fitted.priors,
                 fitted.log_prior.tolist(),
                 strict=True,
@@ -218,6 +334,11 @@ def _show_model(fitted: Fitted) -> None:
     )
     for table in fitted.learned():
         _show_learned(table)
+    if linear := fitted.linear():
+        _show_learned(linear)
+    if train.log_joint is not None:
+        _say("")
+        _say(f"log-likelihood of the table: {_nats(train.log_joint)} nats")
 
 
 def _show_learned(table: LearnedTable) -> None:
@@ -229,10 +350,16 @@ def _show_learned(table: LearnedTable) -> None:
         _say(f"and {len(rows) - SHOWN_ROWS} more; --json has all of them")
 
 
-def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
+def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None:
     """Print what is said of one row."""
     classes, target = fitted.design.classes, fitted.design.target
     joint, posterior = prediction.joint, prediction.posterior
+    # A density is no probability, and is written with a small letter.
+    value_of = {
+        "probability": "P(class) P(row | class)",
+        "density": "P(class) p(row | class)",
+        "score": "exp(w . x + b)",
+    }[prediction.kind]
     cells = ", ".join(
         f"{column}={cell}"
         for column, cell in prediction.row.cells.items()
@@ -252,15 +379,24 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
         share = _fraction(
             written(posterior[c] if posterior else None),
             math.exp(prediction.log_posterior[c]),
+            rest=-math.expm1(prediction.log_posterior[c]),
         )
         rows.append((name, value, share))
-    _grid(None, (target, "P(class) P(row | class)", "P(class | row)"), rows)
+    _grid(None, (target, value_of, "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
     if prediction.unseen:
-        _say("Never seen, and left out: " + ", ".join(prediction.unseen))
+        _say("Left out, because never seen: " + ", ".join(prediction.unseen))
+    if prediction.coefficient:
+        _say(
+            "Left out, because it is the same in each class: the multinomial "
+            f"coefficient, {math.exp(prediction.coefficient):.10g}"
+        )
+    if prediction.linear is not None and len(classes) == TWO:
+        z = float(prediction.linear[1] - prediction.linear[0])
+        _say(f"P({classes[1]} | row) = 1 / (1 + exp(-z)), z = w . x + b = {_nats(z)}")
     _grid(
         "what each part adds to the logarithm (nats)",
         ("", "", *classes),
@@ -272,17 +408,23 @@ def _show_prediction(prediction: Prediction, fitted: Fitted) -> None:
     )
 
 
-def _show_validation(validation: Validation, classes: Sequence[str]) -> None:
-    """Print the figures of the cross-validation."""
+def _show_validation(name: str, validation: Validation, classes: Sequence[str]) -> None:
+    """Print the figures of rows whose class is known."""
     _say("")
-    _say(f"{validation.folds} stratified folds, seed {validation.seed}")
-    _say(f"accuracy {validation.right}/{validation.rows} ({validation.accuracy:.4g})")
+    _say(name)
+    share = _fraction(f"{validation.right}/{validation.rows}", validation.accuracy)
+    _say(f"accuracy {share}, error rate {_decimals(validation.error_rate, 1.0)}")
     loss = f"{validation.log_loss:.4f} nats"
     if validation.impossible:
         loss = (
             f"infinite (rows whose own class was impossible: {validation.impossible})"
         )
     _say(f"log-loss {loss}")
+    if not validation.impossible:
+        said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
+        if validation.log_joint is not None:
+            said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
+        _say(said)
     _grid(
         "rows by class (down) and decision (across)",
         ("", *classes, "tied"),
@@ -293,16 +435,52 @@ def _show_validation(validation: Validation, classes: Sequence[str]) -> None:
     )
 
 
+def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
+    """Print what each pseudo-count makes of the figures."""
+    if not effects:
+        return
+    asked = range(len(effects[0].posteriors))
+    of_folds = effects[0].log_loss is not None
+    header = ["alpha", "log-likelihood", *(["log-loss of the folds"] * of_folds)]
+    header += [f"{i + 1}: P({name} | row)" for i in asked for name in classes]
+    rows = [
+        [
+            f"{e.alpha:g}",
+            _nats(e.log_joint),
+            *([_nats(e.log_loss)] if e.log_loss is not None else []),
+            *(_decimals(p, 1 - p) for posterior in e.posteriors for p in posterior),
+        ]
+        for e in effects
+    ]
+    _grid("what the pseudo-count does", header, rows)
+
+
 def _number(number: Number) -> str:
     note = f" [{number.note}]" if number.note else ""
     return _fraction(number.fraction, number.value) + note
 
 
-def _fraction(fraction: str | None, value: float) -> str:
+def _fraction(fraction: str | None, value: float, *, rest: float | None = None) -> str:
     """Return a fraction and its decimals; the one alone where it says it all."""
+    decimals = _decimals(value, 1 - value if rest is None else rest)
     if fraction is None:
+        return decimals
+    return f"{fraction} ({decimals})" if "/" in fraction else fraction
+
+
+def _decimals(value: float, rest: float) -> str:
+    """Return a number with four digits, or with as many as tell it from 1.
+
+    Examples
+    --------
+    >>> _decimals(0.99996, 4e-5), _decimals(1.0, 1e-20), _decimals(1.0, 0.0)
+    ('0.99996', '1 - 1e-20', '1')
+    """
+    if not 0 < rest < TELLS_FROM_1:
         return f"{value:.4g}"
-    return f"{fraction} ({value:.4g})" if "/" in fraction else fraction
+    if rest < SMALLEST_WRITTEN_OUT:
+        return f"1 - {rest:.2g}"
+    return f"{value:.{-math.floor(math.log10(rest))}f}"
 
 
 def _log(nats: float) -> str:

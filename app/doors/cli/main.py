@@ -108,7 +108,7 @@ COMMANDS: Final = {
     "word": "Show how often a word was learned, month by month, and what it is worth.",
     "evaluate": "Score labelled mail by a filter that learns it, and print the "
     "figures.",
-    "lab": "Fit naive Bayes to a table, print what it learned, and predict rows.",
+    "lab": "Fit a model to a table, print what it learned, and predict rows.",
     "audit": "Prove that the count tables and the ledger agree, to the last message.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",

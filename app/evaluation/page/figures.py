@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.evaluation.page.svg import (
-    Axis,
-    Linear,
-    Logarithmic,
-    Logit,
-    Plot,
-    legend,
-    written,
-)
-from app.evaluation.page.tables import number, table
+from app.drawing.markup import figure, number, series, table
+from app.drawing.svg import Axis, Linear, Logarithmic, Logit, Plot, written
 from app.figures.calibration import reliability
 from app.figures.curves import error_over_time, learning_curve, roc
 from app.figures.metrics import spam_missed_at
@@ -29,42 +20,6 @@ if TYPE_CHECKING:
 
     from app.evaluation.run import Run
     from app.figures.curves import Course
-
-SERIES: Final = 6
-"""Lines that can be distinguished; the classes repeat after them."""
-
-
-def series(at: int) -> str:
-    """Return the class of a line by its number."""
-    return f"s{at % SERIES}"
-
-
-def figure(
-    heading: str,
-    says: str,
-    drawing: str,
-    names: Sequence[tuple[str, str]],
-    numbers_table: str,
-) -> str:
-    """Return a figure.
-
-    Parameters
-    ----------
-    heading, says : str
-        Its subject, and how it is read.
-    drawing : str
-        Markup.
-    names : sequence of (str, str)
-        Names of its lines, with their classes.
-    numbers_table : str
-        The same in numbers; markup.
-    """
-    return (
-        f"<figure><h3>{escape(heading)}</h3><p>{escape(says)}</p>"
-        f"{legend(names)}{drawing}<details><summary>The numbers</summary>"
-        f"{numbers_table}</details></figure>"
-    )
-
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""

@@ -6,10 +6,10 @@ import platform
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from app import __version__
+from app.drawing.markup import html, number, table
 from app.evaluation.page.figures import (
     histogram_figure,
     learning_figure,
@@ -17,7 +17,7 @@ from app.evaluation.page.figures import (
     roc_figure,
     time_figure,
 )
-from app.evaluation.page.tables import mistakes, number, table
+from app.evaluation.page.tables import mistakes
 from app.figures.bootstrap import interval, lam_replicates, roca_interval_pct
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class Document:
 
 def page(document: Document) -> str:
     """Return the page: HTML that loads nothing from anywhere."""
-    style = files("app.evaluation.page").joinpath("style.css").read_text("utf-8")
     streams = list(dict.fromkeys(run.stream for run in document.runs))
     title = f"Postbayes on {_and(streams)}"
     several = len(document.runs) > 1
@@ -100,16 +99,7 @@ def page(document: Document) -> str:
         f"<h2>What the figures mean</h2><dl>{meanings}</dl>",
         _origin(document, streams),
     ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        # Nothing is loaded, and the policy of the page forbids it.
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
-    )
+    return html(title, "".join(parts))
 
 
 def _tiles(run: Run, *, several: bool) -> str:

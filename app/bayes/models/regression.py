@@ -1,0 +1,262 @@
+"""Logistic regression of rows: maximum likelihood, or with a Gaussian prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.posterior import log_posterior
+from app.errors import InvalidObservation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Where there is a maximum, Newton's method finds it in some ten steps.  Where classes
+# can be separated each step adds about one to the weights, and for ever.
+DOUBTFUL: Final = 25
+"""Steps after which it is asked whether there is a maximum."""
+STEPS: Final = 1000
+HALVINGS: Final = 40
+CONVERGED: Final = 1e-9
+"""Size of the last step, with columns of variance 1."""
+DEPENDENT: Final = 1e-12
+"""Share of the largest curvature below which a direction has none.
+
+A row that alone is off a separating plane has some exp(-25) of it after 25 steps.
+"""
+SEPARATED: Final = 1e-6
+"""Distance to a separating plane that is no rounding error."""
+LARGEST_DEVIATION: Final = 1e6
+"""Beyond it a prior says nothing: that is maximum likelihood."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticRegression:
+    """Weights by maximum likelihood, or the most probable ones.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (D, K)
+        Nats per unit of each column; 0 for the first class.
+    bias : ndarray of float64, shape (K,)
+        Unit: nats; 0 for the first class.
+    log_likelihood : float
+        Sum of ``log P(class | row)`` over the rows, without the prior.  Unit: nats.
+    gradient : float
+        Largest magnitude of a derivative at the maximum.
+    unique : bool
+        Whether no column is a linear function of others.  If one is, other weights
+        are as good, and these are the shortest.
+    """
+
+    weights: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    log_likelihood: float
+    gradient: float
+    unique: bool
+
+    def scores(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``w . x + b`` of rows (..., D), shape (..., K).  Unit: nats."""
+        scores: NDArray[np.float64] = x @ self.weights + self.bias
+        return scores
+
+
+def regress(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    n_classes: int,
+    *,
+    deviation: float | None = None,
+) -> LogisticRegression:
+    r"""Return the logistic regression of labelled rows.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n, D)
+        The rows.
+    labels : ndarray of int64, shape (n,)
+        The class of each, in ``range(n_classes)``; each class has a row.
+    n_classes : int
+        Number of classes K.
+    deviation : float or None, default None
+        Standard deviation of a Gaussian prior of each weight, whose mean is 0; the
+        biases have none.  None: maximum likelihood.
+
+    Raises
+    ------
+    InvalidObservation
+        If a number is not finite, a label is not a class, a class has no row, the
+        deviation is not a positive one, or the likelihood has no maximum because
+        the classes can be separated.
+
+    Notes
+    -----
+    With :math:`p_{ic} = \mathrm{softmax}_c(w_c \cdot x_i + b_c)` and the first class
+    at :math:`w = 0, b = 0`, the log-likelihood and its gradient are [1]_
+
+    .. math:: \ell = \sum_i \log p_{i y_i}, \qquad
+        \frac{\partial \ell}{\partial w_c} = \sum_i ([y_i = c] - p_{ic})\, x_i, \qquad
+        \frac{\partial \ell}{\partial b_c} = \sum_i ([y_i = c] - p_{ic}),
+
+    less :math:`w_c / \sigma^2` with a prior.  It is concave, and Newton's method
+    climbs it (iteratively reweighted least squares [2]_), with steps halved where
+    they would go down.
+
+    It has a maximum if and only if no plane separates the classes, not even one that
+    rows of both lie on [3]_; a linear program finds such a plane.
+
+    References
+    ----------
+    .. [1] K. Weinberger, *CS4780 Machine Learning for Intelligent Systems*,
+       Cornell University, 2023, lecture on logistic regression.
+    .. [2] C. M. Bishop, *Pattern Recognition and Machine Learning*, Springer,
+       2006, section 4.3.
+    .. [3] A. Albert and J. A. Anderson, "On the existence of maximum likelihood
+       estimates in logistic regression models", *Biometrika* 71 (1), 1984,
+       pages 1-10.
+
+    Examples
+    --------
+    Two of three rows at 0, and one of three rows at 1, are of class 1:
+
+    >>> x = np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]])
+    >>> found = regress(x, np.array([1, 1, 0, 1, 0, 0]), 2)
+    >>> round(math.exp(found.bias[1]), 9), round(math.exp(found.weights[0, 1]), 9)
+    (2.0, 0.25)
+    """
+    _require(x, labels, n_classes, deviation)
+    n, d = x.shape
+    centre, spread = x.mean(axis=0), x.std(axis=0)
+    # Of a column that does not vary, rounding leaves a spread.
+    varies = spread > DEPENDENT * np.abs(x).max(axis=0, initial=0.0)
+    spread = np.where(varies, spread, 1.0)
+    scaled = np.hstack([np.where(varies, (x - centre) / spread, 0.0), np.ones((n, 1))])
+    unique = int(np.linalg.matrix_rank(scaled)) == d + 1
+    is_class = np.equal.outer(labels, np.arange(n_classes)).astype(np.float64)
+    precision = np.zeros(d + 1)
+    if deviation is not None:
+        precision[:d] = (deviation * spread) ** -2
+    precision = precision.repeat(n_classes - 1)
+
+    def logs(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = theta.reshape(d + 1, n_classes - 1)
+        return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
+
+    def height(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
+        own = math.fsum(logs[np.arange(n), labels].tolist())
+        return own - float(precision @ theta**2) / 2
+
+    theta = np.zeros((d + 1) * (n_classes - 1))
+    now = logs(theta)
+    for number in range(STEPS):
+        p = np.exp(now)
+        away = (is_class - p)[:, 1:]
+        gradient = (scaled.T @ away).reshape(-1) - precision * theta
+        step = np.linalg.lstsq(
+            _curvature(scaled, p[:, 1:]) + np.diag(precision), gradient, DEPENDENT
+        )[0]
+        here = height(theta, now)
+        for _ in range(HALVINGS):
+            then = logs(theta + step)
+            if height(theta + step, then) >= here:
+                break
+            step = step / 2
+        else:
+            break
+        theta, now = theta + step, then
+        if np.abs(step).max(initial=0.0) < CONVERGED:
+            break
+        if number == DOUBTFUL and deviation is None:
+            _require_a_maximum(scaled, labels, n_classes)
+    by_class = np.hstack([np.zeros((d + 1, 1)), theta.reshape(d + 1, n_classes - 1)])
+    weights = np.where(varies, by_class[:d].T / spread, 0.0).T
+    bias = by_class[d] - centre @ weights
+    final = log_posterior(x @ weights + bias)
+    away = (is_class - np.exp(final))[:, 1:]
+    slopes = np.concatenate([x.T @ away, away.sum(axis=0)[np.newaxis]])
+    if deviation is not None:
+        slopes[:d] -= weights[:, 1:] / deviation**2
+    return LogisticRegression(
+        weights,
+        bias,
+        math.fsum(final[np.arange(n), labels].tolist()),
+        float(np.abs(slopes).max(initial=0.0)),
+        unique or deviation is not None,
+    )
+
+
+def _curvature(x: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the negative second derivatives, shape (D (K - 1), D (K - 1))."""
+    d, k = x.shape[1], p.shape[1]
+    curvature = np.empty((d, k, d, k))
+    # Pair by pair of classes: all at once they would take the memory of n times D K K.
+    for c in range(k):
+        for other in range(c, k):
+            weights = p[:, c] * ((c == other) - p[:, other])
+            block = (x.T * weights) @ x
+            curvature[:, c, :, other] = curvature[:, other, :, c] = block
+    return curvature.reshape(d * k, d * k)
+
+
+def _require(
+    x: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    n_classes: int,
+    deviation: float | None,
+) -> None:
+    """Refuse what has no logistic regression."""
+    if not np.isfinite(x).all():
+        msg = "logistic regression takes finite numbers, but a row has one that is not"
+        raise InvalidObservation(msg)
+    outside = labels[(labels < 0) | (labels >= n_classes)]
+    if outside.size:
+        msg = f"label {int(outside[0])} is not in range({n_classes})"
+        raise InvalidObservation(msg)
+    rows = np.bincount(labels, minlength=n_classes)
+    if not rows.all():
+        msg = f"logistic regression needs rows of each class, got {rows.tolist()}"
+        raise InvalidObservation(msg)
+    if deviation is not None and not 0 < deviation <= LARGEST_DEVIATION:
+        msg = (
+            f"the deviation of a prior is positive and at most {LARGEST_DEVIATION:g}, "
+            f"got {deviation!r}; leave it out for maximum likelihood"
+        )
+        raise InvalidObservation(msg)
+
+
+def _require_a_maximum(
+    scaled: NDArray[np.float64], labels: NDArray[np.int64], n_classes: int
+) -> None:
+    """Refuse classes that a plane separates: the weights would grow for ever."""
+    # Here, since nothing that serves asks, and scipy takes a while to import.
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    n, d = scaled.shape
+    planes = np.zeros((n * (n_classes - 1), d, n_classes))
+    row = 0
+    for i, label in enumerate(labels.tolist()):
+        for other in range(n_classes):
+            if other != label:
+                planes[row, :, label] = scaled[i]
+                planes[row, :, other] = -scaled[i]
+                row += 1
+    margins = planes[:, :, 1:].reshape(row, -1)
+    # The sum of the margins, each from 0 to 1: above 0 if any plane has all rows on
+    # their side or on it, and some row off it.
+    found = linprog(
+        -margins.sum(axis=0),
+        A_ub=np.vstack([margins, -margins]),
+        b_ub=np.concatenate([np.ones(row), np.zeros(row)]),
+        bounds=(None, None),
+        method="highs",
+    )
+    if found.fun is not None and float(found.fun) < -SEPARATED:
+        msg = (
+            "a plane separates the classes, with no row on the wrong side: the "
+            "likelihood has no maximum, and the weights would grow without end; give "
+            "them a prior with a deviation, such as 1"
+        )
+        raise InvalidObservation(msg)

@@ -1,0 +1,1 @@
+"""Drawing: diagrams, tables and pages that load nothing from anywhere."""

@@ -1,0 +1,440 @@
+"""Counted columns: categories, text and counts, under the models of counts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from app.bayes.linear import (
+    bernoulli_form,
+    categorical_form,
+    multinomial_form,
+)
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.categorical import VALUE_BITS, Categorical, value_id
+from app.bayes.models.multinomial import Multinomial
+from app.bayes.smoothing import Epsilon
+from app.bayes.sparse import SparseCounts
+from app.errors import InvalidObservation, MalformedTable
+from app.features.tokens import of_text
+from app.lab.columns import ColumnGroup, LearnedTable, Number
+from app.lab.exact import FACTORS, Rule, rational, share, written
+from app.lab.kinds import is_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from app.bayes.counts import FeatureCounts
+    from app.bayes.linear import LinearForm
+    from app.bayes.models.categorical import CategoricalLikelihood
+    from app.bayes.sparse import Counting
+    from app.lab.table import Row, Table
+
+NO_WORD: Final = "(no word)"
+"""The term of a row in which no word of the vocabulary occurs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Categories(ColumnGroup):
+    """Columns of categories, under the categorical event model.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Their names.
+    values : tuple of tuple of str
+        The values that each column can have.
+    smoothing : Rule
+        Treatment of rare and missing counts.
+    declared : frozenset of str
+        The columns whose values were stated.  Of the others, training makes them.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    smoothing: Rule
+    declared: frozenset[str] = frozenset()
+    model: str = "categorical"
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        table: Table,
+        *,
+        smoothing: Rule,
+        declared: Mapping[str, tuple[str, ...]],
+    ) -> Categories:
+        """Return the group with the values that were stated or that a table has.
+
+        Raises
+        ------
+        MalformedTable
+            If the table has a value that is not among those that were stated.
+        """
+        values = []
+        for column in columns:
+            found = set(table.filled(column))
+            stated = declared.get(column, tuple(sorted(found)))
+            if beyond := sorted(found.difference(stated)):
+                msg = (
+                    f"column {column!r} holds {beyond[0]!r}, which is not among its "
+                    f"declared values; add it to --values {column}=..."
+                )
+                raise MalformedTable(msg)
+            values.append(stated)
+        stated_of = frozenset(declared).intersection(columns)
+        return cls(tuple(columns), tuple(values), smoothing, stated_of)
+
+    @property
+    def event_model(self) -> Categorical:
+        """The model of `app.bayes`."""
+        domains = {
+            field: len(values)
+            for field, (column, values) in enumerate(
+                zip(self.columns, self.values, strict=True)
+            )
+            if column in self.declared
+        }
+        return Categorical(smoothing=self.smoothing, domains=domains)
+
+    def encode(self, row: Row) -> SparseCounts | None:
+        """Return the values of a row; one that is not known gets a new id."""
+        found = {}
+        for field, (column, values) in enumerate(
+            zip(self.columns, self.values, strict=True)
+        ):
+            if column in row.cells:
+                cell = row.cells[column]
+                value = values.index(cell) if cell in values else len(values)
+                found[value_id(field=field, value=value)] = 1
+        return SparseCounts.of(found) if found else None
+
+    def learned(
+        self,
+        state: FeatureCounts,
+        likelihood: object,  # noqa: ARG002
+        classes: Sequence[str],
+    ) -> list[LearnedTable]:
+        """Return P(value | class) of each column."""
+        tables = []
+        for field, (column, values) in enumerate(
+            zip(self.columns, self.values, strict=True)
+        ):
+            ids = [value_id(field=field, value=v) for v in range(len(values))]
+            counts = state.look_up(np.array(ids, np.int64), "presence")
+            rows = _probabilities(
+                self.smoothing, values, counts, counts.sum(axis=0), len(values)
+            )
+            tables.append(LearnedTable(f"P({column} | class)", tuple(classes), rows))
+        return tables
+
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """Each value of each column."""
+        return {
+            value_id(field=field, value=v): f"{column}={value}"
+            for field, (column, values) in enumerate(
+                zip(self.columns, self.values, strict=True)
+            )
+            for v, value in enumerate(values)
+        }
+
+    @property
+    def baseline(self) -> frozenset[int]:
+        """The first value of each column: it is there where no other one is."""
+        return frozenset(value_id(field=f, value=0) for f in range(len(self.columns)))
+
+    def form(
+        self, state: FeatureCounts, likelihood: CategoricalLikelihood
+    ) -> LinearForm:
+        """Return the weight of each value."""
+        ids = np.array(sorted(self.coordinates), np.int64)
+        return categorical_form(likelihood, ids, np.zeros(state.n_classes))
+
+    def notes(
+        self,
+        state: FeatureCounts,  # noqa: ARG002
+        likelihood: CategoricalLikelihood,
+    ) -> list[str]:
+        """Return a warning where what stands in for zero is no small number."""
+        return _too_large(self.smoothing, self.columns, likelihood.totals)
+
+    def feature(self, number: int, row: Row) -> tuple[str, str]:
+        """Return the column of a value, and the value."""
+        column = self.columns[number >> VALUE_BITS]
+        return column, row.cells[column]
+
+    def factors(
+        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
+    ) -> list[list[Fraction]]:
+        """Return P(value | class) of each value that is declared or was seen."""
+        found: list[list[Fraction]] = [[] for _ in range(n_classes)]
+        counts = state.look_up(x.ids, "presence")
+        fields = state.ids >> VALUE_BITS
+        domains = self.event_model.domains
+        for i, number in enumerate(x.ids.tolist()):
+            field, value = divmod(number, 2**VALUE_BITS)
+            if not counts[i].any() and value >= domains.get(field, 0):
+                continue
+            of_field = state.documents[fields == field]
+            for c in range(n_classes):
+                probability = share(
+                    self.smoothing,
+                    count=int(counts[i, c]),
+                    total=int(of_field[:, c].sum()),
+                    n_values=domains.get(field, len(of_field)),
+                )
+                found[c].append(probability.value)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bag(ColumnGroup):
+    """A column of text, or columns of counts, under a model of words.
+
+    Parameters
+    ----------
+    model : {"bernoulli", "multinomial"}
+        The event model.
+    columns : tuple of str
+        One column of text, or columns that count a word each.
+    text : bool
+        Whether it is text.
+    words : tuple of str
+        The vocabulary; of counts, the columns.
+    declared : bool
+        Whether the vocabulary was stated.  If not, training makes it.
+    smoothing : Rule
+        Treatment of rare and missing counts.
+    """
+
+    model: Literal["bernoulli", "multinomial"]
+    columns: tuple[str, ...]
+    text: bool
+    words: tuple[str, ...]
+    declared: bool
+    smoothing: Rule
+
+    @classmethod
+    def of_text(
+        cls,
+        column: str,
+        table: Table,
+        *,
+        model: Literal["bernoulli", "multinomial"],
+        vocabulary: tuple[str, ...] | None,
+        smoothing: Rule,
+    ) -> Bag:
+        """Return the group of a column of text."""
+        seen = {word for cell in table.filled(column) for word in of_text(cell)}
+        return cls(
+            model=model,
+            columns=(column,),
+            text=True,
+            words=vocabulary or tuple(sorted(seen)),
+            declared=vocabulary is not None,
+            smoothing=smoothing,
+        )
+
+    @cached_property
+    def ids(self) -> Mapping[str, int]:
+        """The id of each word."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    @property
+    def event_model(self) -> Bernoulli | Multinomial:
+        """The model of `app.bayes`; the multinomial one counts occurrences."""
+        vocabulary = len(self.words) if self.declared else None
+        if self.model == "bernoulli":
+            return Bernoulli(smoothing=self.smoothing, vocabulary=vocabulary)
+        return Multinomial(
+            smoothing=self.smoothing, counting="occurrences", vocabulary=vocabulary
+        )
+
+    @property
+    def constant_term(self) -> tuple[str, str] | None:
+        """Bernoulli counts the absence of all words in every row."""
+        return (self.columns[0], NO_WORD) if self.model == "bernoulli" else None
+
+    def encode(self, row: Row) -> SparseCounts | None:
+        """Return the words of a row."""
+        if not any(column in row.cells for column in self.columns):
+            return None
+        found = self._found(row)
+        return SparseCounts.of(
+            {self.ids[word]: n for word, n in found.items() if n and word in self.ids}
+        )
+
+    def learned(
+        self,
+        state: FeatureCounts,
+        likelihood: object,  # noqa: ARG002
+        classes: Sequence[str],
+    ) -> list[LearnedTable]:
+        """Return P(word | class)."""
+        rows = _probabilities(self.smoothing, self.words, *self._counts(state))
+        what = "P(word is there | class)"
+        if self.model == "multinomial":
+            what = "P(a word is this one | class)"
+        title = f"{', '.join(self.columns)}: {what}" if self.text else what
+        return [LearnedTable(title, tuple(classes), rows)]
+
+    @property
+    def coordinates(self) -> dict[int, str]:
+        """Each word of the vocabulary."""
+        before = f"{self.columns[0]} " if self.text else ""
+        return {i: before + word for i, word in enumerate(self.words)}
+
+    def form(self, state: FeatureCounts, likelihood: object) -> LinearForm | None:  # noqa: ARG002
+        """Return the weight of each word; None where one is infinite."""
+        model, nothing = self.event_model, np.zeros(state.n_classes)
+        if isinstance(model, Multinomial):
+            return multinomial_form(model, state, nothing)
+        try:
+            return bernoulli_form(model, state, nothing)
+        except InvalidObservation:
+            return None
+
+    def values_of(self, x: SparseCounts) -> NDArray[np.float64]:
+        """Return the counts of words, or that they are there."""
+        if self.model == "bernoulli":
+            return np.ones(x.size)
+        return x.counts.astype(np.float64)
+
+    def log_coefficient(self, x: SparseCounts, seen: NDArray[np.bool_]) -> float:
+        """Return the logarithm of the orders in which the words of a row can stand."""
+        times = x.counts[seen].tolist()
+        return math.lgamma(1 + sum(times)) - math.fsum(
+            math.lgamma(1 + n) for n in times
+        )
+
+    def notes(self, state: FeatureCounts, likelihood: object) -> list[str]:  # noqa: ARG002
+        """Return a warning where what stands in for zero is no small number."""
+        _, totals, _ = self._counts(state)
+        return _too_large(self.smoothing, self.columns, totals)
+
+    def feature(self, number: int, row: Row) -> tuple[str, str]:
+        """Return the column of a word, and the word or its count."""
+        word = self.words[number]
+        return (self.columns[0], word) if self.text else (word, row.cells[word])
+
+    def unknown_words(self, row: Row) -> list[str]:
+        """Return the words that are not in the vocabulary."""
+        return sorted(self._found(row).keys() - self.ids.keys()) if self.text else []
+
+    def factors(
+        self, state: FeatureCounts, x: SparseCounts, *, n_classes: int
+    ) -> list[list[Fraction]] | None:
+        """Return the factor of each word; of absent ones too under Bernoulli."""
+        counts, totals, n_values = self._counts(state)
+        times = dict(zip(x.ids.tolist(), x.counts.tolist(), strict=True))
+        multinomial = self.model == "multinomial"
+        if (sum(times.values()) if multinomial else len(self.words)) > FACTORS:
+            return None
+
+        def factor(i: int, c: int, *, there: bool) -> Fraction:
+            count, total = int(counts[i, c]), int(totals[c])
+            return share(
+                self.smoothing,
+                count=count if there else total - count,
+                total=total,
+                n_values=n_values,
+            ).value
+
+        seen = [self.declared or bool(row.any()) for row in counts]
+        return [
+            [
+                factor(i, c, there=True)
+                for i, n in times.items()
+                for _ in range(n * seen[i])
+            ]
+            if multinomial
+            else [
+                factor(i, c, there=i in times and seen[i])
+                for i in range(len(self.words))
+                if seen[i]
+            ]
+            for c in range(n_classes)
+        ]
+
+    def _counts(
+        self, state: FeatureCounts
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Return counts (V, K), totals (K,) and the number of values."""
+        ids = np.arange(len(self.words))
+        counting: Counting = "presence"
+        if self.model == "bernoulli":
+            return state.look_up(ids, counting), state.messages, 2
+        counting = "occurrences"
+        n_values = len(self.words) if self.declared else max(1, state.vocabulary)
+        return state.look_up(ids, counting), state.totals(counting), n_values
+
+    def _found(self, row: Row) -> Counter[str]:
+        if self.text:
+            return Counter(of_text(row.cells.get(self.columns[0], "")))
+        found: Counter[str] = Counter()
+        for column in self.columns:
+            if column in row.cells:
+                cell = row.cells[column]
+                if not is_count(cell):
+                    msg = (
+                        f"{row.where}: column {column!r} holds {cell!r}, but is taken "
+                        "for a count, a whole number below 1000000000"
+                    )
+                    raise MalformedTable(msg)
+                found[column] = int(cell)
+        return found
+
+
+def _too_large(
+    smoothing: Rule, columns: Sequence[str], totals: NDArray[np.int64]
+) -> list[str]:
+    """Return a warning where what was never seen is as probable as what was."""
+    most = int(totals.max(initial=1))
+    if not isinstance(smoothing, Epsilon) or rational(smoothing.epsilon) * most < 1:
+        return []
+    return [
+        f"Epsilon {smoothing.epsilon:g} is not below 1/{most}, the probability of what "
+        f"was seen once: in {', '.join(columns)} a value that a class never had can be "
+        "as probable as one that it had."
+    ]
+
+
+def _probabilities(
+    smoothing: Rule,
+    names: Sequence[str],
+    counts: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    n_values: int,
+) -> tuple[tuple[str, tuple[Number, ...]], ...]:
+    """Return the rows of a table of smoothed probabilities, shape (V, K)."""
+    logs = smoothing.log_probability(counts, totals, n_values)
+    return tuple(
+        (
+            name,
+            tuple(
+                Number(
+                    float(np.exp(logs[i, c])),
+                    written(
+                        share(
+                            smoothing,
+                            count=int(counts[i, c]),
+                            total=int(totals[c]),
+                            n_values=n_values,
+                        )
+                    ),
+                )
+                for c in range(len(totals))
+            ),
+        )
+        for i, name in enumerate(names)
+    )

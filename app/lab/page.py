@@ -1,0 +1,454 @@
+"""Lab page: a model of a table in tables and diagrams, in one HTML file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.bayes.models.discriminant import DiscriminantLikelihood
+from app.bayes.models.gaussian import GaussianLikelihood
+from app.drawing.markup import figure, html, number, series, table
+from app.drawing.svg import WIDTH, Axis, Linear, Logarithmic, Plot, tag
+from app.lab.fitted import Fitted, decided
+from app.lab.kinds import Kind
+from app.lab.measured import number as measured
+from app.lab.table import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from app.lab.columns import LearnedTable
+    from app.lab.fitted import Prediction
+    from app.lab.regressed import Regressed
+    from app.lab.validation import Effect, Validation
+
+CELLS: Final = 60
+"""Places of a column at which a boundary or a density is computed."""
+BARS: Final = 30
+"""Weights that are drawn, the largest first; the table has all of them."""
+DOTS: Final = 400
+"""Rows that are drawn in a plane: with more, nobody sees one."""
+_BAR: Final = 20
+_NAMES: Final = 170
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabDocument:
+    """The contents of the page.
+
+    Parameters
+    ----------
+    command : str
+        The command that made it.
+    model : Fitted or Regressed
+        The model.
+    predictions : sequence of Prediction
+        Its predictions.
+    validations : sequence of (str, Validation)
+        Its figures, each with the name of its rows: the table first.
+    effects : sequence of Effect
+        What each pseudo-count makes of them.
+    """
+
+    command: str
+    model: Fitted | Regressed
+    predictions: Sequence[Prediction]
+    validations: Sequence[tuple[str, Validation]]
+    effects: Sequence[Effect]
+
+
+def page(document: LabDocument) -> str:
+    """Return the page: HTML that loads nothing from anywhere."""
+    model = document.model
+    design = model.design
+    title = (
+        f"{design.target}: {', '.join(dict.fromkeys(map(design.model, design.kinds)))}"
+    )
+    kinds = [(c, str(kind), design.model(c)) for c, kind in design.kinds.items()]
+    tables = [*model.learned(), *([linear] if (linear := model.linear()) else [])]
+    figures = [
+        *_densities(model),
+        *_shares(model),
+        *_boundary(document),
+        *_weights(linear),
+        *_alphas(document),
+    ]
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{len(design.rows)} rows. {escape(" ".join(model.notes))}</p>',
+        f'<div class="figures">{"".join(figures)}</div>',
+        "<h2>The figures</h2>",
+        _figures(document),
+        *(_confusion(name, v, design.classes) for name, v in document.validations),
+        *([_predictions(document)] if document.predictions else []),
+        "<h2>What was learned</h2>",
+        table("Columns", ("column", "kind", "model"), kinds, text=3),
+        *(_learned(each) for each in tables),
+        "<h2>How this page was made</h2>",
+        f"<pre><code>{escape(document.command)}</code></pre>",
+    ]
+    return html(title, "".join(parts))
+
+
+def _figures(document: LabDocument) -> str:
+    rows = [
+        (
+            name,
+            number(v.rows),
+            number(v.right),
+            number(100 * v.accuracy, 1),
+            number(100 * v.error_rate, 1),
+            _nats(v.log_likelihood),
+            "-" if v.log_joint is None else _nats(v.log_joint),
+        )
+        for name, v in document.validations
+    ]
+    headings = (
+        *("rows of", "number", "right", "accuracy %", "error rate %"),
+        *("log-likelihood of the classes", "of classes and rows"),
+    )
+    return table("Log-likelihoods in nats. A tie is not right.", headings, rows, text=1)
+
+
+def _confusion(name: str, validation: Validation, classes: Sequence[str]) -> str:
+    lines = zip(classes, validation.confusion.tolist(), strict=True)
+    rows = [(c, *(number(n) for n in line)) for c, line in lines]
+    caption = f"{name}: rows by class (down) and decision (across)"
+    return table(caption, ("", *classes, "tied"), rows, text=1)
+
+
+def _predictions(document: LabDocument) -> str:
+    classes = document.model.design.classes
+    rows = [
+        (
+            ", ".join(f"{c}={cell}" for c, cell in p.row.cells.items()) or "nothing",
+            " and ".join(classes[c] for c in p.best),
+            *(f"{math.exp(log):.6g}" for log in p.log_posterior.tolist()),
+        )
+        for p in document.predictions
+    ]
+    headings = ("row", "decision", *(f"P({name} | row)" for name in classes))
+    return "<h2>Predictions</h2>" + table("Posteriors", headings, rows, text=2)
+
+
+def _learned(learned: LearnedTable) -> str:
+    rows = [
+        (name, *(n.fraction or f"{n.value:.6g}" for n in numbers))
+        for name, numbers in learned.rows
+    ]
+    return table(learned.title, ("", *learned.header), rows, text=1)
+
+
+def _named(classes: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name, series(c)) for c, name in enumerate(classes)]
+
+
+def _densities(model: Fitted | Regressed) -> list[str]:
+    """Return the densities of each measured column, class by class."""
+    if not isinstance(model, Fitted):
+        return []
+    drawn = []
+    classes = model.design.classes
+    for name, part in model.design.parts.items():
+        likelihood = model.likelihood.likelihoods[name]
+        if isinstance(likelihood, GaussianLikelihood):
+            variances = likelihood.variances
+        elif isinstance(likelihood, DiscriminantLikelihood):
+            # Of one column alone, whatever the others: a marginal distribution.
+            variances = np.repeat(
+                np.diagonal(likelihood.covariance)[:, np.newaxis], len(classes), axis=1
+            )
+        else:
+            continue
+        for i, field in enumerate(likelihood.ids.tolist()):
+            drawn.append(
+                _curves(part.columns[field], classes, likelihood.means[i], variances[i])
+            )
+    return drawn
+
+
+def _curves(
+    column: str,
+    classes: Sequence[str],
+    means: NDArray[np.float64],
+    variances: NDArray[np.float64],
+) -> str:
+    spread = np.sqrt(variances)
+    low, high = float((means - 3 * spread).min()), float((means + 3 * spread).max())
+    # The mean of each class among them: a narrow peak may lie between two places.
+    at = np.unique([*np.linspace(low, high, 3 * CELLS), *means])
+    away = (at[:, np.newaxis] - means) / spread
+    density = np.exp(-0.5 * away**2) / (spread * math.sqrt(2 * math.pi))
+    plot = Plot(
+        x=Axis(Linear(low, high), column),
+        y=Axis(Linear(0.0, float(density.max())), "density"),
+    )
+    lines = [
+        plot.line(
+            list(zip(at.tolist(), density[:, c].tolist(), strict=True)),
+            class_=series(c),
+        )
+        for c in range(len(classes))
+    ]
+    rows = [
+        (name, f"{means[c]:.6g}", f"{variances[c]:.6g}")
+        for c, name in enumerate(classes)
+    ]
+    heading, says = f"p({column} | class)", "How probable a value is in each class."
+    return figure(
+        heading,
+        says,
+        plot.drawn(*lines, title=heading, description=says),
+        _named(classes),
+        table("Normal distributions", ("class", "mean", "variance"), rows, text=1),
+    )
+
+
+def _shares(model: Fitted | Regressed) -> list[str]:
+    """Return the probabilities of the values of each column, class by class."""
+    classes = model.design.classes
+    tables = model.learned() if isinstance(model, Fitted) else []
+    return [
+        figure(
+            each.title,
+            "How probable each value is in each class.",
+            _bars(
+                [
+                    (f"{name}, {c}" if i == 0 else c, series(i), numbers[i].value)
+                    for name, numbers in each.rows[:BARS]
+                    for i, c in enumerate(classes)
+                ],
+                title=each.title,
+            ),
+            _named(classes),
+            _learned(each),
+        )
+        for each in tables
+        if each.header == classes and each.title.endswith("| class)")
+    ]
+
+
+def _weights(linear: LearnedTable | None) -> list[str]:
+    """Return the weights of the log-odds as bars, the largest first."""
+    if linear is None:
+        return []
+    drawn = []
+    for c, name in enumerate(linear.header):
+        of_class = [
+            (feature.removeprefix("w "), numbers[c].value)
+            for feature, numbers in linear.rows[:-1]
+        ]
+        of_class.sort(key=lambda pair: -abs(pair[1]))
+        bars = [
+            (feature, series(c + 1) if value > 0 else series(0), value)
+            for feature, value in of_class[:BARS]
+        ]
+        heading = f"Weights of the log-odds of {name}"
+        drawn.append(
+            figure(
+                heading,
+                "What one more of each feature adds, in nats: to the right for "
+                f"{name}, to the left against it.",
+                _bars(bars, title=heading),
+                (),
+                _learned(linear),
+            )
+        )
+    return drawn if linear.rows[:-1] else []
+
+
+def _bars(bars: Sequence[tuple[str, str, float]], *, title: str) -> str:
+    """Return horizontal bars, given as name, class and value."""
+    low = min([0.0, *(value for _, _, value in bars)])
+    high = max([0.0, *(value for _, _, value in bars)]) or (0.0 if low else 1.0)
+    room = WIDTH - _NAMES - 70
+
+    def across(value: float) -> float:
+        return (
+            _NAMES
+            + 50 * (low < 0)
+            + (value - low) / (high - low) * (room - 50 * (low < 0))
+        )
+
+    parts = []
+    for i, (name, class_, value) in enumerate(bars):
+        left, right = sorted((across(0.0), across(value)))
+        beside = (right + 4, "tick") if value >= 0 else (left - 4, "tick end")
+        short = name if len(name) <= 24 else name[:23] + "…"  # noqa: PLR2004
+        parts += [
+            tag(
+                "text", escape(short), x=_NAMES - 8, y=_BAR * i + 15, class_="tick end"
+            ),
+            tag(
+                "rect",
+                tag("title", escape(f"{name}: {value:.6g}")),
+                x=left,
+                y=_BAR * i + 4.0,
+                width=max(0.5, right - left),
+                height=_BAR - 6.0,
+                class_=f"bar {class_}",
+            ),
+            tag("text", f"{value:.3g}", x=beside[0], y=_BAR * i + 15, class_=beside[1]),
+        ]
+    return tag(
+        "svg",
+        tag("title", escape(title)),
+        *parts,
+        viewBox=f"0 0 {WIDTH} {_BAR * len(bars) + 6}",
+        role="img",
+        aria_label=title,
+    )
+
+
+def _boundary(document: LabDocument) -> list[str]:
+    """Return the decisions over the plane of two measured columns."""
+    model = document.model
+    design = model.design
+    if [*design.kinds.values()] != [Kind.MEASUREMENT] * 2:
+        return []
+    x, y = design.kinds
+    rows = [row for row in design.rows if {x, y} <= row.cells.keys()]
+    asked = [p.row for p in document.predictions if {x, y} <= p.row.cells.keys()]
+    points = [(measured(row, x), measured(row, y)) for row in (*rows, *asked)]
+    if not points:
+        return []
+    (left, right), (low, high) = (_ends(values) for values in zip(*points, strict=True))
+    plot = Plot(
+        x=Axis(Linear(left, right), x), y=Axis(Linear(low, high), y), height=420
+    )
+    across, up = (right - left) / CELLS, (high - low) / CELLS
+    areas = []
+    for j in range(CELLS):
+        places = [
+            _decision(model, {x: left + (i + 0.5) * across, y: low + (j + 0.5) * up})
+            for i in range(CELLS)
+        ]
+        for best, run in groupby(range(CELLS), places.__getitem__):
+            members = list(run)
+            if best is not None:
+                areas.append(
+                    _area(
+                        plot,
+                        (left + members[0] * across, low + j * up),
+                        (left + (members[-1] + 1) * across, low + (j + 1) * up),
+                        series(best),
+                    )
+                )
+    dots = [
+        plot.dot(
+            *point,
+            class_=series(design.classes.index(row.cells[design.target])),
+            says=f"{row.where}: {row.cells[design.target]}",
+        )
+        for row, point in list(zip(rows, points, strict=False))[:DOTS]
+    ]
+    dots += [
+        plot.dot(*point, class_="ideal", says=row.where)
+        for row, point in zip(asked, points[len(rows) :], strict=True)
+    ]
+    heading = "Decision boundary"
+    says = f"What is decided at each {x} and {y}; the dots are the rows."
+    if asked:
+        says += " A grey ring is a row that was predicted."
+    numbers = [
+        (row.where, f"{a:g}", f"{b:g}")
+        for row, (a, b) in zip(rows, points, strict=False)
+    ]
+    return [
+        figure(
+            heading,
+            says,
+            plot.drawn(*areas, *dots, title=heading, description=says),
+            _named(design.classes),
+            table("Rows", ("row", x, y), numbers[:DOTS], text=1),
+        )
+    ]
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, with room around the values."""
+    low, high = min(values), max(values)
+    room = 0.15 * (high - low) or max(1.0, abs(low)) * 0.15
+    return low - room, high + room
+
+
+def _decision(model: Fitted | Regressed, cells: dict[str, float]) -> int | None:
+    """Return the class at a place; None where classes are tied."""
+    row = Row("a place", {column: f"{value:.17g}" for column, value in cells.items()})
+    best = decided(model.log_joint(model.encode(row)), lambda: None)
+    return best[0] if len(best) == 1 else None
+
+
+def _area(
+    plot: Plot, corner: tuple[float, float], other: tuple[float, float], class_: str
+) -> str:
+    (left, low), (right, high) = corner, other
+    x, y = plot.across(left), plot.down(high)
+    return tag(
+        "rect",
+        x=x,
+        y=y,
+        width=plot.across(right) - x,
+        height=plot.down(low) - y,
+        class_=f"area {class_}",
+    )
+
+
+def _alphas(document: LabDocument) -> list[str]:
+    """Return the posterior of each predicted row by the pseudo-count."""
+    effects = sorted(document.effects, key=lambda e: e.alpha)
+    if not effects:
+        return []
+    classes = document.model.design.classes
+    alphas = [e.alpha for e in effects]
+    rows = [
+        (
+            f"{e.alpha:g}",
+            _nats(e.log_joint),
+            "-" if e.log_loss is None else _nats(e.log_loss),
+            *(f"{p:.6g}" for posterior in e.posteriors for p in posterior),
+        )
+        for e in effects
+    ]
+    asked = range(len(effects[0].posteriors))
+    headings = (
+        *("alpha", "log-likelihood of the table", "log-loss of the folds"),
+        *(f"{i + 1}: P({name} | row)" for i in asked for name in classes),
+    )
+    numbers = table("By pseudo-count, in nats", headings, rows, text=1)
+    if len(alphas) == 1 or not asked:
+        return [f"<figure><h3>The pseudo-count</h3>{numbers}</figure>"]
+    drawings = []
+    for i in asked:
+        plot = Plot(
+            x=Axis(Logarithmic(alphas[0], alphas[-1]), "pseudo-count"),
+            y=Axis(Linear(0.0, 1.0), f"P(class | row {i + 1})"),
+        )
+        lines = [
+            plot.line(
+                [(e.alpha, e.posteriors[i][c]) for e in effects], class_=series(c)
+            )
+            for c in range(len(classes))
+        ]
+        title = f"Row {i + 1} by the pseudo-count"
+        drawings.append(plot.drawn(*lines, title=title, description=""))
+    return [
+        figure(
+            "The pseudo-count",
+            "The posterior of each predicted row: to the right, the counts say less.",
+            "".join(drawings),
+            _named(classes),
+            numbers,
+        )
+    ]
+
+
+def _nats(nats: float) -> str:
+    return f"{nats:.4f}" if math.isfinite(nats) else "-∞" if nats < 0 else "∞"

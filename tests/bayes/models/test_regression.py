@@ -1,0 +1,202 @@
+"""Logistic regression: its maximum, where there is one, and a sentence where not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression as Oracle
+
+from app.bayes.linear import gaussian_form
+from app.bayes.measurements import Measurements
+from app.bayes.models.gaussian import Gaussian
+from app.bayes.models.regression import regress
+from app.bayes.moments import MomentSums
+from app.bayes.posterior import log_posterior
+from app.errors import InvalidObservation
+
+
+def made_up(seed, *, n=60, d=3, n_classes=3):
+    """Return rows and labels that overlap."""
+    rng = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n)])
+    x = rng.normal(size=(labels.size, d)) * 10.0 ** rng.integers(-3, 4, d)
+    return x * (1 + 0.3 * labels[:, np.newaxis]), labels
+
+
+@pytest.mark.parametrize(
+    ("ones", "zeros"), [((2, 3), (1, 3)), ((1, 5), (4, 6)), ((3, 4), (2, 7))]
+)
+def test_one_bit_has_the_log_odds_of_its_counts(ones, zeros):
+    """By hand: b is the log-odds at 0, and w what they gain at 1."""
+    (k1, n1), (k0, n0) = ones, zeros
+    x = np.array([1.0] * n1 + [0.0] * n0)[:, np.newaxis]
+    labels = np.array([1] * k1 + [0] * (n1 - k1) + [1] * k0 + [0] * (n0 - k0))
+    found = regress(x, labels, 2)
+    at_0, at_1 = math.log(k0 / (n0 - k0)), math.log(k1 / (n1 - k1))
+    height = sum(
+        k * math.log(k / n) + (n - k) * math.log(1 - k / n) for k, n in (ones, zeros)
+    )
+
+    assert at_0 == pytest.approx(found.bias[1], rel=1e-12)
+    assert at_1 - at_0 == pytest.approx(found.weights[0, 1], rel=1e-12)
+    assert height == pytest.approx(found.log_likelihood, rel=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 4), st.booleans())
+def test_the_gradient_is_zero_at_the_maximum(seed, n_classes, with_prior):
+    """In whatever units: no step in any direction goes up."""
+    x, labels = made_up(seed, n_classes=n_classes)
+    found = regress(x, labels, n_classes, deviation=0.7 if with_prior else None)
+    rng = np.random.default_rng(seed)
+
+    def height(weights, bias):
+        own = log_posterior(x @ weights + bias)[np.arange(labels.size), labels].sum()
+        return own - ((weights / 0.7) ** 2).sum() / 2 if with_prior else own
+
+    top = height(found.weights, found.bias)
+    for _ in range(10):
+        shift = 1e-3 * rng.normal(size=found.weights.shape) / x.std(axis=0)[:, None]
+        shift[:, 0] = 0
+        moved = height(found.weights + shift, found.bias)
+
+        assert moved <= top + 1e-9
+    assert found.gradient < 1e-6 * (1 + np.abs(x).sum())
+
+
+def test_the_prior_is_that_of_scikit_learn():
+    """C is the variance of the prior, and the bias is not penalised."""
+    x, labels = made_up(5, n_classes=2)
+    x /= x.std(axis=0)
+    found = regress(x, labels, 2, deviation=0.5)
+    oracle = Oracle(C=0.25, tol=1e-12, max_iter=10_000).fit(x, labels)
+
+    assert np.allclose(oracle.coef_[0], found.weights[:, 1], atol=1e-6)
+    assert oracle.intercept_[0] == pytest.approx(found.bias[1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "labels"),
+    [
+        ([0, 1, 2, 3], [0, 0, 1, 1]),
+        ([0, 1, 1, 2], [0, 0, 1, 1]),
+        ([0, 0, 0, 1], [0, 1, 0, 1]),
+        ([0, 1, 2, 3, 2.5], [0, 0, 1, 1, 2]),
+        ([1e9, 2e9, 3e9, 4e9], [0, 0, 1, 1]),
+    ],
+)
+def test_classes_that_can_be_separated_are_said(x, labels):
+    """Instead of weights that are as large as there was patience."""
+    rows = np.array(x, float)[:, np.newaxis]
+    n_classes = max(labels) + 1
+    with pytest.raises(InvalidObservation, match="a plane separates the classes"):
+        regress(rows, np.array(labels), n_classes)
+    found = regress(rows, np.array(labels), n_classes, deviation=1.0)
+
+    assert np.isfinite(found.bias).all()
+
+
+def test_a_plane_that_only_one_row_is_off_is_found():
+    """A category of one row among two thousand: its weight would be infinite."""
+    rng = np.random.default_rng(1)
+    x = np.stack([rng.normal(size=2000), np.arange(2000) == 7], axis=1)
+    labels = (x[:, 0] + rng.logistic(size=2000) > 0).astype(int)
+    with pytest.raises(InvalidObservation, match="a plane separates the classes"):
+        regress(x, labels, 2)
+
+    assert regress(x[:, :1], labels, 2).gradient < 1e-6
+
+
+def test_a_tiny_overlap_has_a_maximum():
+    """It is found after the steps at which a plane is looked for."""
+    x = np.array([0.0, 1, 2, 3, 1.5 + 1e-8, 1.5 - 1e-8])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
+
+    # The two that overlap are as good as at one place, and the others sure.
+    assert -2 * math.log(2) == pytest.approx(found.log_likelihood, abs=1e-6)
+    assert found.gradient < 1e-6
+
+
+def test_sure_rows_alone_are_no_plane():
+    """Rows of 60 nats, beside two that overlap."""
+    x = np.array([0.0, 1, 40, 41, 20.2, 19.8])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 1, 1, 0, 1]), 2)
+
+    assert found.log_likelihood < -1
+    assert found.gradient < 1e-6
+
+
+def test_classes_that_just_overlap_have_a_maximum():
+    """One row on the wrong side, far from the others, is enough."""
+    x = np.array([0.0, 1.0, 2.0, 3.0, 2.5])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 1, 1, 0]), 2)
+
+    assert found.gradient < 1e-6
+
+
+def test_columns_that_depend_on_each_other_share_their_weight():
+    """Twice the same column: half the weight each, and that is said."""
+    x, labels = made_up(3, d=1, n_classes=2)
+    one, two = regress(x, labels, 2), regress(np.hstack([x, x]), labels, 2)
+
+    assert (True, False) == (one.unique, two.unique)
+    assert np.allclose(one.weights[0] / 2, two.weights, rtol=1e-6)
+    assert one.log_likelihood == pytest.approx(two.log_likelihood)
+
+
+def test_a_column_that_does_not_vary_has_no_weight():
+    """The bias does what it would do."""
+    x, labels = made_up(3, d=1, n_classes=2)
+    found = regress(np.hstack([x, np.full_like(x, 0.1)]), labels, 2)
+
+    assert [0.0, 0.0] == found.weights[1].tolist()
+    assert not found.unique
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "deviation", "sentence"),
+    [
+        ([[math.nan], [1]], [0, 1], None, "takes finite numbers"),
+        ([[math.inf], [1]], [0, 1], None, "takes finite numbers"),
+        ([[0], [1]], [0, 2], None, r"label 2 is not in range\(2\)"),
+        ([[0], [1]], [-1, 1], None, "label -1 is not in"),
+        ([[0], [1]], [0, 0], None, r"rows of each class, got \[2, 0\]"),
+        ([[0], [1]], [0, 1], 1e8, "at most 1e.06, got 100000000.0"),
+        ([[0], [1]], [0, 1], 0.0, "positive and at most"),
+        ([[0], [1]], [0, 1], math.nan, "got nan"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(x, labels, deviation, sentence):
+    """Nothing is guessed."""
+    with pytest.raises(InvalidObservation, match=sentence):
+        regress(np.array(x, float), np.array(labels), 2, deviation=deviation)
+
+
+def test_naive_bayes_with_shared_variances_is_a_logistic_function():
+    """Of a linear one; but maximum likelihood of that function gains on it."""
+    rng = np.random.default_rng(1)
+    labels = np.arange(200) % 2
+    x = rng.normal(size=(200, 2)) + np.outer(labels, [1.0, -0.5])
+    model = Gaussian(fraction_bits=16, variances="shared")
+    state = MomentSums.sum(
+        [
+            model.observe(
+                Measurements.of(dict(enumerate(row))), label=int(c), n_classes=2
+            )
+            for row, c in zip(x, labels, strict=True)
+        ],
+        n_classes=2,
+    )
+    w, b = gaussian_form(model.estimate(state), np.log([0.5, 0.5])).difference(
+        positive=1, negative=0
+    )
+    z = x @ w + b
+    own = -np.log1p(np.exp(-np.where(labels == 1, z, -z))).sum()
+    found = regress(x, labels, 2)
+
+    assert own < found.log_likelihood
+    assert np.allclose(w, found.weights[:, 1], atol=0.3)

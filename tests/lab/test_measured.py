@@ -1,0 +1,128 @@
+"""Measurements are taken as they are written, whatever stands beside them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.lab.design import Choices, design
+from app.lab.fitted import fit
+from app.lab.kinds import Model
+from app.lab.table import Row, read_text
+
+LARGE = "class,x,y\na,1.71,262144\na,1.82,300000\nb,2.5,1000000\nb,2.7,999999\n"
+
+
+@pytest.mark.parametrize("columns", ["x", "x,y"])
+def test_a_mean_is_the_mean_of_what_is_written(learned, columns):
+    """Not that of multiples of 2**-18, beside a large column."""
+    tables = learned(LARGE, *("--target", "class", "--columns", columns))
+    x = tables["p(x | class), normal"]
+
+    assert "353/200" == x["mean", "a"]["fraction"]
+    assert "121/40000" == x["variance", "a"]["fraction"]
+    assert (1.765, 0.003025) == (
+        pytest.approx(x["mean", "a"]["value"], rel=1e-15),
+        pytest.approx(x["variance", "a"]["value"], rel=1e-14),
+    )
+
+
+def test_a_fraction_that_is_not_exact_is_not_printed(learned):
+    """A cell with more digits than a step has is rounded, and so are its figures."""
+    tables = learned(
+        "class,x,y\na,0.33333333333333,1\na,1,3\nb,2,5\nb,5,8\n",
+        *("--target", "class", "--model", "discriminant"),
+    )
+    means = tables["mean of each class"]
+    covariance = tables["covariance, shared by the classes"]
+
+    assert None is means["x", "a"]["fraction"]
+    assert "2" == means["y", "a"]["fraction"]
+    assert (None, None) == (
+        covariance["x", "x"]["fraction"],
+        covariance["x", "y"]["fraction"],
+    )
+    assert "13/8" == covariance["y", "y"]["fraction"]
+
+
+def test_columns_in_any_units_stand_beside_each_other(answer):
+    """A column of nanometres beside one of light years, under either model."""
+    table = "class,x,y\na,1e-9,1e10\na,3e-9,3e10\nb,7e-9,2e10\nb,9e-9,5e10\n"
+    plain = "class,x,y\na,1,1\na,3,3\nb,7,2\nb,9,5\n"
+    for model in ("gaussian", "discriminant"):
+        options = ("--target", "class", "--model", model)
+        odds = []
+        for of_table, asked in (
+            (table, "x=4e-9,y=2.5e10"),
+            (plain, "x=4,y=2.5"),
+        ):
+            (prediction,) = answer(of_table, *options, "--predict", asked)[
+                "predictions"
+            ]
+            a, b = (c["log_joint"] for c in prediction["classes"])
+            odds.append(b - a)
+
+        assert odds[1] == pytest.approx(odds[0], rel=1e-9)
+
+
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True),
+    st.integers(0, 8),
+    st.sampled_from([Model.GAUSSIAN, Model.DISCRIMINANT]),
+)
+def test_means_and_variances_are_exact(values, places, model):
+    """For whatever decimals, the numbers are those of fractions, rounded once."""
+    cells = [f"{v}e-{places}" for v in values]
+    table = read_text(
+        "class,x,y\n"
+        + "".join(f"a,{cell},{i}\n" for i, cell in enumerate(cells))
+        + "".join(f"b,{cell},{i * i}\n" for i, cell in enumerate(cells))
+    )
+    fitted = fit(design(table, Choices(target="class", model=model, columns=("x",))))
+    exact = [Fraction(v, 10**places) for v in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((v - mean) ** 2 for v in exact) / len(exact)
+    (likelihood,) = fitted.likelihood.likelihoods.values()
+    found = (
+        likelihood.covariance[0, 0]
+        if model is Model.DISCRIMINANT
+        else likelihood.variances[0, 0]
+    )
+
+    assert float(mean) == pytest.approx(likelihood.means[0, 0], rel=1e-14)
+    assert float(variance) == pytest.approx(found, rel=1e-14)
+
+
+def test_shared_variances_are_the_pooled_ones(learned):
+    """One variance over all rows, each from the mean of its class."""
+    tables = learned(
+        "class,x\na,1\na,3\na,5\nb,10\nb,11\n",
+        *("--target", "class", "--variances", "shared"),
+    )["p(x | class), normal"]
+
+    # The squares 4, 0, 4, 1/4 and 1/4 over five rows.
+    assert ["17/10", "17/10"] == [tables["variance", c]["fraction"] for c in ("a", "b")]
+
+
+def test_a_column_that_was_dropped_was_seen(run):
+    """It is left out since it is constant, and that is said once."""
+    _, out, _ = run(
+        "class,x,y\na,1,2\na,1,3\nb,2,7\nb,3,8\n",
+        *("--target", "class", "--constant", "drop", "--predict", "x=1,y=2"),
+    )
+
+    assert "Left out by the gaussian model: x (constant in some class).\n" in out
+    assert "never seen" not in out
+
+
+@pytest.mark.parametrize("cell", ["0", "1e-99999999999", "0.000"])
+def test_a_number_without_a_size_is_zero(cell):
+    """However it is written, and in no time."""
+    table = read_text(f"class,x\na,{cell}\na,1\nb,2\nb,3\n")
+    fitted = fit(design(table, Choices(target="class")))
+
+    assert 0.5 == fitted.likelihood.likelihoods["measurements x"].means[0, 0]
+    assert (0,) == fitted.predict(Row("the question", {"x": cell})).best
