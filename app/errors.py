@@ -34,6 +34,7 @@ PostbayesError
 │   ├── DatabaseUnavailable
 │   │   └── DatabaseUnprepared
 │   ├── ProfileReplaced
+│   ├── ProfileLoading
 │   └── MailboxUnavailable
 ├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
@@ -50,10 +51,11 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
 
 # Of a name that somebody gave.
 _SHOWN: Final = 64
@@ -219,6 +221,29 @@ class DatabaseUnprepared(DatabaseUnavailable):
 
 class ProfileReplaced(Unavailable):
     """An import has put another profile in the place of this one a moment ago."""
+
+
+class ProfileLoading(Unavailable):
+    """The counts of a profile are not in memory yet.
+
+    Attributes
+    ----------
+    ended : Future
+        Done as soon as they are, or cannot be had.
+    patience : float
+        How long it is worth waiting for that.  Unit: seconds.
+    """
+
+    def __init__(self, message: str, ended: Future[Any], patience: float) -> None:
+        super().__init__(message)
+        self.ended = ended
+        self.patience = patience
+
+    @classmethod
+    def named(cls, name: str, ended: Future[Any], patience: float) -> Self:
+        """Return the error about a profile by its name."""
+        sentence = f"the profile {name!r} is being loaded; try again in a few seconds"
+        return cls(sentence, ended, patience)
 
 
 class MailboxUnavailable(Unavailable):

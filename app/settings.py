@@ -118,7 +118,8 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
         description="Processes that `serve` runs on its one port. Each holds the "
-        "profiles in memory, and follows the others within a second.",
+        "profiles that it is asked for in memory, and follows the others within a "
+        "second.",
     )
     profile: str = Field(
         "default",
@@ -145,6 +146,22 @@ class Settings(BaseSettings):
         "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes. "
         "Grams more than double the stored size of a message. A view that is added "
         "later knows only the messages that are learned from then on.",
+    )
+    profile_bytes: int = Field(
+        512 * MEBIBYTE,
+        ge=MEBIBYTE,
+        le=2**50,
+        description="Most memory that the counts of all profiles take in a process. A "
+        "profile is loaded when somebody asks for it; where this is not enough, those "
+        "that nobody has asked for longest leave the memory. `POSTBAYES_PROFILE` stays "
+        "whatever its size.",
+    )
+    profile_minutes: float = Field(
+        60.0,
+        gt=0,
+        le=1e6,
+        description="Minutes after which a profile that nobody asks for leaves the "
+        "memory. The next request loads it again.",
     )
     max_request_bytes: int = Field(
         50 * MEBIBYTE,

@@ -27,7 +27,7 @@ from app.services.application import open_database, specify
 from app.services.clock import now
 from app.services.fold import Folding
 from app.services.learn import BATCH, Learn
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.services.prune import Criterion, Prune
 from app.settings import Settings
 from app.storage import profiles
@@ -94,7 +94,9 @@ def sizes(engine: Engine) -> dict[str, int]:
 def start_seconds(engine: Engine, settings: Settings) -> float:
     """Return how long it takes to load the profile."""
     begun = time.perf_counter()
-    LiveProfiles(engine, specify(settings)).refresh()
+    live = LiveProfiles(engine, specify(settings))
+    live.refresh()
+    live.load(settings.profile)
     return time.perf_counter() - begun
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import State
 from app.services.application import open_database, specify
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
 from app.storage import profiles
 from app.storage.counts import deltas
@@ -111,7 +111,9 @@ def main() -> None:
         rows = fill(engine, profile, asked.features)
         for _ in range(3):
             begun, cpu = time.perf_counter(), time.process_time()
-            LiveProfiles(engine, specify(settings)).refresh()
+            live = LiveProfiles(engine, specify(settings))
+            live.refresh()
+            live.load(settings.profile)
             wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
             print(
                 f"{asked.features:,} features in {rows:,} rows: "

@@ -38,7 +38,7 @@ from app.ledger.teaching import ScoredRow, Teaching
 from app.services.application import open_database, specify
 from app.services.classify import observe
 from app.services.clock import now
-from app.services.memory.live import LiveProfile, LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.services.threads.scheduler import CHECKPOINT_SECONDS
 from app.services.threads.writer import GROUP, Writer
 from app.settings import Settings
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.corpora.mailbox import CorpusMessage
+    from app.services.memory.live import LiveProfile
 
 CLIENTS: Final = 32
 SCORES: Final = {"decision": "unsure", "log_odds": 0.5, "views": {}}

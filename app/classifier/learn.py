@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from app.errors import InconsistentCounts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from app.classifier.snapshot import Snapshot
+    from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Payload
 
@@ -157,8 +160,22 @@ def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
     return knows_both_sides(snapshot)
 
 
-def knows_both_sides(snapshot: Snapshot) -> bool:
+class MessageCounts(Protocol):
+    """How many messages a filter has learned: a snapshot, or less."""
+
+    @property
+    def specification(self) -> Specification:
+        """What the filter is made of."""
+        ...
+
+    @property
+    def messages(self) -> NDArray[np.int64]:
+        """Messages learned per class, shape (K,)."""
+        ...
+
+
+def knows_both_sides(learned: MessageCounts) -> bool:
     """Return whether a filter has learned `FEWEST` messages of each side."""
-    spam = snapshot.specification.spam_mask
-    messages = snapshot.specification.in_messages(snapshot.messages)
+    spam = learned.specification.spam_mask
+    messages = learned.specification.in_messages(learned.messages)
     return bool(min(messages[spam].sum(), messages[~spam].sum()) >= FEWEST)

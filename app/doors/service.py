@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,12 @@ from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
 from app.doors.serving.asgi import WebDoor, WebListener
 from app.doors.serving.listener import Door, Listener
-from app.doors.serving.process import ending_with_its_parent, handling_signals
+from app.doors.serving.process import (
+    ending_with_its_parent,
+    handling_signals,
+    reloading,
+    remember_reload,
+)
 from app.doors.serving.sockets import parse_address
 from app.doors.spamd.server import spamd
 from app.errors import PostbayesError
@@ -33,6 +39,7 @@ from app.services.application import Application
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.profiles import learned
+from app.services.reload import take_over
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -156,6 +163,23 @@ async def _close(
     await asyncio.gather(*(listener.stop() for listener in listeners))
 
 
+def reload(application: Application) -> None:
+    """Read the settings again, and take over those that need no restart."""
+    try:
+        found = load_settings()
+        _addresses(found)
+        reloaded = take_over(application, found)
+    except PostbayesError as error:
+        log.error("SIGHUP: the settings stay as they were: %s", error)  # noqa: TRY400
+        return
+    level = logging.WARNING if reloaded.left else logging.INFO
+    log.log(level, "SIGHUP: %s", reloaded)
+    try:
+        application.live.refresh()
+    except PostbayesError as error:
+        log.warning("the policies are read once the database is back: %s", error)
+
+
 def announce(application: Application) -> None:
     """Log what starts: version, database, doors and profiles.
 
@@ -170,7 +194,7 @@ def announce(application: Application) -> None:
     profiles = [*application.live]
     states = [
         f"{each.row.name} ("
-        + ", ".join(f"{n} {label}" for label, n in learned(each.snapshot).items())
+        + ", ".join(f"{n} {label}" for label, n in learned(each).items())
         + ")"
         for each in profiles[:LISTED]
     ]
@@ -214,6 +238,7 @@ def create() -> FastAPI:
     PostbayesError
         If it cannot be put together; one of several workers says so and exits.
     """
+    remember_reload()
     settings = load_settings()
     # `postbayes serve` has begun to where this is its own process. Workers are
     # processes that uvicorn starts, which have nothing of that.
@@ -240,7 +265,11 @@ def create() -> FastAPI:
         gc.freeze()
         gc.enable()
         watched = ending_with_its_parent() if several else nullcontext()
-        async with watched, opened(application, sockets):
+        async with (
+            watched,
+            opened(application, sockets),
+            reloading(partial(reload, application)),
+        ):
             announce(application)
             yield
         if not several:

@@ -32,7 +32,7 @@ from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.history import MessageHistories
 from app.services.key_file import id_key_of_new, key_for, key_of
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.services.memory.live import LiveProfile
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -175,7 +174,7 @@ def upgrade_database(settings: Settings) -> tuple[str, str]:
 
 
 def load_profiles(engine: Engine, settings: Settings) -> LiveProfiles:
-    """Return the profiles of a database in memory, for a command without threads."""
+    """Return the profiles of a database, for a command without threads."""
     # A key that is missing is an error here, not one of a single profile.
     key_of(engine, settings)
     live = LiveProfiles(engine, specify(settings), now)
@@ -278,10 +277,17 @@ class Application:
         Whether a database that is not there is made.
     upgrade : bool, default False
         Whether an older database is migrated.
+    patience : float
+        How long a request waits for a profile to be loaded.  Unit: seconds.
     """
 
     def __init__(
-        self, settings: Settings, *, make: bool = True, upgrade: bool = False
+        self,
+        settings: Settings,
+        *,
+        make: bool = True,
+        upgrade: bool = False,
+        patience: float = PATIENCE,
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
@@ -292,11 +298,19 @@ class Application:
             steady = SteadyClock(used)
             # Raised before anything is served, as errors of the site's profile are.
             key_of(self.engine, settings)
-            self.live = LiveProfiles(self.engine, specify(settings), now)
+            self.live = LiveProfiles(
+                self.engine,
+                specify(settings),
+                now,
+                site=settings.profile,
+                most_bytes=settings.profile_bytes,
+                idle=60 * settings.profile_minutes,
+                patience=patience,
+            )
             self.live.refresh()
             # An error of the site's own profile is raised here, before anything is
-            # served; errors of other profiles are logged.
-            self.live.get(settings.profile)
+            # served; the others are loaded when somebody asks for them.
+            self.live.load(settings.profile)
         except PostbayesError:
             self.engine.dispose()
             raise
@@ -374,10 +388,10 @@ class Application:
         return type(dialect_of(self.engine)).__name__.lower()
 
     def _ready(self, name: str) -> bool:
-        """Whether a profile has learned enough to answer for its recipients."""
+        """Whether a profile has learned enough to answer, and can be loaded."""
         # It may be gone by now.
         with suppress(UnknownProfile):
-            return knows_both_sides(self.live.get(name).snapshot)
+            return self.live.answers(name) and knows_both_sides(self.live.find(name))
         return False
 
     @property
@@ -402,7 +416,8 @@ class Application:
         if self._health.due:
             try:
                 with writing(with_short_timeout(self.engine)) as connection:
-                    profiles.touch(connection, self.live.get(self.settings.profile).row)
+                    site = self.live.find(self.settings.profile)
+                    profiles.touch(connection, site.row)
             except PostbayesError as error:
                 self._health.failed(error)
             else:
@@ -424,6 +439,7 @@ class Application:
         """Finish the work that waits, and let go of the database."""
         for thread in self._threads():
             thread.stop()
+        self.live.close()
         if self.recent is not None:
             try:
                 self.recent.flush(self.engine)
@@ -464,10 +480,10 @@ class Application:
             self.live.refresh()
         return changed
 
-    def folded_revision(self, live: LiveProfile) -> int:
+    def folded_revision(self, profile: ProfileRow) -> int:
         """Return the ledger row up to which the counts of a profile hold everything."""
         with reading(self.engine) as connection:
-            return folded_revision(connection, live.row.id)
+            return folded_revision(connection, profile.id)
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer, or takes nothing.

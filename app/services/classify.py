@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.mail.message import Message
     from app.services.autolearn import AutoLearn
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import LiveProfiles
+    from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
 
@@ -155,6 +156,7 @@ class Classify:
         *,
         strongest: int,
         taught: Collection[str] = (),
+        others: Collection[str] = (),
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -168,6 +170,9 @@ class Classify:
             How many of the strongest features of each side an explanation names.
         taught : collection of str
             Names of further profiles that feedback with the id may be for.
+        others : collection of str
+            Names of profiles that are asked next if the message would be held or
+            refused: they are in memory then.
 
         Returns
         -------
@@ -178,20 +183,24 @@ class Classify:
         ------
         UnknownProfile
             If there is no such profile.
+        ProfileLoading
+            If one is not in memory yet; nothing is done then.
         EmptyMessage
             If the message is blank.
         """
-        lives = {name: self._live.get(name) for name in profiles}
-        known = {live.row.id: live for live in lives.values()}
+        lives = self._live.get_all(profiles)
+        if others and any(_holds(live.specification) for live in lives.values()):
+            self._live.get_all(others)
+        known = {live.row.id: live.specification for live in lives.values()}
         for name in taught:
-            live = self._live.get(name)
-            known[live.row.id] = live
-        views = {view for live in known.values() for view in live.specification.views}
+            cached = self._live.find(name)
+            known[cached.row.id] = cached.specification
+        views = {view for made_of in known.values() for view in made_of.views}
         with self._tally.classifying():
             message = read(raw)
             read_once = extract(message, views)
             # A database has one key at most.
-            keys = {live.specification.key for live in known.values()}
+            keys = {made_of.key for made_of in known.values()}
             observations = {key: read_once.keyed(key) for key in keys}
             message_id = message.header("message-id")
             classified = {
@@ -211,9 +220,15 @@ class Classify:
                     live, classified[name].observation, classified[name].verdict
                 )
         if self._recent is not None:
-            for profile_id, live in known.items():
-                self._recent.add(profile_id, observations[live.specification.key], now)
+            for profile_id, made_of in known.items():
+                self._recent.add(profile_id, observations[made_of.key], now)
         return classified
+
+
+def _holds(made_of: Specification) -> bool:
+    """Return whether mail may be held or refused."""
+    action = made_of.action
+    return (action.quarantine_from, action.reject_from) != (None, None)
 
 
 def classify_observation(

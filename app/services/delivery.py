@@ -2,8 +2,9 @@
 
 Contract of this file: any text is a recipient, and every recipient has a profile, in
 the end the site's: a door never fails for an address.  The profile that learns is the
-most personal one; the one that answers is the most personal that has learned enough,
-so that a new profile does not switch the filter off for its recipients.  A changed file
+most personal one; the one that answers is the most personal that has learned enough
+and can be had: a new profile does not switch the filter off for its recipients, nor
+does one that is not in memory while the database is away.  A changed file
 of aliases is read within a second or so, whole or not at all: where it cannot be read,
 the aliases stay as they were.
 """
@@ -14,11 +15,11 @@ import logging
 import time
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from app.classifier.specification import check_name
 from app.classifier.verdict import agreed
-from app.errors import InvalidSetting, reason
+from app.errors import InvalidSetting, Unavailable, reason
 from app.services.log import verdict
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ MAX_RECIPIENTS: Final = 1_000
 DELIMITER: Final = "+"
 
 
+Chosen = TypeVar("Chosen")
+Answers = TypeVar("Answers")
 _NO_RECIPIENTS: Final[Mapping[str, Classified]] = MappingProxyType({})
 
 
@@ -69,7 +72,7 @@ class Recipients:
         From an address, a user or ``@domain``, in lower case, to the name that
         is looked up in its place: a mapping, or `app.services.delivery.Aliases`.
     ready : callable, optional
-        Returns whether the profile of a name has learned enough to answer.
+        Returns whether the profile of a name has learned enough, and can be had.
 
     Examples
     --------
@@ -202,11 +205,14 @@ class Addressed:
     taught : frozenset of str
         The profiles that feedback about the message will be for; others may answer
         in their place.
+    profile : str or None
+        The profile that was asked for by its name, which no other answers for.
     """
 
     name: str
     recipients: Mapping[str, str]
     taught: frozenset[str] = frozenset()
+    profile: str | None = None
 
     @property
     def profiles(self) -> set[str]:
@@ -278,6 +284,7 @@ class Delivery:
             profile or self._recipients.answering(recipients),
             {each: self._recipients.answering([each]) for each in recipients},
             frozenset(own),
+            profile,
         )
 
     def together(
@@ -299,13 +306,22 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        name = self._recipients.answering(recipients)
         taught = {self._recipients.shared(recipients)}
-        classified = self._classify.each(
-            (name,), raw, strongest=strongest, taught=taught
-        )[name]
+
+        def choose() -> tuple[str, set[str]]:
+            name = self._recipients.answering(recipients)
+            own = {self._recipients.answering([each]) for each in recipients}
+            return name, own - {name}
+
+        (name, own), answered = _answered(
+            choose,
+            choose(),
+            lambda chosen: self._classify.each(
+                (chosen[0],), raw, strongest=strongest, taught=taught, others=chosen[1]
+            ),
+        )
+        classified = answered[name]
         action = classified.action
-        own = {self._recipients.answering([each]) for each in recipients} - {name}
         if own and action in {"quarantine", "reject"}:
             answers = self._classify.each(own, raw, strongest=0)
             action = agreed(action, (each.action for each in answers.values()))
@@ -325,8 +341,13 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        answers = self._classify.each(
-            asked.profiles, raw, strongest=strongest, taught=asked.taught
+        people = [*asked.recipients]
+        asked, answers = _answered(
+            lambda: self.address(people, profile=asked.profile),
+            asked,
+            lambda chosen: self._classify.each(
+                chosen.profiles, raw, strongest=strongest, taught=chosen.taught
+            ),
         )
         for name, classified in answers.items():
             own = [each for each, its in asked.recipients.items() if its == name]
@@ -362,6 +383,19 @@ class Delivery:
             )
 
 
+def _answered(
+    choose: Callable[[], Chosen], chosen: Chosen, ask: Callable[[Chosen], Answers]
+) -> tuple[Chosen, Answers]:
+    """Ask profiles; those that are chosen next where these cannot be loaded now."""
+    try:
+        return chosen, ask(chosen)
+    except Unavailable:
+        others = choose()
+        if others == chosen:
+            raise
+    return others, ask(others)
+
+
 log = logging.getLogger(__name__)
 
 
@@ -390,6 +424,11 @@ class Aliases:
     def get(self, name: str) -> str | None:
         """Return the alias of a name in lower case; None if it has none."""
         return self._found.get(name)
+
+    def become(self, other: Aliases) -> None:
+        """Take over the file of others, and what was read of it."""
+        self._file, self._version = other._file, other._version
+        self._found = other._found
 
     def refresh(self) -> None:
         """Read the file again if it has changed."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import LiveProfiles
+    from app.services.memory.live import LiveProfile
     from app.services.memory.recall import Recall, StoredMessage
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
@@ -309,8 +310,7 @@ class Feedback:
         DatabaseUnavailable
             If it cannot be looked up.
         """
-        live = self._live.get(profile)
-        made_of = live.specification
+        made_of = self._live.find(profile).specification
         observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(self._marks(profile, raw), observation)
         return observation.digest if evidence is None else evidence.digest

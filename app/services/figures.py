@@ -19,13 +19,14 @@ from app.bayes.posterior import probability_of
 from app.figures.bootstrap import roca_interval_pct
 from app.figures.calibration import Bin, brier, expected_calibration_error, reliability
 from app.figures.metrics import Errors, roca_pct
+from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import reading
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.storage.scored import Scored
 
 CACHED: Final = 100
@@ -156,7 +157,7 @@ class Figures:
         DatabaseUnavailable
             If the ledger cannot be read.
         """
-        live = self._live.get(profile)
+        live = self._live.find(profile)
         with self._making:
             key = live.row.name, window
             cached = self._cached.get(key)
@@ -167,8 +168,8 @@ class Figures:
                     self._cached.popitem(last=False)
             return cached
 
-    def _make(self, live: LiveProfile, window: int) -> LiveFigures:
-        revision, snapshot = live.revision, live.snapshot
+    def _make(self, live: CachedProfile, window: int) -> LiveFigures:
+        revision = live.revision
         with reading(self._engine) as connection:
             scored = scores.newest(
                 connection,
@@ -184,7 +185,7 @@ class Figures:
             profile=live.row.name,
             revision=revision,
             window=window,
-            learned=int(snapshot.specification.in_messages(snapshot.messages).sum()),
+            learned=sum(learned(live).values()),
             errors=Errors.of(gold, scored.decided_spam),
             unsure=int(scored.unsure.sum()),
             roca_pct=roca_pct(scored.log_odds, gold),

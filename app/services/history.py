@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from app.ledger.entry import LedgerRow
     from app.ledger.teaching import ScoredRow
     from app.services.classify import Classified
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import CachedProfile, LiveProfiles
+    from app.services.memory.live import LiveProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +82,11 @@ class MessageHistories:
         UnknownMessage
             If nothing is stored of the message.
         """
-        asked = self._live if profile is None else (self._live.get(profile),)
+        asked = self._live if profile is None else (self._live.find(profile),)
         found = [
             each
-            for live in asked
-            if (each := self._look_up(live, digest, strongest)) is not None
+            for cached in asked
+            if (each := self._look_up(cached, digest, strongest)) is not None
         ]
         if not found:
             msg = (
@@ -97,19 +98,23 @@ class MessageHistories:
         return found
 
     def _look_up(
-        self, live: LiveProfile, digest: bytes, strongest: int
+        self, profile: CachedProfile, digest: bytes, strongest: int
     ) -> MessageHistory | None:
         with reading(self._engine) as connection:
-            rows = ledger.history(connection, live.row.id, digest)
-            remembered = scored.get_many(connection, live.row.id, [digest]).get(digest)
+            rows = ledger.history(connection, profile.row.id, digest)
+            found = scored.get_many(connection, profile.row.id, [digest])
+            remembered = found.get(digest)
         if not rows and remembered is None:
             return None
         stored = [row for row in (remembered, *reversed(rows)) if row and row.vector]
+        now = None
+        if stored:
+            now = _classified(self._live.get(profile.row.name), stored[0], strongest)
         return MessageHistory(
-            profile=live.row.name,
+            profile=profile.row.name,
             scored=None if remembered is None else remembered.time,
             rows=tuple(rows),
-            now=_classified(live, stored[0], strongest) if stored else None,
+            now=now,
         )
 
 

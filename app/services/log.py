@@ -328,11 +328,20 @@ class _Sparing(logging.Filter):
 
 
 def keep_log(settings: Settings) -> None:
-    """Log from the level of the settings on; where something is set up, leave it."""
-    handler = logging.StreamHandler()
-    json_lines = settings.log_format == "json"
-    handler.setFormatter(JsonFormat() if json_lines else TextFormat())
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    """Log from the level of the settings on, in their format.
+
+    Where somebody else has set something up, it stays; what was set up here follows the
+    settings, which may have been read again.
+    """
+    logger = logging.getLogger()
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.handlers[0].setFormatter(TextFormat())
+    for handler in logger.handlers:
+        if isinstance(handler.formatter, (TextFormat, JsonFormat)):
+            json_lines = settings.log_format == "json"
+            handler.setFormatter(JsonFormat() if json_lines else TextFormat())
+            logger.setLevel(settings.log_level.upper())
     # What they do at a start and an end we say ourselves, and once.
     for name in ("alembic", "uvicorn", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.classifier.decay import Decay
+    from app.classifier.learn import MessageCounts
     from app.classifier.policy import Never
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
@@ -251,9 +252,9 @@ def describe(live: LiveProfile, *, undo_days: float | None) -> ProfileState:
     )
 
 
-def learned(snapshot: Snapshot) -> dict[str, int]:
+def learned(counted: MessageCounts) -> dict[str, int]:
     """Return the learned messages by label."""
-    return snapshot.specification.by_label(snapshot.messages)
+    return counted.specification.by_label(counted.messages)
 
 
 def label_of(row: ProfileRow, word: str) -> str:

@@ -15,6 +15,7 @@ from app.errors import (
     explaining,
 )
 from app.figures.metrics import Errors
+from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
 from app.storage.undo import plan as undo_plan
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.ledger.undo import Selection
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
     from app.storage.undo.plan import Plan
 
@@ -135,7 +136,7 @@ class Undo:
             If the ledger cannot be read.
         """
         require_something(asked)
-        live = self._live.get(profile)
+        live = self._live.find(profile)
         with reading(self._engine) as connection:
             plan = undo_plan.plan(
                 connection, live.row, asked, source="", time=self._clock()
@@ -197,7 +198,7 @@ class Undo:
             undo that has to be finished first, which the error says.
         """
         require_something(asked)
-        live = self._live.get(profile)
+        live = self._live.find(profile)
         finished: set[str] = set()
         for _ in range(_TRIES):
             plan = self._plan(live, asked, source, confirm)
@@ -216,7 +217,7 @@ class Undo:
         raise DatabaseUnavailable(msg)
 
     def _plan(
-        self, live: LiveProfile, asked: Selection, source: str, confirm: str | None
+        self, live: CachedProfile, asked: Selection, source: str, confirm: str | None
     ) -> Plan | None:
         """Return the plan of an undo; None while an earlier one is unfinished."""
         given = _TOKEN.fullmatch(confirm or "")
@@ -240,12 +241,12 @@ class Undo:
                 raise Unconfirmed(_unconfirmed(plan, live, confirm))
             return plan
 
-    def _record(self, live: LiveProfile, plan: Plan) -> bool:
+    def _record(self, live: CachedProfile, plan: Plan) -> bool:
         """Record a plan; return whether it still applied."""
         with writing(self._engine) as connection:
             return work.begin(connection, live.row, plan)
 
-    def _finish_earlier(self, live: LiveProfile) -> set[str]:
+    def _finish_earlier(self, live: CachedProfile) -> set[str]:
         """Carry out an earlier undo, whoever recorded it, and return its sources."""
         finished = set()
         # It may be the same undo, requested again.
@@ -282,7 +283,7 @@ class Undo:
             "it once the database is back, and so does the same undo again"
         )
         with nullcontext() if undone.name is None else explaining(stored):
-            live = self._live.get(undone.profile)
+            live = self._live.find(undone.profile)
             for rows in steps(self._engine, live.row):
                 # Into memory where no row is missing before them; else the
                 # maintenance, which follows the ledger, adds them within a second.
@@ -290,10 +291,10 @@ class Undo:
                 yield rows[-1].revision
             # The maintenance, or another process, may have done a step or all.
             self._live.refresh()
-        yield self._live.get(undone.profile).revision
+        yield self._live.find(undone.profile).revision
 
 
-def carry_out(engine: Engine, live: LiveProfile) -> bool:
+def carry_out(engine: Engine, live: CachedProfile) -> bool:
     """Do one step of a recorded undo; return whether more is left."""
     rows, left = _step(engine, live.row)
     live.apply(rows)
@@ -359,22 +360,17 @@ def require_something(asked: Selection) -> None:
         raise InvalidSelection(msg)
 
 
-def _is_large(plan: Plan, live: LiveProfile) -> bool:
+def _is_large(plan: Plan, live: CachedProfile) -> bool:
     """Return whether a plan has to be confirmed."""
-    return plan.size > max(UNCONFIRMED, UNCONFIRMED_SHARE * _learned(live))
+    return plan.size > max(UNCONFIRMED, UNCONFIRMED_SHARE * sum(learned(live).values()))
 
 
-def _learned(live: LiveProfile) -> int:
-    """Return how many messages a profile has learned."""
-    snapshot = live.snapshot
-    return int(snapshot.specification.in_messages(snapshot.messages).sum())
-
-
-def _unconfirmed(plan: Plan, live: LiveProfile, confirm: str | None) -> str:
+def _unconfirmed(plan: Plan, live: CachedProfile, confirm: str | None) -> str:
     """Return the sentence for an undo that is not confirmed."""
+    known = sum(learned(live).values())
     msg = (
         f"this would take back {plan.size} messages; {live.row.name!r} has learned "
-        f"{_learned(live)}. Ask for a dry run, look at what would change, and repeat "
+        f"{known}. Ask for a dry run, look at what would change, and repeat "
         "the undo with the token that it gives as `confirm`; nothing was undone"
     )
     if confirm is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
-    from app.services.memory.live import LiveProfiles
+    from app.services.memory.cache import LiveProfiles
     from app.storage.counts.classes import EpochCount
 
 # Half a message with the word and half a one without: the prior under which the

@@ -18,16 +18,18 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage.database.statements import Prepared, insert_into
-from app.storage.tables import class_count, fold, ledger, profile
+from app.storage.tables import class_count, fold, fold_rest, ledger, profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Row, Select
 
 HIDDEN: Final = profile.c.name.like("% %")
 """Whether a profile is hidden (`app.storage.hidden`)."""
+# Profiles of one query; SQLite takes 32,766 values.
+_AT_ONCE: Final = 500
 _LOCK: Final = Prepared(
     select(profile.c.revision)
     .where(
@@ -242,6 +244,72 @@ def learned(connection: Connection) -> defaultdict[int, Counter[str]]:
             found[profile_id][before] -= messages
         if label is not None:
             found[profile_id][label] += messages
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyCounts:
+    """The messages that a profile has learned.
+
+    Parameters
+    ----------
+    messages : Counter of (str or None, int, str)
+        By view, month (YYYYMM) and label; None stands for every view.
+    settled : bool
+        Whether all of the ledger is in the counts; else these may be of another
+        moment than the profile's revision.
+    """
+
+    messages: Counter[tuple[str | None, int, str]]
+    settled: bool
+
+
+def count_by_month(
+    connection: Connection, profile_ids: Sequence[int]
+) -> dict[int, MonthlyCounts]:
+    """Return what some profiles have learned, by their keys; see `learned`."""
+    found: dict[int, MonthlyCounts] = {}
+    for first in range(0, len(profile_ids), _AT_ONCE):
+        some = profile_ids[first : first + _AT_ONCE]
+        messages: defaultdict[int, Counter[tuple[str | None, int, str]]]
+        messages = defaultdict(Counter)
+        counted, row = class_count.c, ledger.c
+        for profile_id, *key, n in connection.execute(
+            select(
+                counted.profile_id,
+                counted.view,
+                counted.epoch,
+                counted.label,
+                counted.messages,
+            ).where(counted.profile_id.in_(some))
+        ):
+            messages[profile_id][tuple(key)] += n
+        for profile_id, epoch, before, label, n in connection.execute(
+            select(row.profile_id, row.epoch, row.label_before, row.label, func.count())
+            .join(fold, fold.c.profile_id == row.profile_id)
+            .where(
+                row.profile_id.in_(some),
+                row.revision > fold.c.folded_revision,
+                row.kind == "message",
+            )
+            .group_by(row.profile_id, row.epoch, row.label_before, row.label)
+        ):
+            messages[profile_id][None, epoch, before] -= n
+            messages[profile_id][None, epoch, label] += n
+        settled = connection.execute(
+            select(profile.c.id)
+            .join(fold, fold.c.profile_id == profile.c.id)
+            .outerjoin(fold_rest, fold_rest.c.profile_id == profile.c.id)
+            .where(
+                profile.c.id.in_(some),
+                fold.c.folded_revision == profile.c.revision,
+                fold_rest.c.profile_id.is_(None),
+            )
+        )
+        final = set(settled.scalars())
+        found |= {
+            each: MonthlyCounts(messages[each], settled=each in final) for each in some
+        }
     return found
 
 

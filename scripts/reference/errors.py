@@ -88,6 +88,11 @@ class Advice:
 # Inner nodes of the tree that are errors themselves.
 _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 
+# Those that read the database, or load a profile.
+_DATABASE: Final = (
+    *(CLASSIFY, FEEDBACK, FORGET, UNDO),
+    *(PROFILE, CHANGE, FIGURES, WORD, READY),
+)
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Correct the input as the sentence asks. With `--url` the sentence is the "
@@ -292,7 +297,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "that it is recorded and will be carried out; sending a feedback twice "
         "is safe in any case. "
         "With `--url` the error also means that the service is away.",
-        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
+        operations=_DATABASE,
         commands=(*_STORED, "imap"),
     ),
     errors.DatabaseUnprepared: Advice(
@@ -300,7 +305,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "sentence names the table or the schema. Ask the administrator of the "
         "database to GRANT the right, correct the search_path, or restore a backup; a "
         "service takes feedback again without a restart. Scoring goes on meanwhile.",
-        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
+        operations=_DATABASE,
         commands=_STORED,
     ),
     errors.ProfileReplaced: Advice(
@@ -310,6 +315,13 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "that, and gets this answer if the profile is replaced a second time.",
         operations=(FEEDBACK, FORGET, UNDO),
         commands=("learn", "feedback", "undo", "import"),
+    ),
+    errors.ProfileLoading: Advice(
+        f"Send it again; over HTTP after the {RETRY_AFTER} seconds of `Retry-After`. "
+        "The profile was not in memory, and to load it takes longer than the 5 s that "
+        "a request waits. It is loaded meanwhile. Requests for a recipient are "
+        "answered by the next profile above.",
+        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE, CHANGE, WORD),
     ),
     errors.MailboxUnavailable: Advice(
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
@@ -331,7 +343,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "[operating.md](../operating.md#backup-and-restore) describes; or correct "
         "`POSTBAYES_DATABASE_URL`, where it names a file that is no database. Nothing "
         "of the request is stored. A service that runs goes on scoring from memory.",
-        operations=(FEEDBACK, FORGET, UNDO, CHANGE, FIGURES, WORD, READY),
+        operations=_DATABASE,
         commands=_STORED,
     ),
     errors.DatabaseTooNew: Advice(

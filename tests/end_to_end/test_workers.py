@@ -15,7 +15,7 @@ import pytest
 from app.classifier.score import score
 from app.services.application import open_database, specify
 from app.services.classify import observe
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
 from tests.support.command import PATIENCE
 from tests.support.databases import on_sqlite

@@ -16,7 +16,7 @@ from app.exchange import hidden_profile
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.entry import OWN
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, hidden, profiles, scored, tables
 from app.storage.database import engine as turn

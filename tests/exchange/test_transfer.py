@@ -35,7 +35,7 @@ from app.ledger.capacity import Amounts
 from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
 from app.services.fold import Folding
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
 from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, profiles, scored, tables

@@ -22,7 +22,8 @@ from app.ledger.undo import Selection
 from app.services.application import specification as specified
 from app.services.classify import observe
 from app.services.learn import Learn
-from app.services.memory.live import LiveProfile, LiveProfiles
+from app.services.memory.cache import LiveProfiles
+from app.services.memory.live import LiveProfile
 from app.settings import Settings
 from app.storage import ledger
 from app.storage.database.engine import reading, writing

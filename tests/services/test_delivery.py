@@ -60,9 +60,9 @@ def test_others_are_asked_only_where_it_matters():
     asked = []
     each = app.classify.each
 
-    def counted(profiles, raw, *, strongest, taught):
+    def counted(profiles, raw, *, strongest, taught, **others):
         asked.extend(profiles)
-        return each(profiles, raw, strongest=strongest, taught=taught)
+        return each(profiles, raw, strongest=strongest, taught=taught, **others)
 
     app.classify.each = counted
     app.delivery.together([BOB, ANN], b"money", strongest=1, door="test")

@@ -14,7 +14,7 @@ from app.services import fold as folding
 from app.services.application import specify
 from app.services.clock import now
 from app.services.fold import Folding
-from app.services.memory.live import LiveProfiles
+from app.services.memory.cache import LiveProfiles
 from app.services.threads import scheduler
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings

@@ -142,7 +142,7 @@ class Classify:
         """Classify one message."""
         return self.each([profile], raw, strongest=strongest)[profile]
 
-    def each(self, profiles, raw, *, strongest, taught=()):  # noqa: ARG002
+    def each(self, profiles, raw, *, strongest, taught=(), others=()):  # noqa: ARG002
         """Classify one message against several profiles."""
         return {
             name: classified(
@@ -167,7 +167,7 @@ class Live:
         """Iterate over them."""
         return iter(self.labels)
 
-    def get(self, profile):
+    def find(self, profile):
         """Return one with its row."""
         labels = self.labels[profile]
         row = SimpleNamespace(labels=labels, spam_labels=(labels[1],))

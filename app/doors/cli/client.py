@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -114,7 +115,7 @@ def application() -> Iterator[Application]:
 
     # A command learns only what it is told to.
     settings = load_settings().model_copy(update={"autolearn_from": None})
-    app = Application(settings, make=False)
+    app = Application(settings, make=False, patience=math.inf)
     app.start()
     try:
         yield app

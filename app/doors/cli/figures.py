@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
@@ -28,7 +29,7 @@ _BAR_CELLS: Final = 20
 @contextmanager
 def loaded() -> Iterator[Application]:
     """Give the application of the settings, without its threads."""
-    app = Application(load_settings(), make=False)
+    app = Application(load_settings(), make=False, patience=math.inf)
     try:
         yield app
     finally:

@@ -11,6 +11,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
+from app.doors.serving.process import remember_reload
 from app.services.application import prepare_database, require_startable
 from app.services.log import keep_log
 from app.services.metrics import SHARED
@@ -34,6 +36,8 @@ from app.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from uvicorn.supervisors.multiprocess import Process
 
     from app.settings import Settings
 
@@ -105,6 +109,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve HTTP. An empty or older database is migrated first."""
+    remember_reload()
     settings = load_settings(
         host=host, port=port, database_url=database_url, workers=workers
     )
@@ -124,6 +129,34 @@ def serve(
         prepare_database(settings)
         with counting(settings.workers):
             _run(settings)
+
+
+class _Workers(Multiprocess):
+    """The workers of a service; a SIGHUP has each read its settings again.
+
+    uvicorn would replace them one after the other, and a new worker would find the
+    Unix sockets of the doors taken by the old one.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._reloading: list[Process] = []
+
+    def handle_hup(self) -> None:
+        """Have all workers reload."""
+        self._reloading = list(self.processes)
+
+    def handle_signals(self) -> None:
+        """Act on signals, and on a SIGHUP once a worker can."""
+        super().handle_signals()
+        for worker in tuple(self._reloading):
+            if worker not in self.processes:
+                # Another took its place, which has read the settings just now.
+                self._reloading.remove(worker)
+            elif worker.is_ready() and worker.pid is not None:
+                self._reloading.remove(worker)
+                with suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGHUP)
 
 
 def _require_free(settings: Settings) -> None:
@@ -176,7 +209,7 @@ def _run(settings: Settings) -> None:
     # As `uvicorn.run` does it, which says of a worker that fails while it starts,
     # and so ends the service, that all went well: a supervisor would leave it ended.
     config = uvicorn.Config(_APPLICATION, **options)
-    workers = Multiprocess(config, [config.bind_socket()])
+    workers = _Workers(config, [config.bind_socket()])
     workers.run()
     if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
         complain("a worker could not start, so the service has ended; see above")

@@ -16,7 +16,6 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded
-from app.doors.mta.teachers import Teachers
 from app.doors.serving.site import Site
 
 if TYPE_CHECKING:
@@ -101,7 +100,6 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    app.state.teachers = Teachers(application.settings.teach_from, password=None)
     errors.install(app)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))

@@ -95,7 +95,7 @@ async def classify_batch(
             raise BatchTooLarge(msg)
         asked = app.delivery.address(recipient, profile=profile)
         for each in asked.profiles:
-            app.live.get(each)
+            app.live.find(each)
         answer = partial(_answer, app, asked, explain)
         results = await unless_gone(_results(answer, messages), hung_up(request))
     # Joined as they are: to make one document of a thousand would hold up the loop.

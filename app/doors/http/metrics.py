@@ -87,7 +87,7 @@ class Collected(Collector):
     def __init__(self, application: Application, profiles: Iterable[str]) -> None:
         self._app = application
         self._profiles = [
-            application.live.get(name) for name in dict.fromkeys(profiles)
+            application.live.find(name) for name in dict.fromkeys(profiles)
         ]
 
     def collect(self) -> Iterator[Metric]:
@@ -106,23 +106,33 @@ class Collected(Collector):
         yield _gauge(
             "profiles", "Profiles that this process answers for.", len([*app.live])
         )
+        yield _gauge(
+            "profiles_loaded",
+            "Profiles whose counts are in the memory of this process.",
+            sum(1 for each in app.live if each.kept is not None),
+        )
+        yield _gauge(
+            "profiles_bytes",
+            "Memory that these counts take, in bytes.",
+            app.live.nbytes,
+        )
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
             for name, (labels, meaning) in STATE.items()
         }
         up = 1
-        for live in self._profiles:
-            profile = live.row.name
-            families["revision"].add_metric((profile,), live.revision)
-            for label, n in learned(live.snapshot).items():
+        for each in self._profiles:
+            profile = each.row.name
+            families["revision"].add_metric((profile,), each.revision)
+            for label, n in learned(each).items():
                 families["learned_messages"].add_metric((profile, label), n)
             try:
-                folded = app.folded_revision(live)
+                folded = app.folded_revision(each.row)
                 figures = app.figures(profile, window=WINDOW)
             except (DatabaseUnavailable, DatabaseDamaged):
                 up = 0
                 continue
-            behind = max(0, live.revision - folded)
+            behind = max(0, each.revision - folded)
             families["unfolded_rows"].add_metric((profile,), behind)
             for name, labels, value in _of_figures(figures):
                 families[name].add_metric((profile, *labels), value)

@@ -41,18 +41,18 @@ def profiles(
     One that was made within the last second may be missing.
     """
     rest = sorted(
-        ((live.row.name, live.snapshot) for live in app.live if live.row.name > after),
+        ((each.row.name, each) for each in app.live if each.row.name > after),
         key=itemgetter(0),
     )
     listed = [
-        ListedOut(name=name, revision=snapshot.revision, messages=learned(snapshot))
-        for name, snapshot in rest[:limit]
+        ListedOut(name=name, revision=each.revision, messages=learned(each))
+        for name, each in rest[:limit]
     ]
     more = len(rest) > limit
     return ProfilesOut(profiles=listed, next=listed[-1].name if more else None)
 
 
-@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422))
+@router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422, 503))
 def profile(name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)
@@ -80,7 +80,8 @@ async def change_policy(
     await to_thread.run_sync(
         partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
     )
-    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
+    state = await computing(partial(app.profile, name), 0)
+    return ProfileOut.model_validate(state, from_attributes=True)
 
 
 # 5,000 messages tell an error rate of 1 % to within 0.3 points.

@@ -29,6 +29,7 @@ from app.doors.http.query import (
     Source,
     Strict,
 )
+from app.doors.mta.teachers import teachers
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing
 from app.errors import (
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
-    from app.doors.mta.teachers import Teachers
     from app.services.feedback import PendingFeedback, Taught
     from app.services.memory.recall import StoredMessage
 
@@ -92,7 +92,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     "/classify",
     tags=["mail"],
     response_model=ClassifyOut,
-    responses=problems(400, 404, 408, 413, 415, 422),
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
     openapi_extra=openapi_body(TextIn),
 )
 async def classify(
@@ -174,7 +174,8 @@ async def feedback(
         raise MalformedRequest(msg)
     digest = parse_id(given.id)
     stored = await recalled(app, name, digest, within=app.recall.write_behind)
-    pending = app.feedback.start_teach_by_id(name, digest, stored, **said)
+    teach = partial(app.feedback.start_teach_by_id, name, digest, stored, **said)
+    pending = await computing(teach, 0)
     return document(feedback_fields(await answered(pending)))
 
 
@@ -194,7 +195,8 @@ async def forget(
     """
     name = profile or app.recipients.shared(recipient)
     said = _source(request, source)
-    pending = app.feedback.start_forget(name, parse_id(id), source=said)
+    begin = partial(app.feedback.start_forget, name, parse_id(id), source=said)
+    pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 
 
@@ -210,7 +212,7 @@ async def healthz(response: Response) -> dict[str, str]:
 
 @operation.get("/readyz", tags=["operation"], responses=problems(503))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
-    """Tell whether the profiles are loaded and the database answers."""
+    """Tell whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
         msg = "a thread that learns, looks up or keeps house has ended; restart"
         raise DatabaseUnavailable(msg)
@@ -253,10 +255,10 @@ def _source(request: Request, given: str | None) -> str:
     """Return who teaches: what a client says of itself is believed of few."""
     if given:
         check_source(given)
-    teachers: Teachers = request.app.state.teachers
+    settings = request.app.state.application.settings
     # None for a Unix socket, and where the client is gone: nobody waits for it.
     host = None if request.client is None else request.client.host
-    return teachers.source(given or "http", host)
+    return teachers(settings.teach_from).source(given or "http", host)
 
 
 def _label(label: str | None) -> str:

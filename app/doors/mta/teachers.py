@@ -6,6 +6,7 @@ Over HTTP everybody may teach; there this says whose word on a source is taken.
 from __future__ import annotations
 
 import hmac
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,19 @@ class Teachers:
         if self._password is None or password is None:
             return False
         return hmac.compare_digest(self._password.encode(), password.encode())
+
+
+# Asked at each request, and made anew where the settings were read again.
+@lru_cache(maxsize=8)
+def teachers(networks: tuple[str, ...], password: str | None = None) -> Teachers:
+    """Return the teachers that settings name.
+
+    Raises
+    ------
+    InvalidSetting
+        If a network cannot be read.
+    """
+    return Teachers(networks, password=password)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from app import errors
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import Teachers, source
+from app.doors.mta.teachers import source, teachers
 from app.doors.rspamd import answer, codec
 from app.doors.rspamd.answer import RspamdVerdict
 from app.doors.rspamd.codec import Ask, Refusal, Reply
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from app.doors.mta.teachers import Teachers
     from app.services.application import Application
 
 log = logging.getLogger(__name__)
@@ -80,10 +81,14 @@ class Rspamd:
         self._site = Site((settings.host, *settings.host_names))
         self._flag = parse_flag(settings.spam_header)
         self._strongest = STRONGEST if settings.explain_mail else 0
-        self._teachers = Teachers(
-            settings.teach_from, password=settings.rspamd_password
-        )
         self._seconds: deque[float] = deque(maxlen=TIMES)
+        # What is wrong with them is an error now.
+        self._teachers  # noqa: B018
+
+    @property
+    def _teachers(self) -> Teachers:
+        settings = self._application.settings
+        return teachers(settings.teach_from, settings.rspamd_password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -147,7 +152,7 @@ class Rspamd:
         app = self._application
         if not raw.strip():
             name = app.recipients.answering(ask.recipients)
-            made_of = app.live.get(name).specification
+            made_of = app.live.find(name).specification
             return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
@@ -181,7 +186,7 @@ class Rspamd:
             app.feedback.teach,
             profile,
             raw,
-            label=label_of(app.live.get(profile).row, ask.label),
+            label=label_of(app.live.find(profile).row, ask.label),
             source=said,
         )
         taught = await learning(teach)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from app.errors import SlowRequest
+from app.errors import ProfileLoading, SlowRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -61,6 +61,50 @@ def handling_signals(notify: Callable[[], object]) -> Iterator[None]:
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
+
+
+# A SIGHUP that came before anybody could act on it.
+_EARLY: Final = threading.Event()
+
+
+def remember_reload() -> None:
+    """Have a SIGHUP remembered for `reloading`, in place of ending this process."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, lambda *_: _EARLY.set())
+
+
+@asynccontextmanager
+async def reloading(reload: Callable[[], object]) -> AsyncIterator[None]:
+    """Have something called in a thread for each SIGHUP, one after the other."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread has signals.
+        yield
+        return
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    before = signal.signal(
+        signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(asked.set)
+    )
+    if _EARLY.is_set():
+        _EARLY.clear()
+        asked.set()
+    task = asyncio.create_task(_reload(asked, reload))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        task.cancel()
+        # A reload that has begun is finished.
+        await asyncio.wait([task])
+
+
+async def _reload(asked: asyncio.Event, reload: Callable[[], object]) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            await to_thread.run_sync(reload)
+        except Exception:  # the outermost loop of the task: the service goes on
+            log.exception("the settings stay as they were")
 
 
 log = logging.getLogger(__name__)
@@ -127,13 +171,31 @@ async def computing(
     ------
     SlowRequest
         If the client hangs up before it is done.
+    ProfileLoading
+        If a profile that it needs is not in memory in time.
     """
-    if size <= INLINE_BYTES:
-        return use_case()
-    # A door that has waited long enough goes on; a thread that has begun changes
-    # nothing and ends by itself, because the time of a message is bounded.
-    work = _in_a_thread(use_case)
-    return await (work if gone is None else unless_gone(work, gone()))
+    # What was loaded for it stays until it is done, however little room there is.
+    loaded: list[object] = []
+    while True:
+        try:
+            if size <= INLINE_BYTES:
+                return use_case()
+            # A door that has waited long enough goes on; a thread that has begun
+            # changes nothing and ends by itself, because the time of a message is
+            # bounded.
+            work = _in_a_thread(use_case)
+            return await (work if gone is None else unless_gone(work, gone()))
+        except ProfileLoading as error:
+            loaded.append(await _loaded(error))
+
+
+async def _loaded(error: ProfileLoading) -> object:
+    """Wait for a profile that is being loaded; raise the error if that is too long."""
+    if error.patience <= 0:
+        raise error
+    ended = asyncio.wrap_future(error.ended)
+    await asyncio.wait([ended], timeout=error.patience)
+    return ended.result() if ended.done() else None
 
 
 async def unless_gone(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from app import errors
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import Teachers, source
+from app.doors.mta.teachers import source, teachers
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing, learning
 from app.doors.spamd import answer, codec
@@ -67,7 +67,7 @@ class Spamd:
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
         self._strongest = STRONGEST if settings.explain_mail else 0
-        self._teachers = Teachers(settings.teach_from, password=None)
+        teachers(settings.teach_from)
 
     async def serve(self, connection: Connection) -> None:
         """Answer one request."""
@@ -92,7 +92,7 @@ class Spamd:
                 size = len(request.message) * max(1, len(_users(request)))
                 scan = partial(self._scan, request)
                 return await computing(scan, size, connection.gone)
-            if not self._teachers.may(host):
+            if not teachers(self._application.settings.teach_from).may(host):
                 self._log.warning(
                     "spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host
                 )
@@ -138,7 +138,7 @@ class Spamd:
         taught = app.feedback.teach(
             profile,
             request.message,
-            label=label_of(app.live.get(profile).row, request.label),
+            label=label_of(app.live.find(profile).row, request.label),
             source=said,
         )
         changed = taught.outcome.kind != "unchanged"

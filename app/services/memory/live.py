@@ -1,4 +1,4 @@
-"""Live profiles: what the profiles have learned, in memory, as the ledger has it.
+"""Live profile: what a profile has learned, in memory, as the ledger has it.
 
 Contract of this file: scoring holds the lock of a `LiveProfile` and asks no database.
 A thread that learns prepares the sum without that lock, and takes it to add what is
@@ -9,38 +9,34 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.snapshot import Snapshot, lessons_after
-from app.errors import Inconsistent, UnknownProfile
 from app.ledger.entry import epoch_of
 from app.ledger.teaching import learning
-from app.services.retry import Failures
-from app.storage import ledger, profiles
-from app.storage.database.engine import connections_opened, reading, with_short_timeout
+from app.storage import ledger
+from app.storage.database.engine import connections_opened, reading
 from app.storage.fold import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity, LedgerRow
     from app.storage.profiles import ProfileRow
 
-    Specify = Callable[[ProfileRow], Specification]
     Clock = Callable[[], datetime]
 
 log = logging.getLogger(__name__)
 # Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits
 # while they are added.
 CATCH_UP_ROWS = 250
-_DIVERGED: Final = "its ledger went back (a restored backup, or a failover)"
+DIVERGED: Final = "its ledger went back (a restored backup, or a failover)"
 
 
 class LiveProfile:
@@ -101,6 +97,12 @@ class LiveProfile:
         last = _last(self._clock)
         ahead = last is not None and decay.epoch > epoch_of(last)
         return ahead or self.month > decay.epoch
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the counts take.  Unit: bytes."""
+        tables = self.snapshot.feature_tables.values()
+        return sum(table.nbytes for table in tables)
 
     def apply(self, rows: Iterable[LedgerRow]) -> bool:
         """Learn ledger rows, in the order of their revisions.
@@ -164,7 +166,7 @@ class LiveProfile:
                     connection, self.row.id, revision=after, limit=CATCH_UP_ROWS
                 )
             if last is not None and (not rows or rows[0].identity != last):
-                self.reload(engine, f"{_DIVERGED}: row {last.revision} is another one")
+                self.reload(engine, f"{DIVERGED}: row {last.revision} is another one")
                 return self.revision - start
             # A process that stood still for a minute: what such a row took back is
             # gone (`app.storage.upkeep.retention`).
@@ -192,7 +194,7 @@ class LiveProfile:
             Logged as an error, because it never happens while the ledger only grows.
         """
         log.error("reloading the profile %r: %s", self.row.name, reason)
-        loaded = _load(engine, self.row, self.specification, self._clock)
+        loaded = load(engine, self.row, self.specification, self._clock)
         with self._learning:
             self._answer_as(loaded)
 
@@ -202,7 +204,7 @@ class LiveProfile:
         Scoring and learning go on with the old weights while the counts are read
         with the new ones.
         """
-        turned = _load(engine, self.row, self.specification, self._clock)
+        turned = load(engine, self.row, self.specification, self._clock)
         while not self.take_over(turned):
             turned.follow(engine)
 
@@ -223,159 +225,6 @@ class LiveProfile:
         self.opened = other.opened
 
 
-class LiveProfiles:
-    """All profiles of the database, in memory."""
-
-    def __init__(
-        self, engine: Engine, specify: Specify, clock: Clock | None = None
-    ) -> None:
-        self._engine = engine
-        self._clock = clock
-        self._specify = specify
-        self._profiles: dict[str, LiveProfile] = {}
-        self._broken: dict[str, Inconsistent] = {}
-        self._failures = Failures()
-        self._opened = 0
-        self._refreshing = threading.Lock()
-
-    def __iter__(self) -> Iterator[LiveProfile]:
-        """Iterate over the profiles as they are now."""
-        return iter(tuple(self._profiles.values()))
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether there is a profile of that name."""
-        return name in self._profiles
-
-    def get(self, name: str) -> LiveProfile:
-        """Return a profile by name.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is none, or it was created within the last second and is not
-            loaded yet.
-        Inconsistent
-            If its stored data cannot be read.
-        """
-        live = self._profiles.get(name)
-        if live is not None:
-            return live
-        if name in self._broken:
-            # Each raise would add to the traceback of the last, for ever.
-            raise self._broken[name].with_traceback(None)
-        raise UnknownProfile.named(name)
-
-    def successor(self, replaced: LiveProfile) -> LiveProfile:
-        """Load the profile that is in the place of another, and return it.
-
-        Raises
-        ------
-        UnknownProfile
-            If there is none.
-        DatabaseUnavailable
-            If it cannot be read.
-        """
-        self.refresh()
-        return self.get(replaced.row.name)
-
-    def refresh(self) -> int:
-        """Load new profiles, follow the others, and return the rows added.
-
-        A profile that cannot be read is logged, and left as it is.
-        """
-        # One at a time: rows that are read first are applied first, so that a thread
-        # that has changed a policy and refreshes does not get the old one back.
-        with self._refreshing:
-            return self._refresh()
-
-    def _refresh(self) -> int:
-        # Before the database is asked: feedback goes on meanwhile.
-        known = {name: live.revision for name, live in self._profiles.items()}
-        with reading(with_short_timeout(self._engine)) as connection:
-            # With this connection among them, which may be the first to a new server.
-            opened = connections_opened(self._engine)
-            rows = profiles.list_all(connection)
-            # The ledger of another server may be as long, by other rows.
-            changed = self._opened != opened
-            last_rows = ledger.identities(connection) if changed else {}
-        # Renamed or deleted.
-        for name in self._profiles.keys() - {row.name for row in rows}:
-            log.info("the profile %r is gone", name)
-            del self._profiles[name]
-        followed = 0
-        for row in rows:
-            live = self._profiles.get(row.name)
-            # A profile that was replaced has its name and another key.
-            if live is None or live.row.id != row.id:
-                self._take_up(row)
-                continue
-            try:
-                if row.policy != live.row.policy:
-                    live.adopt(row, self._specify(row))
-                # 0: another thread has loaded it just now.
-                before = known.get(row.name, 0)
-                if row.revision < before:
-                    live.reload(
-                        self._engine, f"{_DIVERGED}: from {before} to {row.revision}"
-                    )
-                elif row.revision > live.revision or _diverged(live, last_rows):
-                    followed += live.follow(self._engine)
-            # An error of one profile must not stop the others.
-            except Inconsistent as error:
-                if self._failures.report(row.id, error):
-                    log.error("the profile %r cannot follow: %s", row.name, error)  # noqa: TRY400
-                    self._start_over(live)
-            else:
-                self._failures.resolve(row.id)
-        self._opened = opened
-        return followed
-
-    def _take_up(self, row: ProfileRow) -> None:
-        """Load a profile that is new, or has taken the place of another."""
-        if self._failures.pausing(row.id):
-            return
-        if row.name in self._profiles:
-            log.info("the profile %r was replaced: loading it", row.name)
-        try:
-            self._profiles[row.name] = self._load(row)
-        # An error of one profile must not stop the others.
-        except Inconsistent as error:
-            self._broken[row.name] = error
-            if self._failures.report(row.id, error):
-                log.error("the profile %r cannot be loaded: %s", row.name, error)  # noqa: TRY400
-        else:
-            self._broken.pop(row.name, None)
-            self._failures.resolve(row.id)
-
-    def _start_over(self, live: LiveProfile) -> None:
-        """Load a profile that cannot follow once, in case memory is wrong."""
-        with suppress(Inconsistent):
-            live.reload(self._engine, "it cannot follow, and the ledger may be sound")
-
-    def advance_month(self) -> bool:
-        """Count ages from a month that has begun; return False, as nothing is left.
-
-        Raises
-        ------
-        DatabaseUnavailable
-            If the counts cannot be read; the old weights stay.
-        """
-        for live in self:
-            if live.month_began:
-                begun = time.monotonic()
-                live.advance_month(self._engine)
-                log.info(
-                    "the profile %r now counts ages from %s; this took %.1f s",
-                    live.row.name,
-                    live.specification.decay,
-                    time.monotonic() - begun,
-                )
-        return False
-
-    def _load(self, row: ProfileRow) -> LiveProfile:
-        return _load(self._engine, row, self._specify(row), self._clock)
-
-
 def _last(clock: Clock | None) -> datetime | None:
     """Return when rows end that ages are counted from; None knows no end.
 
@@ -385,14 +234,21 @@ def _last(clock: Clock | None) -> datetime | None:
     return None if clock is None else clock() + timedelta(days=1)
 
 
-def _load(
+def newest_epoch(
+    connection: Connection, profile_id: int, clock: Clock | None
+) -> int | None:
+    """Return the month that ages are counted from; None before anything was learned."""
+    return ledger.newest_epoch(connection, profile_id, before=_last(clock))
+
+
+def load(
     engine: Engine, row: ProfileRow, specification: Specification, clock: Clock | None
 ) -> LiveProfile:
     """Return a profile as the database has it."""
     before = connections_opened(engine)
     with reading(engine) as connection:
         if specification.decay is not None:
-            newest = ledger.newest_epoch(connection, row.id, before=_last(clock))
+            newest = newest_epoch(connection, row.id, clock)
             specification = specification.as_of(newest)
         stored = state.load(connection, row, specification.decay)
         lessons = ledger.lessons_after(
@@ -405,7 +261,7 @@ def _load(
     return LiveProfile(row, snapshot, last_row=last_row, opened=before, clock=clock)
 
 
-def _diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
+def diverged(live: LiveProfile, last_rows: Mapping[int, Identity]) -> bool:
     """Whether the newest row of a ledger is another one than memory has."""
     there, here = last_rows.get(live.row.id), live.last_row
     return (

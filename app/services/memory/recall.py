@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from app.features.observation import Payload
     from app.ledger.entry import LedgerRow
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
     from app.storage.profiles import ProfileRow
 
@@ -90,6 +90,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LookUp(Job):
+    profile: CachedProfile
     digest: bytes
 
 
@@ -126,7 +127,7 @@ class Recall:
         self._store_words = store_words
         self.write_behind = write_behind
         self._queue: JobQueue[_LookUp] = JobQueue()
-        self._replacements = Replacements(live.successor, self._queue)
+        self._replacements = Replacements(live.found_again, self._queue)
         self._thread = threading.Thread(target=self._run, name="recall", daemon=True)
 
     def start(self) -> None:
@@ -153,7 +154,7 @@ class Recall:
         DatabaseUnavailable
             If too many requests wait, or the service is stopping.
         """
-        job = _LookUp(profile=self._live.get(profile), digest=digest)
+        job = _LookUp(profile=self._live.find(profile), digest=digest)
         # Running, so that it cannot be cancelled: an answer to a cancelled future would
         # raise in the thread.
         job.answer.set_running_or_notify_cancel()
@@ -192,7 +193,7 @@ class Recall:
         finally:
             self._queue.close()
 
-    def _answer(self, profile: LiveProfile, jobs: Sequence[_LookUp]) -> None:
+    def _answer(self, profile: CachedProfile, jobs: Sequence[_LookUp]) -> None:
         try:
             found = self._find(profile.row, [job.digest for job in jobs])
         except ProfileReplaced as error:

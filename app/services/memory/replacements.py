@@ -17,10 +17,12 @@ from app.errors import DatabaseUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from app.services.memory.cache import CachedProfile
     from app.services.memory.live import LiveProfile
     from app.services.queue import JobQueue
 
-    Successor = Callable[[LiveProfile], LiveProfile]
+    Profile = LiveProfile | CachedProfile
+    Successor = Callable[[Any], Profile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Job:
 
     Parameters
     ----------
-    profile : LiveProfile
+    profile : LiveProfile or CachedProfile
         The profile.
     answer : Future
         The outcome.
@@ -37,7 +39,7 @@ class Job:
         Whether it was a job for another profile, which was replaced.
     """
 
-    profile: LiveProfile
+    profile: Profile
     answer: Future[Any] = field(default_factory=Future)
     requeued: bool = False
 
@@ -63,13 +65,13 @@ class Replacements(Generic[AnyJob]):
         self._waiting: dict[int, list[AnyJob]] = {}
 
     def requeue(
-        self, replaced: LiveProfile, jobs: Iterable[AnyJob], error: Exception
+        self, replaced: Profile, jobs: Iterable[AnyJob], error: Exception
     ) -> None:
         """Have jobs done with the successor of their profile; return at once.
 
         Parameters
         ----------
-        replaced : LiveProfile
+        replaced : LiveProfile or CachedProfile
             The profile that is gone.
         jobs : iterable of Job
             The jobs for it.
@@ -92,7 +94,7 @@ class Replacements(Generic[AnyJob]):
                 target=self._load, args=(replaced,), name="replacements", daemon=True
             ).start()
 
-    def _load(self, replaced: LiveProfile) -> None:
+    def _load(self, replaced: Profile) -> None:
         try:
             successor = self._successor(replaced)
         # The outermost loop of the thread: whatever went wrong is their answer.
@@ -106,7 +108,7 @@ class Replacements(Generic[AnyJob]):
             except DatabaseUnavailable as error:
                 job.answer.set_exception(error)
 
-    def _take(self, replaced: LiveProfile) -> list[AnyJob]:
+    def _take(self, replaced: Profile) -> list[AnyJob]:
         """Return all jobs that wait; later ones begin anew."""
         with self._changing:
             return self._waiting.pop(replaced.row.id)

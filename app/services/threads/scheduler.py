@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.services.memory.live import LiveProfile, LiveProfiles
+    from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
 
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
@@ -274,6 +274,7 @@ class Maintenance:
         now = time.monotonic()
         if now >= self._follow_at:
             self._live.refresh()
+            self._live.drop_idle()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
             # Undos whose process ended before it carried them out.
@@ -290,26 +291,26 @@ class Maintenance:
         # The profile whose batch is in memory comes first.
         self._stepped = False
         profiles = sorted(self._live, key=lambda x: x.row.id != self._folding.begun)
-        waits = [self._maintain(live) for live in profiles]
+        waits = [self._maintain(each) for each in profiles]
         return min(filter(None, [*waits, self._remove()]), default=0.0)
 
-    def _maintain(self, live: LiveProfile) -> float:
+    def _maintain(self, profile: CachedProfile) -> float:
         """Do a little for one profile, and return as a call does."""
         # To find the error in a thousand rows again takes half a second.
-        if self._failures.pausing(live.row.id):
+        if self._failures.pausing(profile.row.id):
             return 0.0
         waits = []
         # An error of one profile must not stop the others: the profile keeps its
         # unfolded rows, which a start of the service reads anyway.
         try:
-            if live.row.id in self._undoing and carry_out(self._engine, live):
+            if profile.row.id in self._undoing and carry_out(self._engine, profile):
                 waits.append(FOLLOW_SECONDS)
-            waits.append(self._fold(live))
-            if live.row.id in self._dropping and self._drop(live):
+            waits.append(self._fold(profile))
+            if profile.row.id in self._dropping and self._drop(profile):
                 waits.append(FOLLOW_SECONDS)
-            if live.row.id in self._expiring and self._forget(live):
+            if profile.row.id in self._expiring and self._forget(profile):
                 waits.append(FORGET_SECONDS)
-            if live.row.id in self._followed and self._erase(live):
+            if profile.row.id in self._followed and self._erase(profile):
                 waits.append(FORGET_SECONDS)
         except ProfileReplaced:
             # By an import; the next step loads the profile in its place.
@@ -318,21 +319,21 @@ class Maintenance:
         # The steps between two folds succeed: where only a right to the counts is
         # missing, each fold would be logged if success forgot the error.
         except (Inconsistent, DatabaseUnprepared) as error:
-            if self._failures.report(live.row.id, error):
+            if self._failures.report(profile.row.id, error):
                 log.error(  # noqa: TRY400
-                    "the profile %r cannot be folded: %s", live.row.name, error
+                    "the profile %r cannot be folded: %s", profile.row.name, error
                 )
         else:
-            self._failures.unpause(live.row.id)
+            self._failures.unpause(profile.row.id)
         return min(filter(None, waits), default=0.0)
 
     def _expire(self) -> None:
         """Have rows that are too old dropped, a few at a time."""
         oldest = self._clock() - self._keep
-        there = {live.row.id for live in self._live}
+        there = {each.row.id for each in self._live}
         self._expiring = set(there)
         self._followed = self._learned
-        self._learned = {live.row.id: live.revision for live in self._live}
+        self._learned = {each.row.id: each.revision for each in self._live}
         if self._recent is not None:
             self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
@@ -348,75 +349,75 @@ class Maintenance:
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
 
-    def _fold(self, live: LiveProfile) -> float:
+    def _fold(self, profile: CachedProfile) -> float:
         """Fold a little of one profile, and return as a call does."""
-        revision = live.revision
-        folded = self._folded.get(live.row.id, 0)
+        revision = profile.revision
+        folded = self._folded.get(profile.row.id, 0)
         if folded >= revision:
             return 0.0
-        due = self._detectors[live.row.id].due(revision, folded=folded)
+        due = self._detectors[profile.row.id].due(revision, folded=folded)
         # One batch in memory, though a thousand profiles have rows to fold: it is
         # written to its end, unless its profile is taught meanwhile.
         if due and (not self._stepped or self._folding.begun is None):
             self._stepped = True
-            step = self._folding.step(live.row, seconds=self._step_seconds)
+            step = self._folding.step(profile.row, seconds=self._step_seconds)
             if step is None:
                 # All is folded, or another process is at it.
                 with reading(self._engine) as connection:
-                    folded = folded_revision(connection, live.row.id)
-                self._folded[live.row.id] = folded
+                    folded = folded_revision(connection, profile.row.id)
+                self._folded[profile.row.id] = folded
                 return 0.0
             if step.written:
-                folded = self._folded[live.row.id] = step.upto
+                folded = self._folded[profile.row.id] = step.upto
         left = revision - folded
         wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
         return min(wait, FOLLOW_SECONDS)
 
-    def _forget(self, live: LiveProfile) -> bool:
+    def _forget(self, profile: CachedProfile) -> bool:
         """Drop a few scored messages of one profile; True if there may be more."""
         with reading(self._engine) as connection:
             last = scored.last_over(
                 connection,
-                live.row.id,
+                profile.row.id,
                 keep=self._scored_rows,
                 keep_bytes=self._scored_bytes,
             )
         with writing(self._engine) as connection:
             gone = scored.expire(
                 connection,
-                live.row.id,
+                profile.row.id,
                 before=self._clock() - self._keep,
                 upto=last,
                 limit=FORGOTTEN_ROWS,
             )
         if gone == 0:
-            self._expiring.discard(live.row.id)
+            self._expiring.discard(profile.row.id)
             return False
         return True
 
-    def _erase(self, live: LiveProfile) -> bool:
+    def _erase(self, profile: CachedProfile) -> bool:
         """Erase a few forgotten messages of a profile; True if there may be more."""
-        upto = self._followed[live.row.id]
-        if erase_some(self._engine, live.row, upto=upto):
+        upto = self._followed[profile.row.id]
+        if erase_some(self._engine, profile.row, upto=upto):
             self._log_has_words = True
             return True
-        self._followed.pop(live.row.id, None)
+        self._followed.pop(profile.row.id, None)
         return False
 
-    def _drop(self, live: LiveProfile) -> bool:
+    def _drop(self, profile: CachedProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
         with reading(self._engine) as connection:
-            merge = retention.prepare_seal(connection, live.row)
+            merge = retention.prepare_seal(connection, profile.row)
         if merge is not None:
             with writing(self._engine) as connection:
-                return retention.write_seal(connection, live.row, merge)
+                return retention.write_seal(connection, profile.row, merge)
         before = self._clock() - timedelta(days=self._vector_days)
         with reading(self._engine) as connection:
             drop = retention.prepare(
-                connection, live.row, before=before, limit=DROPPED_ROWS
+                connection, profile.row, before=before, limit=DROPPED_ROWS
             )
         if drop is None:
-            self._dropping.discard(live.row.id)
+            self._dropping.discard(profile.row.id)
             return False
         with writing(self._engine) as connection:
-            return retention.write(connection, live.row, drop)
+            return retention.write(connection, profile.row, drop)

@@ -63,6 +63,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job(Job):
+    profile: LiveProfile
     teaching: Teaching
 
 
@@ -134,6 +135,8 @@ class Writer:
         try:
             while jobs := self._queue.take(GROUP):
                 self._commit(jobs)
+                # A profile that is dropped leaves the memory, though no job follows.
+                jobs.clear()
                 self._notify()
                 self._committed_at = time.monotonic()
         finally:

@@ -131,7 +131,7 @@ def test_the_words_of_a_message_can_be_kept_out_of_its_header():
 def failing(error):
     """Return an application whose scoring fails."""
 
-    def classify(profiles, raw, *, strongest, taught):
+    def classify(profiles, raw, *, strongest, taught, **others):
         raise error
 
     application = Application()
@@ -174,7 +174,7 @@ def test_the_classifier_sees_where_the_message_comes_from():
     """The header that the mail server hides is there, above the others."""
     seen = []
 
-    def classify(profiles, raw, *, strongest, taught):
+    def classify(profiles, raw, *, strongest, taught, **others):
         seen.extend((profile, raw) for profile in profiles)
         return {profile: classified(raw, profile) for profile in profiles}
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from app.doors.serving.process import handling_signals
+from app.doors.serving.process import handling_signals, reloading, remember_reload
 
 
 @pytest.fixture
@@ -80,3 +80,57 @@ def test_another_thread_has_no_signals(usual):
 
     assert [handler] == inside
     assert [] == usual
+
+
+@pytest.fixture
+def hang_up():
+    """Whatever handles SIGHUP, as it was before."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda: os.kill(os.getpid(), signal.SIGHUP)
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_each_reload_is_done_and_a_defect_of_one_ends_nothing(hang_up, caplog):
+    """In a thread, one after the other; the service goes on."""
+    done = []
+
+    async def run():
+        loop, more = asyncio.get_running_loop(), asyncio.Event()
+
+        def reload():
+            done.append(threading.current_thread() is threading.main_thread())
+            loop.call_soon_threadsafe(more.set)
+            if len(done) == 1:
+                raise MemoryError
+
+        async with reloading(reload):
+            for _ in range(2):
+                hang_up()
+                await more.wait()
+                more.clear()
+
+    asyncio.run(run())
+
+    assert [False, False] == done
+    assert 1 == caplog.text.count("the settings stay as they were")
+
+
+def test_a_reload_that_comes_too_early_is_done_later(hang_up):
+    """A service that starts does not end by it."""
+    done = []
+
+    async def run():
+        loop, more = asyncio.get_running_loop(), asyncio.Event()
+
+        def reload():
+            done.append(True)
+            loop.call_soon_threadsafe(more.set)
+
+        async with reloading(reload):
+            await more.wait()
+
+    remember_reload()
+    hang_up()
+    asyncio.run(run())
+
+    assert [True] == done
