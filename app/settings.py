@@ -337,7 +337,11 @@ class Settings(BaseSettings):
         None,
         description="File that holds the password of the mailbox and nothing else.",
     )
-    imap_junk: str = Field("Junk", description="Folder of the unwanted mail.")
+    imap_junk: str | None = Field(
+        None,
+        description="Folder of the unwanted mail. Unset: the one that the server marks "
+        "as junk (SPECIAL-USE, RFC 6154), or `Junk` if it marks none.",
+    )
     imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
     imap_state: Path = Field(
         Path("var/imap.json"),

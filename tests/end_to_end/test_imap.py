@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -49,6 +50,8 @@ def follow(service, site, tmp_path):
         "POSTBAYES_IMAP_USER": ANN,
         "POSTBAYES_IMAP_PASSWORD_FILE": str(secret),
         "POSTBAYES_IMAP_STATE": str(tmp_path / "imap.json"),
+        # Where Sieve files; the server marks another folder as junk.
+        "POSTBAYES_IMAP_JUNK": "Junk",
     }
     started = []
 
@@ -149,6 +152,24 @@ def test_looking_once_learns_what_happened_since(service, mailbox, look):
     assert expected == learned(service)
     mailbox.imap.select("Junk")
     assert b"Seen" not in mailbox.imap.fetch("1:*", "(FLAGS)")[1][-1]
+
+
+def test_the_folder_that_the_server_marks_as_junk_is_followed(
+    service, mailbox, follow, look, caplog
+):
+    """Without a name for it, whatever its name is; the log shows it decoded."""
+    del follow.environment["POSTBAYES_IMAP_JUNK"]
+    word = mailbox.send(ham(220))
+    assert "INBOX" == mailbox.arrived(word)[0]
+    look()
+    caplog.set_level(logging.INFO, "app")
+    mailbox.move(word, "INBOX", "Unerw&APw-nscht")
+    expected = more(service, spam=1)
+
+    assert (0, "1 messages\n") == look()
+
+    assert expected == learned(service)
+    assert "the folder 'Unerwünscht', which the server marks as junk" in caplog.text
 
 
 @pytest.mark.parametrize(

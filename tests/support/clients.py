@@ -16,6 +16,7 @@ PACKAGES = {
     "procmail": "procmail",
     "spamc": "spamc",
     "rspamc": "rspamd",
+    "rspamd": "rspamd",
 }
 
 

@@ -38,6 +38,9 @@ service lmtp {{
 namespace inbox {{
   inbox = yes
   mailbox Junk {{
+    auto = create
+  }}
+  mailbox Unerwünscht {{
     special_use = \\Junk
     auto = create
   }}

@@ -21,6 +21,7 @@ import time
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -30,7 +31,7 @@ from tests.support.command import PATIENCE
 from tests.support.service import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from email.message import Message
 
     from tests.support.dovecot import Sieve
@@ -100,7 +101,15 @@ def missing() -> str | None:
 class MailSite:
     """Postfix and Dovecot of one test."""
 
-    def __init__(self, folder: Path, *, milter: str, url: str, sieve: Sieve) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        milter: str,
+        url: str,
+        sieve: Sieve,
+        files: Mapping[str, str],
+    ) -> None:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.smtp, self.lmtp = free_port(), free_port()
@@ -120,13 +129,16 @@ class MailSite:
             made.mkdir()
         shutil.chown(folder / "data", "postfix")
         shutil.chown(folder / "mail", "nobody", "nogroup")
-        ours = (DEPLOY / "postfix" / "main.cf").read_text()
+        ours = files.get("main.cf") or (DEPLOY / "postfix" / "main.cf").read_text()
         ours = ours.replace("inet:127.0.0.1:11332", milter)
         (postfix / "main.cf").write_text(_MAIN.format(**names) + ours)
         (postfix / "master.cf").write_text(_MASTER.format(**names))
 
         installed = folder / "postbayes"
         shutil.copytree(DEPLOY / "dovecot", installed)
+        for name, text in files.items():
+            if name.endswith(".sieve"):
+                (installed / name).write_text(text)
         teach = installed / "postbayes-teach"
         teach.write_text(teach.read_text().replace("http://127.0.0.1:8025", url))
         configuration = dovecot.configuration(names, sieve=sieve, installed=installed)
@@ -255,7 +267,11 @@ class Mailbox:
 
 @contextmanager
 def mail_site(
-    *, milter: str, url: str, sieve: Sieve = "learning"
+    *,
+    milter: str,
+    url: str,
+    sieve: Sieve = "learning",
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[MailSite]:
     """Run a mail site as long as the context lasts.
 
@@ -267,9 +283,11 @@ def mail_site(
         Address of the HTTP door.
     sieve : Sieve
         What Dovecot does with mail.
+    files : mapping of str to str
+        The text of files that are not to be those of deploy: main.cf, Sieve scripts.
     """
     with open_folder() as folder:
-        site = MailSite(folder, milter=milter, url=url, sieve=sieve)
+        site = MailSite(folder, milter=milter, url=url, sieve=sieve, files=files)
         try:
             site.start()
             yield site

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import IMAPClientError, LoginError
+from imapclient.imapclient import JUNK
 
 from app.errors import InvalidSetting, MailboxUnavailable, reason
 from app.mail.limits import MAX_BYTES
@@ -15,6 +18,7 @@ from app.mail.limits import MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+log = logging.getLogger(__name__)
 Security = Literal["tls", "starttls", "none"]
 PORTS: Final = {"tls": 993, "starttls": 143, "none": 143}
 # Of the connection, and of each answer. Unit: seconds.
@@ -26,6 +30,8 @@ MESSAGE_BYTES: Final = MAX_BYTES
 # Headers are asked for so many messages at a time, so that a first look at a
 # large folder holds no more than some megabytes.
 AT_ONCE: Final = 50
+# What most servers and programs call it.
+_USUAL_JUNK: Final = "Junk"
 _HEADERS: Final = b"BODY[HEADER]<0>"
 _MESSAGE: Final = b"BODY[]<0>"
 
@@ -53,14 +59,20 @@ class Account:
         self.idles = bool(client.has_capability("IDLE"))
         """Whether the server tells of changes by itself."""
 
-    def open(self, name: str) -> Folder:
+    def open(self, name: str | None) -> Folder:
         """Look into a folder, without changing anything there.
+
+        Parameters
+        ----------
+        name : str or None
+            Its name; None for the one that the server marks as junk.
 
         Raises
         ------
         InvalidSetting
             If there is none of that name.
         """
+        name = self._junk if name is None else name
         if not self._client.folder_exists(name):
             msg = (
                 f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK and "
@@ -70,6 +82,29 @@ class Account:
         found = self._client.select_folder(name, readonly=True)
         numbers = (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS")
         return Folder(name, *(int(found[number]) for number in numbers))
+
+    @cached_property
+    def _junk(self) -> str:
+        r"""The first folder with the attribute ``\Junk`` (RFC 6154 section 2)."""
+        if self._client.has_capability("SPECIAL-USE"):
+            # A plain LIST need not give the attributes then (section 3), and IMAPClient
+            # has no LIST with options.
+            names = '""', '"*" RETURN (SPECIAL-USE)'
+            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
+            folders = self._client._proc_folder_list(answer)  # noqa: SLF001
+        else:
+            folders = self._client.list_folders()
+        marked = (
+            name
+            for attributes, _, name in folders
+            if JUNK.lower() in (attribute.lower() for attribute in attributes)
+        )
+        junk: str | None = next(marked, None)
+        if junk is None:
+            log.info("following %r, as the server marks no folder as junk", _USUAL_JUNK)
+            return _USUAL_JUNK
+        log.info("following the folder %r, which the server marks as junk", junk)
+        return junk
 
     def headers(self, first: int) -> Iterator[tuple[int, bytes]]:
         """Yield UID and headers of the messages from a UID on, in order."""

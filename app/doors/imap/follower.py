@@ -67,8 +67,9 @@ class Follower:
     ----------
     connect : callable
         Opens the mailbox.
-    folders : tuple of (Place, str)
-        The folders and their meanings; the follower waits in the last one.
+    folders : tuple of (Place, str or None)
+        The folders and their meanings; the follower waits in the last one. None is
+        the folder that the server marks as junk.
     teach : callable
         Teaches a message.
     store : Store
@@ -78,7 +79,7 @@ class Follower:
     """
 
     connect: Callable[[], AbstractContextManager[Account]]
-    folders: tuple[tuple[Place, str], ...]
+    folders: tuple[tuple[Place, str | None], ...]
     teach: Callable[[bytes, Word], None]
     store: Store
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -88,7 +89,7 @@ class Follower:
         number = 0
         for place, name in self.folders:
             folder = account.open(name)
-            first = memory.first_unread(name, folder.validity)
+            first = memory.first_unread(folder.name, folder.validity)
             if first is None:
                 self._begin(account, memory, place, folder)
             elif first < folder.next_uid:

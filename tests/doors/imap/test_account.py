@@ -1,0 +1,138 @@
+"""A folder that no setting names is the one that the server marks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+
+import pytest
+
+from app.doors.imap.account import logged_in
+from app.errors import InvalidSetting
+
+PLAIN = 'LIST "" "*"'
+EXTENDED = 'LIST "" "*" RETURN (SPECIAL-USE)'
+
+
+class Server(ThreadingTCPServer):
+    """An IMAP server on loopback, with some folders that are empty.
+
+    Parameters
+    ----------
+    capability : str
+        What it is capable of beside IMAP.
+    attributes : dict
+        Those of each folder, by its name in modified UTF-7, for the LIST that asks
+        for them or, without the capability, for any.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, capability, attributes):
+        super().__init__(("127.0.0.1", 0), Session)
+        self.capability = capability
+        self.attributes = attributes
+        self.commands = []
+
+    def answer(self, command):
+        """Return the untagged lines that answer a command."""
+        self.commands.append(command)
+        name, _, rest = command.partition(" ")
+        if name == "CAPABILITY":
+            return [f"CAPABILITY IMAP4rev1 {self.capability}"]
+        if name == "LIST":
+            given = command == EXTENDED or not self.capability
+            return [
+                f'LIST ({attributes if given else ""}) "/" "{folder}"'
+                for folder, attributes in self.attributes.items()
+                if '"*"' in rest or rest.endswith(f'"{folder}"')
+            ]
+        if name == "EXAMINE":
+            return ["0 EXISTS", "OK [UIDVALIDITY 1] x", "OK [UIDNEXT 1] x"]
+        return []
+
+
+class Session(StreamRequestHandler):
+    """A connection to it."""
+
+    def handle(self):
+        """Greet, and answer each line."""
+        self.wfile.write(b"* OK ready\r\n")
+        for line in self.rfile:
+            tag, command = line.decode().rstrip("\r\n").split(" ", 1)
+            lines = [f"* {each}" for each in self.server.answer(command)]
+            self.wfile.write("\r\n".join([*lines, f"{tag} OK done", ""]).encode())
+
+
+@pytest.fixture
+def serve():
+    """Starts a server, and returns it."""
+    servers = []
+
+    def start(capability, attributes):
+        server = Server(capability, attributes)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def opened(server, *names):
+    """Return the names of the folders that an account opens."""
+    host, port = server.server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        return [account.open(name).name for name in names]
+
+
+@pytest.mark.parametrize(
+    ("capability", "asked"), [("SPECIAL-USE", EXTENDED), ("", PLAIN)]
+)
+def test_the_server_is_asked_once_which_folder_it_marks_as_junk(
+    serve, caplog, capability, asked
+):
+    r"""With RETURN where it knows that; Gmail gives ``\Junk`` in every LIST."""
+    caplog.set_level(logging.INFO, "app")
+    folders = {"INBOX": "", "Junk": "", "Unerw&APw-nscht": r"\HasNoChildren \JUNK"}
+    server = serve(capability, folders)
+
+    assert ["Unerwünscht"] * 2 == opened(server, None, None)
+    assert 1 == server.commands.count(asked)
+    assert [
+        "following the folder 'Unerwünscht', which the server marks as junk"
+    ] == caplog.messages
+
+
+@pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
+def test_where_none_is_marked_it_is_junk(serve, caplog, capability):
+    """The log says why."""
+    caplog.set_level(logging.INFO, "app")
+    server = serve(capability, {"INBOX": "", "Junk": "", "Spam": r"\Trash"})
+
+    assert ["Junk"] == opened(server, None)
+    assert [
+        "following 'Junk', as the server marks no folder as junk"
+    ] == caplog.messages
+
+
+def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
+    """Whatever the server marks."""
+    caplog.set_level(logging.INFO, "app")
+    server = serve("SPECIAL-USE", {"Spam": "", "Junk": r"\Junk"})
+
+    assert ["Spam"] == opened(server, "Spam")
+    assert EXTENDED not in server.commands
+    assert [] == caplog.messages
+
+
+def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
+    """It names the settings."""
+    server = serve("SPECIAL-USE", {"INBOX": ""})
+
+    with pytest.raises(InvalidSetting, match="no folder 'Junk'; POSTBAYES_IMAP_JUNK"):
+        opened(server, None)
