@@ -15,7 +15,7 @@ cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
 .DEFAULT_GOAL := help
 # Half an environment (no ensurepip, say) must not look like a whole one.
 .DELETE_ON_ERROR:
-.PHONY: help run test check format lint types imports spelling docs accuracy speed demo-mail lock image clean
+.PHONY: help run test kernels check format lint types imports spelling docs accuracy speed demo-mail lock image clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,9 +26,13 @@ run: $(VENV)/.run  ## serve on 127.0.0.1:8025, with SQLite in var/
 # Each process of the tests has databases and servers of its own.  The one that is
 # idle takes over from the other: some tests take a hundred times as long as others.
 # Hundreds of processes import the service, so what Python compiles is kept.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/.dev  ## run the tests that need Python alone; PYTEST="-k words -x" narrows them down
+test kernels: export PYTHONDONTWRITEBYTECODE =
+test: kernels  ## run the tests that need Python alone; PYTEST="-k words -x" narrows them down
 	$(bin)/python -m pytest --numprocesses auto --dist worksteal -m "$(SELECT)" $(PYTEST)
+
+# Once, and not in each process of the tests; a second time is a second.
+kernels: $(VENV)/.dev
+	$(bin)/python -m tests.support.imported
 
 SELECT := not (postgresql or mail or clients or disk or slow)
 

@@ -268,3 +268,10 @@ def test_each_container_is_limited_and_none_has_a_password_that_everybody_knows(
     assert "  database:\n    internal: true\n" in compose
     assert images
     assert [] == [image for image in images if not re.search(r":.*\d+\.\d+", image)]
+
+
+def test_the_changelog_of_what_comes_is_short():
+    """An operator reads it before the first start."""
+    coming = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1]
+
+    assert len(coming.split()) < 900

@@ -50,6 +50,9 @@ def imap(
         msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
         raise InvalidSetting(msg)
     keep_log(settings)
+    if once:
+        # What cron's commands write is mailed each time.
+        logging.getLogger("app.doors.imap").setLevel(logging.WARNING)
     where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
         connect=partial(
