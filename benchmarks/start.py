@@ -100,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--features", type=int, default=2_000_000)
     parser.add_argument("--database-url", help="an empty database")
+    parser.add_argument("--times", type=int, default=3, help="starts to measure")
     asked = parser.parse_args()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -109,7 +110,7 @@ def main() -> None:
         with reading(engine) as connection:
             profile = profiles.find(connection, settings.profile)
         rows = fill(engine, profile, asked.features)
-        for _ in range(3):
+        for _ in range(asked.times):
             begun, cpu = time.perf_counter(), time.process_time()
             live = LiveProfiles(engine, specify(settings))
             live.refresh()
@@ -120,7 +121,7 @@ def main() -> None:
                 f"loaded in {wall:.2f} s, {cpu:.2f} s of CPU"
             )
         engine.dispose()
-        for _ in range(3):
+        for _ in range(asked.times):
             print(start(url))
 
 

@@ -61,8 +61,8 @@ def test_accuracy_has_a_row_for_each_stream_and_a_mean_for_each_family(tmp_path)
 
 def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
     """Below HTTP, by one client, beside learning, and by many clients."""
-    index = write_stream(tmp_path / "stream", 160)
-    sizes = ["--learn", "30", "--requests", "120"]
+    index = write_stream(tmp_path / "stream", 130)
+    sizes = ["--learn", "30", "--requests", "100"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.write_path", "--index", index, *sizes],
         check=False,
@@ -184,13 +184,12 @@ def test_sizes_are_told_three_times(tmp_path):
     assert ["all", "loaded"] == [row.split()[0] for row in rows[-2:]]
 
 
-def test_a_start_is_measured_three_times():
+def test_a_start_is_measured():
     """With as many features as were asked for, the counts alone and the service."""
-    rows = run("start.py", "--features", "600").splitlines()
+    counts, service = run("start.py", "--features", "600", "--times", "1").splitlines()
 
-    assert 6 == len(rows)
-    assert all(row.startswith("600 features in ") for row in rows[:3])
-    assert all(row.startswith("the service answers after ") for row in rows[3:])
+    assert counts.startswith("600 features in ")
+    assert service.startswith("the service answers after ")
 
 
 def test_the_readme_lists_every_benchmark():

@@ -137,7 +137,8 @@ def test_what_is_learned_can_be_tried_beside_everything(run, index):
 
 def test_a_comparison_is_printed_in_words(run, index):
     """Below the table of figures."""
-    _, out, _ = run("evaluate", "--index", index, "--try", "text_views=words")
+    options = "--index", index, "--processes", 1
+    _, out, _ = run("evaluate", *options, "--try", "text_views=words")
 
     assert "1-ROCA %" in out
     assert "text_views=words against as set: 1-ROCA" in out

@@ -230,7 +230,12 @@ def test_no_index_is_outside_its_array(tmp_path):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0",
          f"tests/kernels/{Path(__file__).name}"],
         cwd=tmp_path,
-        env={**os.environ, "NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": str(tmp_path)},
+        env={
+            **os.environ,
+            "NUMBA_BOUNDSCHECK": "1",
+            "NUMBA_OPT": "1",
+            "PYTHONPATH": str(tmp_path),
+        },
         capture_output=True,
         text=True,
         check=False,

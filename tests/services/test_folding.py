@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 
 import pytest
+from sqlalchemy import event
 
 from app.services import fold as folding
 from app.services.application import specify
@@ -18,39 +18,33 @@ from app.services.memory.cache import LiveProfiles
 from app.services.threads import scheduler
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import tables
+from app.storage import profiles, tables
 from app.storage.database import engine as turn
 from app.storage.database.dialect import dialect_of
-from app.storage.database.engine import reading, writing
+from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.fold.state import folded_revision
 from app.storage.upkeep.audit import audit
 from tests.support.builders import new_profile, taught, teach
+from tests.support.command import forked
 
-# Folds in batches of one row and parts of one feature, and is killed at a statement.
-ROW_BY_ROW = """
-import os, signal, sys
-from itertools import count
-from sqlalchemy import event
-from app.services import fold as folding
-from app.storage import profiles
-from app.storage.database.engine import open_engine, reading
 
-folding.MOST_BY_HAND = 1
-folding.BY_HAND = 1e-9
-engine = open_engine(sys.argv[1])
-with reading(engine) as connection:
-    profile = profiles.find(connection, sys.argv[2])
-statements, last = count(1), int(sys.argv[3])
+def fold_until_killed(url, name, last):
+    """Fold in batches of one row and parts of one feature, and die at a statement."""
+    folding.MOST_BY_HAND = 1
+    folding.BY_HAND = 1e-9
+    engine = open_engine(url)
+    with reading(engine) as connection:
+        profile = profiles.find(connection, name)
+    statements = count(1)
 
-def kill(*_):
-    if next(statements) == last:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def kill(*_):
+        if next(statements) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-event.listen(engine, "before_cursor_execute", kill)
-event.listen(engine, "commit", kill)
-list(folding.Folding(engine).all(profile))
-"""
+    event.listen(engine, "before_cursor_execute", kill)
+    event.listen(engine, "commit", kill)
+    list(Folding(engine).all(profile))
 
 
 def burst(engine, profile, messages, *, start=0):
@@ -332,12 +326,9 @@ def test_a_fold_is_killed_at_any_moment_and_nothing_is_lost(engine, database_url
     marks, last = [0], found.revision
     kills, statements = 0, 1
     while marks[-1] < last:
-        arguments = database_url, profile.name, str(statements)
-        done = subprocess.run(
-            [sys.executable, "-c", ROW_BY_ROW, *arguments], check=False
-        )
-        assert done.returncode in (0, -signal.SIGKILL)
-        kills += done.returncode == -signal.SIGKILL
+        code = forked(fold_until_killed, database_url, profile.name, statements)
+        assert code in (0, -signal.SIGKILL)
+        kills += code == -signal.SIGKILL
         # Half as many more each time, so that it comes to an end.
         statements += 1 + statements // 2
         mark, found = marked(engine, profile)

@@ -65,6 +65,14 @@ class Command:
         self.send_signal(signal.SIGKILL)
 
 
+def forked(function, *arguments):
+    """Call a function in such a process, and return the exit code of that."""
+    process = _CONTEXT.Process(target=function, args=arguments)
+    process.start()
+    process.join(PATIENCE)
+    return process.exitcode
+
+
 def run(arguments, *, environment, folder):
     """Run a command to its end, as `subprocess.run` does."""
     with tempfile.TemporaryDirectory() as room:
