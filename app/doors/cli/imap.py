@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ from app.services.log import keep_log
 from app.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.doors.imap.memory import Word
     from app.settings import Settings
 
@@ -50,9 +53,6 @@ def imap(
         msg = "POSTBAYES_IMAP_HOST and POSTBAYES_IMAP_USER name the mailbox to follow"
         raise InvalidSetting(msg)
     keep_log(settings)
-    if once:
-        # What cron's commands write is mailed each time.
-        logging.getLogger("app.doors.imap").setLevel(logging.WARNING)
     where = url or f"http://{settings.host}:{settings.port}"
     follower = Follower(
         connect=partial(
@@ -72,7 +72,7 @@ def imap(
     # to log out may take a minute.
     with interruptible("interrupted; what was taught is kept", ending=()):
         if once:
-            with follower.connect() as account:
+            with _quiet(), follower.connect() as account:
                 number = follower.look(account, follower.store.load())
             passed = follower.passed_over.total()
             OUT.print(
@@ -82,6 +82,18 @@ def imap(
             return
         for _ in follower.follow():
             pass
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what is the same in each run: cron mails what a command writes."""
+    logger = logging.getLogger(logged_in.__module__)
+    usual = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(usual)
 
 
 def password(settings: Settings) -> str:
