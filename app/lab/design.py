@@ -159,9 +159,7 @@ def design(table: Table, choices: Choices) -> Design:
     classes = _classes(table, target)
     columns = _columns(table, choices)
     logistic = choices.model is Model.LOGISTIC
-    if logistic and choices.prior != FittedPrior():
-        msg = "logistic regression has no class prior; leave out --prior"
-        raise InvalidObservation(msg)
+    _require_effect(choices)
     rows = tuple(row for row in table.rows if target in row.cells)
     notes = _left_out(table, columns, target)
     if logistic:
@@ -172,7 +170,7 @@ def design(table: Table, choices: Choices) -> Design:
     kinds = {
         column: _kind(column, labelled, choices)
         for column in columns
-        if labelled.filled(column)
+        if labelled.filled(column) or column in choices.values
     }
     parts = _parts(kinds, labelled, choices)
     examples = tuple(
@@ -190,6 +188,31 @@ def design(table: Table, choices: Choices) -> Design:
         logistic,
         choices.deviation,
     )
+
+
+def _require_effect(choices: Choices) -> None:
+    """Refuse options that would do nothing."""
+    model, plain = choices.model, Choices(target=choices.target)
+    logistic = model is Model.LOGISTIC
+    for option, what, changed in (
+        ("--prior", "class prior", choices.prior != plain.prior),
+        ("--smoothing", "pseudo-counts", choices.smoothing != plain.smoothing),
+        ("--variances", "variances", choices.variances != plain.variances),
+        (
+            "--constant",
+            "variances",
+            (choices.constant, choices.added) != (plain.constant, plain.added),
+        ),
+    ):
+        if logistic and changed:
+            msg = f"logistic regression has no {what}; leave out {option}"
+            raise InvalidObservation(msg)
+    if choices.deviation is not None and not logistic:
+        msg = f"--deviation is for --model logistic, not {model}; leave it out"
+        raise InvalidObservation(msg)
+    if choices.shrinkage != plain.shrinkage and model is not Model.DISCRIMINANT:
+        msg = f"--shrinkage is for --model discriminant, not {model}; leave it out"
+        raise InvalidObservation(msg)
 
 
 def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:

@@ -174,13 +174,16 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
 
     def decisions() -> Iterable[tuple[Fitted | Regressed, dict[str, Any], int]]:
         for fold in range(folds):
-            members = [design.examples[i] for i in np.flatnonzero(dealt == fold)]
+            chosen = np.flatnonzero(dealt == fold)
+            members = [design.examples[i] for i in chosen]
             model: Fitted | Regressed
             if everything is None:
                 rest = [design.examples[i] for i in np.flatnonzero(dealt != fold)]
                 try:
                     model = regressed(design, rest)
-                except InvalidObservation as error:
+                    for i in chosen:
+                        model.encode(design.rows[i])
+                except (InvalidObservation, MalformedTable) as error:
                     msg = f"without the rows of fold {fold + 1} of {folds}: {error}"
                     raise InvalidObservation(msg) from error
             else:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -30,6 +31,8 @@ from app.lab.validation import compare, cross_validate, learned, tested, trainin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from app.lab.columns import LearnedTable, Number
     from app.lab.fitted import Fitted, Prediction
     from app.lab.regressed import Regressed
@@ -42,6 +45,9 @@ TELLS_FROM_1 = 5e-5
 """What is closer to 1 would be rounded to it, with four digits."""
 SMALLEST_WRITTEN_OUT = 1e-9
 """What is closer to 1 is written as a difference: nobody counts nines."""
+SMALLEST_EXPONENT = -700.0
+"""What is below has no double whose digits all count."""
+TELLS_FROM_1_ABOVE = 5e-4
 TWO = 2
 """Classes whose log-odds are one number."""
 SHOWN_PRODUCT = 100
@@ -98,8 +104,9 @@ def lab(
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            help="The words that count in columns of text; else all in the table. A "
-            "declared word that no row has gets its smoothed estimate.",
+            help="The words that count in columns of text, with blanks or commas "
+            "between; else all in the table. A declared word that no row has gets its "
+            "smoothed estimate.",
             metavar="WORDS",
         ),
     ] = None,
@@ -140,7 +147,7 @@ def lab(
         float | None,
         typer.Option(
             help="Of logistic regression: the standard deviation of a Gaussian prior "
-            "of each weight; else maximum likelihood.",
+            "of the difference between two classes' weights; else maximum likelihood.",
             metavar="NUMBER",
         ),
     ] = None,
@@ -196,6 +203,7 @@ def lab(
     Naive Bayes and logistic regression, for teaching, and for checking examples by
     hand. Nothing is stored. An empty cell means not known, and is left out.
     """
+    _require_other(page_file, (table, predict_csv, test))
     source = read_table(table)
     kept, added = rules.constant(constant)
     choices = Choices(
@@ -266,6 +274,16 @@ def lab(
     if page_file is not None:
         _say("")
         _say(f"The page is {page_file}")
+
+
+def _require_other(page_file: Path | None, tables: Iterable[Path | None]) -> None:
+    """Refuse to write the page over a table."""
+    if page_file is None or not page_file.exists():
+        return
+    for table in tables:
+        if table is not None and table.exists() and page_file.samefile(table):
+            msg = f"--report would overwrite the table {table}; name another file"
+            raise MalformedTable(msg)
 
 
 def _names(listed: str) -> tuple[str, ...]:
@@ -376,23 +394,24 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
             product = " * ".join(str(f) for f in prediction.factors[c])
             if len(product) <= SHOWN_PRODUCT and len(prediction.factors[c]) > 1:
                 value = f"{product} = {value}"
-        share = _fraction(
-            written(posterior[c] if posterior else None),
-            math.exp(prediction.log_posterior[c]),
-            rest=-math.expm1(prediction.log_posterior[c]),
-        )
-        rows.append((name, value, share))
+        exact = written(posterior[c] if posterior else None)
+        rows.append((name, value, _posterior(exact, prediction.log_posterior, c)))
     _grid(None, (target, value_of, "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
-    if prediction.unseen:
-        _say("Left out, because never seen: " + ", ".join(prediction.unseen))
+    for why, words in (
+        ("never seen", prediction.unseen),
+        ("outside the vocabulary", prediction.outside),
+    ):
+        if words:
+            _say(f"Left out, because {why}: " + ", ".join(words))
     if prediction.coefficient:
+        orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
         _say(
             "Left out, because it is the same in each class: the multinomial "
-            f"coefficient, {math.exp(prediction.coefficient):.10g}"
+            f"coefficient, {orders}"
         )
     if prediction.linear is not None and len(classes) == TWO:
         z = float(prediction.linear[1] - prediction.linear[0])
@@ -420,11 +439,10 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
             f"infinite (rows whose own class was impossible: {validation.impossible})"
         )
     _say(f"log-loss {loss}")
-    if not validation.impossible:
-        said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
-        if validation.log_joint is not None:
-            said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
-        _say(said)
+    said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
+    if validation.log_joint is not None:
+        said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
+    _say(said)
     _grid(
         "rows by class (down) and decision (across)",
         ("", *classes, "tied"),
@@ -460,6 +478,15 @@ def _number(number: Number) -> str:
     return _fraction(number.fraction, number.value) + note
 
 
+def _posterior(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
+    """Return a probability; as a power where a double has neither it nor the rest."""
+    rest = float(np.logaddexp.reduce(np.delete(logs, c)))
+    for log, before in ((float(logs[c]), ""), (rest, "1 - ")):
+        if exact is None and -math.inf < log < SMALLEST_EXPONENT:
+            return before + _log(log)
+    return _fraction(exact, math.exp(logs[c]), rest=math.exp(min(rest, 0.0)))
+
+
 def _fraction(fraction: str | None, value: float, *, rest: float | None = None) -> str:
     """Return a fraction and its decimals; the one alone where it says it all."""
     decimals = _decimals(value, 1 - value if rest is None else rest)
@@ -475,12 +502,15 @@ def _decimals(value: float, rest: float) -> str:
     --------
     >>> _decimals(0.99996, 4e-5), _decimals(1.0, 1e-20), _decimals(1.0, 0.0)
     ('0.99996', '1 - 1e-20', '1')
+    >>> _decimals(1.0005, -0.0005), _decimals(1.00002, -0.00002)
+    ('1.0005', '1.00002')
     """
-    if not 0 < rest < TELLS_FROM_1:
+    above = -TELLS_FROM_1_ABOVE <= rest < -SMALLEST_WRITTEN_OUT
+    if not (above or 0 < rest < TELLS_FROM_1):
         return f"{value:.4g}"
-    if rest < SMALLEST_WRITTEN_OUT:
+    if 0 < rest < SMALLEST_WRITTEN_OUT:
         return f"1 - {rest:.2g}"
-    return f"{value:.{-math.floor(math.log10(rest))}f}"
+    return f"{value:.{-math.floor(math.log10(abs(rest)))}f}"
 
 
 def _log(nats: float) -> str:
