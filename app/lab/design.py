@@ -210,6 +210,10 @@ def _require_effect(choices: Choices) -> None:
     if choices.deviation is not None and not logistic:
         msg = f"--deviation is for --model logistic, not {model}; leave it out"
         raise InvalidObservation(msg)
+    takes = {Model.AUTO, Model.MIXED, Model.GAUSSIAN}
+    if choices.variances != plain.variances and model not in takes:
+        msg = f"--variances is for --model gaussian, not {model}; leave it out"
+        raise InvalidObservation(msg)
     if choices.shrinkage != plain.shrinkage and model is not Model.DISCRIMINANT:
         msg = f"--shrinkage is for --model discriminant, not {model}; leave it out"
         raise InvalidObservation(msg)
@@ -386,11 +390,18 @@ def smoothing(words: str) -> Rule:
     """
     named: dict[str, Rule] = {"none": NoSmoothing(), "laplace": Lidstone(1.0)}
     stated: dict[str, Callable[[str], Rule]] = {
-        "lidstone": lambda value: Lidstone(_number(value, words)),
+        "lidstone": lambda value: _lidstone(_number(value, words)),
         "epsilon": lambda value: Epsilon(_number(value, words)),
     }
     rule = "smoothing is none, laplace, lidstone=A or epsilon=E"
     return _chosen(words, named, stated, rule)
+
+
+def _lidstone(alpha: float) -> Lidstone:
+    if not alpha:
+        msg = "a pseudo-count of 0 is no smoothing; say --smoothing none"
+        raise InvalidObservation(msg)
+    return Lidstone(alpha)
 
 
 def pseudo_counts(words: str) -> tuple[Lidstone, ...]:

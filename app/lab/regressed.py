@@ -118,9 +118,9 @@ class Regressed:
                 column, cell = self.design.parts[name].feature(number, row)
                 # Without a weight it would be scored as the first value of its column.
                 msg = (
-                    f"{row.where} has {cell!r} in column {column!r}, a value that no "
-                    "row which teaches has, so that logistic regression has no weight "
-                    "for it; leave the row out, or leave the column out with --columns"
+                    f"{row.where} has {cell!r} in column {column!r}, a value that none "
+                    "of the teaching rows has, so logistic regression has no weight "
+                    "for it; leave the row out, or the column with --columns"
                 )
                 raise MalformedTable(msg)
         return views

@@ -131,7 +131,7 @@ def test_the_linear_form_is_the_score(model, rows, declared):
         model=model,
         columns=OF[model],
         kinds={c: KINDS[c] for c in OF[model]},
-        variances="class" if model is Model.LOGISTIC else "shared",
+        variances="shared" if model in {Model.GAUSSIAN, Model.MIXED} else "class",
         vocabulary="a b c d e" if with_text else None,
         deviation=2.0 if model is Model.LOGISTIC else None,
     )
@@ -242,7 +242,7 @@ def test_a_value_without_a_row_has_no_weight(run, values):
     code, out, err = run(TEXTS, *PENALISED, *values, "--predict", "c=w,text=y")
 
     assert (65, "") == (code, out)
-    assert "has 'w' in column 'c', a value that no row which teaches has" in err
+    assert "has 'w' in column 'c', a value that none of the teaching rows has" in err
 
 
 def test_a_value_that_only_one_fold_has_is_refused(run):
@@ -256,7 +256,7 @@ def test_a_value_that_only_one_fold_has_is_refused(run):
     )
 
     assert 65 == code
-    assert "of 8: row 8 has 'v' in column 'c', a value that no row" in err
+    assert "of 8: row 8 has 'v' in column 'c', a value that none" in err
 
 
 def test_too_many_words_are_refused():
@@ -279,6 +279,7 @@ def test_too_many_words_are_refused():
         ("--model logistic --constant drop", "leave out --constant"),
         ("--model logistic --constant add=1", "leave out --constant"),
         ("--deviation 1", "--deviation is for --model logistic, not auto"),
+        ("--model discriminant --variances shared", "is for --model gaussian, not"),
         ("--shrinkage 0.1", "--shrinkage is for --model discriminant, not auto"),
     ],
 )

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -21,7 +20,7 @@ from app.doors.cli.console import OUT, Json, complete_or_absent
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
-from app.lab.exact import written
+from app.lab.exact import four_digits, power, probability, with_decimals, written
 from app.lab.kinds import Kind, Model, question, questions
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
@@ -31,8 +30,6 @@ from app.lab.validation import compare, cross_validate, learned, tested, trainin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from app.lab.columns import LearnedTable, Number
     from app.lab.fitted import Fitted, Prediction
     from app.lab.regressed import Regressed
@@ -41,13 +38,6 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
-TELLS_FROM_1 = 5e-5
-"""What is closer to 1 would be rounded to it, with four digits."""
-SMALLEST_WRITTEN_OUT = 1e-9
-"""What is closer to 1 is written as a difference: nobody counts nines."""
-SMALLEST_EXPONENT = -700.0
-"""What is below has no double whose digits all count."""
-TELLS_FROM_1_ABOVE = 5e-4
 TWO = 2
 """Classes whose log-odds are one number."""
 SHOWN_PRODUCT = 100
@@ -340,7 +330,7 @@ def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
         "P(class)",
         (plan.target, "rows", "prior"),
         [
-            (name, str(n), _fraction(written(share), math.exp(log)))
+            (name, str(n), with_decimals(written(share), math.exp(log)))
             for name, n, share, log in zip(
                 plan.classes,
                 fitted.messages.tolist(),
@@ -388,14 +378,14 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
     _say(f"{what.capitalize()}: {cells or 'nothing is known'}")
     rows = []
     for c, name in enumerate(classes):
-        value = _log(float(prediction.log_joint[c]))
+        value = power(float(prediction.log_joint[c]))
         if joint and prediction.factors:
-            value = _fraction(written(joint[c]), float(joint[c]))
+            value = with_decimals(written(joint[c]), float(joint[c]))
             product = " * ".join(str(f) for f in prediction.factors[c])
             if len(product) <= SHOWN_PRODUCT and len(prediction.factors[c]) > 1:
                 value = f"{product} = {value}"
         exact = written(posterior[c] if posterior else None)
-        rows.append((name, value, _posterior(exact, prediction.log_posterior, c)))
+        rows.append((name, value, probability(exact, prediction.log_posterior, c)))
     _grid(None, (target, value_of, "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
@@ -431,8 +421,8 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
     """Print the figures of rows whose class is known."""
     _say("")
     _say(name)
-    share = _fraction(f"{validation.right}/{validation.rows}", validation.accuracy)
-    _say(f"accuracy {share}, error rate {_decimals(validation.error_rate, 1.0)}")
+    share = with_decimals(f"{validation.right}/{validation.rows}", validation.accuracy)
+    _say(f"accuracy {share}, error rate {four_digits(validation.error_rate, 1.0)}")
     loss = f"{validation.log_loss:.4f} nats"
     if validation.impossible:
         loss = (
@@ -466,7 +456,7 @@ def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
             f"{e.alpha:g}",
             _nats(e.log_joint),
             *([_nats(e.log_loss)] if e.log_loss is not None else []),
-            *(_decimals(p, 1 - p) for posterior in e.posteriors for p in posterior),
+            *(four_digits(p, 1 - p) for posterior in e.posteriors for p in posterior),
         ]
         for e in effects
     ]
@@ -475,46 +465,7 @@ def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
 
 def _number(number: Number) -> str:
     note = f" [{number.note}]" if number.note else ""
-    return _fraction(number.fraction, number.value) + note
-
-
-def _posterior(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
-    """Return a probability; as a power where a double has neither it nor the rest."""
-    rest = float(np.logaddexp.reduce(np.delete(logs, c)))
-    for log, before in ((float(logs[c]), ""), (rest, "1 - ")):
-        if exact is None and -math.inf < log < SMALLEST_EXPONENT:
-            return before + _log(log)
-    return _fraction(exact, math.exp(logs[c]), rest=math.exp(min(rest, 0.0)))
-
-
-def _fraction(fraction: str | None, value: float, *, rest: float | None = None) -> str:
-    """Return a fraction and its decimals; the one alone where it says it all."""
-    decimals = _decimals(value, 1 - value if rest is None else rest)
-    if fraction is None:
-        return decimals
-    return f"{fraction} ({decimals})" if "/" in fraction else fraction
-
-
-def _decimals(value: float, rest: float) -> str:
-    """Return a number with four digits, or with as many as tell it from 1.
-
-    Examples
-    --------
-    >>> _decimals(0.99996, 4e-5), _decimals(1.0, 1e-20), _decimals(1.0, 0.0)
-    ('0.99996', '1 - 1e-20', '1')
-    >>> _decimals(1.0005, -0.0005), _decimals(1.00002, -0.00002)
-    ('1.0005', '1.00002')
-    """
-    above = -TELLS_FROM_1_ABOVE <= rest < -SMALLEST_WRITTEN_OUT
-    if not (above or 0 < rest < TELLS_FROM_1):
-        return f"{value:.4g}"
-    if 0 < rest < SMALLEST_WRITTEN_OUT:
-        return f"1 - {rest:.2g}"
-    return f"{value:.{-math.floor(math.log10(abs(rest)))}f}"
-
-
-def _log(nats: float) -> str:
-    return "0" if nats == -math.inf else f"exp({nats:.4f})"
+    return with_decimals(number.fraction, number.value) + note
 
 
 def _nats(number: float) -> str:
