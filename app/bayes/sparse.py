@@ -202,7 +202,8 @@ def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
     >>> one_hot(1, 3).tolist()
     [0, 1, 0]
     """
-    if not isinstance(label, int | np.integer):
+    # True would be a mask of all classes.
+    if isinstance(label, bool) or not isinstance(label, int | np.integer):
         msg = f"a label is a whole number in range({n_classes}), got {label!r}"
         raise InvalidObservation(msg)
     if not 0 <= label < n_classes:

@@ -414,7 +414,11 @@ def _alphas(document: LabDocument) -> list[str]:
             f"{e.alpha:g}",
             _nats(e.log_joint),
             "-" if e.log_loss is None else _nats(e.log_loss),
-            *(f"{p:.6g}" for posterior in e.posteriors for p in posterior),
+            *(
+                probability(None, logs, c)
+                for logs in e.log_posteriors
+                for c in range(len(logs))
+            ),
         )
         for e in effects
     ]

@@ -83,8 +83,8 @@ def test_true_is_no_number(counts):
         SparseCounts.of(counts)
 
 
-@pytest.mark.parametrize("label", [1.0, "a", None])
+@pytest.mark.parametrize("label", [1.0, "a", None, True])
 def test_a_label_is_a_whole_number(label):
-    """Neither a float nor a name."""
+    """No float, no name, and no truth: that would be both classes."""
     with pytest.raises(InvalidObservation, match=r"a label is a whole number in range"):
         one_hot(label, 2)

@@ -456,7 +456,11 @@ def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
             f"{e.alpha:g}",
             _nats(e.log_joint),
             *([_nats(e.log_loss)] if e.log_loss is not None else []),
-            *(four_digits(p, 1 - p) for posterior in e.posteriors for p in posterior),
+            *(
+                probability(None, logs, c)
+                for logs in e.log_posteriors
+                for c in range(len(classes))
+            ),
         ]
         for e in effects
     ]
