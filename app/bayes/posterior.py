@@ -31,7 +31,7 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     Raises
     ------
     InvalidObservation
-        If a number is not one, or plus infinity.
+        If a number is not one, or plus infinity, or there is no class.
 
     Notes
     -----
@@ -44,7 +44,9 @@ def log_posterior(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> np.exp(log_posterior(np.array([-np.inf, -np.inf]))).tolist()
     [0.5, 0.5]
     """
-    k = log_joint.shape[-1]
+    if not (log_joint.ndim and (k := log_joint.shape[-1])):
+        msg = f"a log-joint has a number for each class, got shape {log_joint.shape}"
+        raise InvalidObservation(msg)
     rows = np.ascontiguousarray(log_joint, np.float64).reshape(-1, k)
     # The kernel would take what is not a number for impossible.
     if np.count_nonzero(rows < math.inf) < rows.size:

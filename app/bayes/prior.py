@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from app.bayes.smoothing import Lidstone, NoSmoothing
+from app.bayes.sparse import totalled
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ class Prior(Protocol):
         ...
 
 
+def _total(messages: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of all messages, of which a class has no less than none."""
+    # Not (messages < 0), of which what is not a number is no part.
+    if not (messages >= 0).all():
+        msg = f"a class has a number of messages from 0, got {messages.tolist()}"
+        raise InvalidObservation(msg)
+    return np.asarray(totalled(messages))
+
+
 @dataclass(frozen=True, slots=True)
 class FittedPrior:
     """The plain share of each class; uniform before the first message.
@@ -49,7 +59,7 @@ class FittedPrior:
 
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ``log(n_c / n)``, shape (K,)."""
-        total = np.asarray(messages.sum())
+        total = _total(messages)
         if total == 0:
             return UniformPrior().log_prior(messages)
         return NoSmoothing().log_probability(messages, total, messages.size)
@@ -84,7 +94,7 @@ class SmoothedPrior:
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ``log((n_c + alpha) / (n + alpha K))``, shape (K,)."""
         return Lidstone(self.alpha).log_probability(
-            messages, np.asarray(messages.sum()), messages.size
+            messages, _total(messages), messages.size
         )
 
 
@@ -169,6 +179,7 @@ class FadingPrior:
 
     def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the faded logs of the shares, shape (K,)."""
+        _total(messages)
         behind = np.log((messages.max() + self.pseudo) / (messages + self.pseudo))
         fading = self.messages / (self.messages + messages)
         logs = np.asarray(-fading * np.minimum(behind, math.log(self.most)), np.float64)

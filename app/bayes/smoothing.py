@@ -103,7 +103,7 @@ class Lidstone:
         if not SMALLEST_ALPHA <= self.alpha <= LARGEST_ALPHA:
             msg = (
                 f"alpha must be between {SMALLEST_ALPHA:g} and {LARGEST_ALPHA:g}, "
-                f"got {self.alpha!r}; use NoSmoothing for none"
+                f"got {self.alpha!r}"
             )
             raise InvalidObservation(msg)
 

@@ -80,8 +80,12 @@ def integers(values: Sequence[int], what: str) -> NDArray[np.int64]:
     """
     found = np.array(values) if values else np.empty(0, np.int64)
     if found.dtype.kind != "i":
-        # One that is not makes floats of all.
-        wrong = next(n for n in values if not isinstance(n, int) or abs(n) >= 2**63)
+        # One that is not makes floats of all; and True is no number.
+        wrong = next(
+            n
+            for n in values
+            if not isinstance(n, int) or isinstance(n, bool) or abs(n) >= 2**63
+        )
         msg = f"{what} is a whole number of 64 bits, got {wrong!r}"
         raise InvalidObservation(msg)
     return found.astype(np.int64, copy=False)
@@ -191,13 +195,17 @@ def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
     Raises
     ------
     InvalidObservation
-        If `label` is not in ``range(n_classes)``.
+        If `label` is not a whole number in ``range(n_classes)``.
 
     Examples
     --------
     >>> one_hot(1, 3).tolist()
     [0, 1, 0]
     """
+    # True would be a mask of all classes.
+    if isinstance(label, bool) or not isinstance(label, int | np.integer):
+        msg = f"a label is a whole number in range({n_classes}), got {label!r}"
+        raise InvalidObservation(msg)
     if not 0 <= label < n_classes:
         msg = f"label {label} is not in range({n_classes})"
         raise InvalidObservation(msg)

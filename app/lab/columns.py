@@ -114,6 +114,11 @@ class ColumnGroup(ABC):
         return self.event_model.estimate(state)
 
     @property
+    def closed(self) -> bool:
+        """Whether the words are those that were declared."""
+        return False
+
+    @property
     def constant_term(self) -> tuple[str, str] | None:
         """Column and feature of the summand of every row; None if there is none."""
         return None
@@ -158,10 +163,6 @@ class ColumnGroup(ABC):
         """Return what the weights of a row's features are multiplied by."""
         values: NDArray[np.float64] = x.values.astype(np.float64)
         return values
-
-    def log_coefficient(self, x: Any, seen: NDArray[np.bool_]) -> float:  # noqa: ARG002
-        """Return what the multinomial likelihoods leave out.  Unit: nats."""
-        return 0.0
 
     def total(self, states: Iterable[Any], *, n_classes: int) -> Any:
         """Return the sum of training states."""

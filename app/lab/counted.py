@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -261,6 +260,11 @@ class Bag(ColumnGroup):
         )
 
     @property
+    def closed(self) -> bool:
+        """Whether the vocabulary was declared."""
+        return self.declared
+
+    @property
     def constant_term(self) -> tuple[str, str] | None:
         """Bernoulli counts the absence of all words in every row."""
         return (self.columns[0], NO_WORD) if self.model == "bernoulli" else None
@@ -309,13 +313,6 @@ class Bag(ColumnGroup):
         if self.model == "bernoulli":
             return np.ones(x.size)
         return x.counts.astype(np.float64)
-
-    def log_coefficient(self, x: SparseCounts, seen: NDArray[np.bool_]) -> float:
-        """Return the logarithm of the orders in which the words of a row can stand."""
-        times = x.counts[seen].tolist()
-        return math.lgamma(1 + sum(times)) - math.fsum(
-            math.lgamma(1 + n) for n in times
-        )
 
     def notes(self, state: FeatureCounts, likelihood: object) -> list[str]:  # noqa: ARG002
         """Return a warning where what stands in for zero is no small number."""

@@ -159,9 +159,7 @@ def design(table: Table, choices: Choices) -> Design:
     classes = _classes(table, target)
     columns = _columns(table, choices)
     logistic = choices.model is Model.LOGISTIC
-    if logistic and choices.prior != FittedPrior():
-        msg = "logistic regression has no class prior; leave out --prior"
-        raise InvalidObservation(msg)
+    _require_effect(choices)
     rows = tuple(row for row in table.rows if target in row.cells)
     notes = _left_out(table, columns, target)
     if logistic:
@@ -172,7 +170,7 @@ def design(table: Table, choices: Choices) -> Design:
     kinds = {
         column: _kind(column, labelled, choices)
         for column in columns
-        if labelled.filled(column)
+        if labelled.filled(column) or column in choices.values
     }
     parts = _parts(kinds, labelled, choices)
     examples = tuple(
@@ -190,6 +188,35 @@ def design(table: Table, choices: Choices) -> Design:
         logistic,
         choices.deviation,
     )
+
+
+def _require_effect(choices: Choices) -> None:
+    """Refuse options that would do nothing."""
+    model, plain = choices.model, Choices(target=choices.target)
+    logistic = model is Model.LOGISTIC
+    for option, what, changed in (
+        ("--prior", "class prior", choices.prior != plain.prior),
+        ("--smoothing", "pseudo-counts", choices.smoothing != plain.smoothing),
+        ("--variances", "variances", choices.variances != plain.variances),
+        (
+            "--constant",
+            "variances",
+            (choices.constant, choices.added) != (plain.constant, plain.added),
+        ),
+    ):
+        if logistic and changed:
+            msg = f"logistic regression has no {what}; leave out {option}"
+            raise InvalidObservation(msg)
+    if choices.deviation is not None and not logistic:
+        msg = f"--deviation is for --model logistic, not {model}; leave it out"
+        raise InvalidObservation(msg)
+    takes = {Model.AUTO, Model.MIXED, Model.GAUSSIAN}
+    if choices.variances != plain.variances and model not in takes:
+        msg = f"--variances is for --model gaussian, not {model}; leave it out"
+        raise InvalidObservation(msg)
+    if choices.shrinkage != plain.shrinkage and model is not Model.DISCRIMINANT:
+        msg = f"--shrinkage is for --model discriminant, not {model}; leave it out"
+        raise InvalidObservation(msg)
 
 
 def _not_whole(rows: Sequence[Row], whole: Sequence[Row]) -> str:
@@ -363,11 +390,18 @@ def smoothing(words: str) -> Rule:
     """
     named: dict[str, Rule] = {"none": NoSmoothing(), "laplace": Lidstone(1.0)}
     stated: dict[str, Callable[[str], Rule]] = {
-        "lidstone": lambda value: Lidstone(_number(value, words)),
+        "lidstone": lambda value: _lidstone(_number(value, words)),
         "epsilon": lambda value: Epsilon(_number(value, words)),
     }
     rule = "smoothing is none, laplace, lidstone=A or epsilon=E"
     return _chosen(words, named, stated, rule)
+
+
+def _lidstone(alpha: float) -> Lidstone:
+    if not alpha:
+        msg = "a pseudo-count of 0 is no smoothing; say --smoothing none"
+        raise InvalidObservation(msg)
+    return Lidstone(alpha)
 
 
 def pseudo_counts(words: str) -> tuple[Lidstone, ...]:

@@ -7,15 +7,20 @@ reading, and the tests compare the two.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from app.bayes.prior import FittedPrior, FixedPrior, SmoothedPrior, UniformPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 Rule = Lidstone | Epsilon | NoSmoothing
 """The smoothings that have an exact form."""
@@ -26,6 +31,13 @@ WRITTEN_CHARS: Final = 32
 FACTORS: Final = 500
 """Factors up to which a product is computed exactly: its digits add up."""
 _SMALL: Final = 10**6
+TELLS_FROM_1: Final = 5e-5
+"""What is closer to 1 would be rounded to it, with four digits."""
+SMALLEST_WRITTEN_OUT: Final = 1e-9
+"""What is closer to 1 is written as a difference: nobody counts nines."""
+SMALLEST_EXPONENT: Final = -700.0
+"""What is below has no double whose digits all count."""
+TELLS_FROM_1_ABOVE: Final = 5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +131,45 @@ def posterior(joint: Sequence[Fraction]) -> tuple[Fraction, ...]:
     if not total:
         return (Fraction(1, len(joint)),) * len(joint)
     return tuple(j / total for j in joint)
+
+
+def probability(exact: str | None, logs: NDArray[np.float64], c: int) -> str:
+    """Return a probability; as a power where a double has neither it nor the rest."""
+    rest = float(np.logaddexp.reduce(np.delete(logs, c)))
+    for log, before in ((float(logs[c]), ""), (rest, "1 - ")):
+        if exact is None and -math.inf < log < SMALLEST_EXPONENT:
+            return before + power(log)
+    return with_decimals(exact, math.exp(logs[c]), rest=math.exp(min(rest, 0.0)))
+
+
+def with_decimals(
+    fraction: str | None, value: float, *, rest: float | None = None
+) -> str:
+    """Return a fraction and its decimals; the one alone where it says it all."""
+    decimals = four_digits(value, 1 - value if rest is None else rest)
+    if fraction is None:
+        return decimals
+    return f"{fraction} ({decimals})" if "/" in fraction else fraction
+
+
+def four_digits(value: float, rest: float) -> str:
+    """Return a number with four digits, or with as many as tell it from 1.
+
+    Examples
+    --------
+    >>> four_digits(0.99996, 4e-5), four_digits(1.0, 1e-20), four_digits(1.0, 0.0)
+    ('0.99996', '1 - 1e-20', '1')
+    >>> four_digits(1.0005, -0.0005), four_digits(1.00002, -0.00002)
+    ('1.0005', '1.00002')
+    """
+    above = -TELLS_FROM_1_ABOVE <= rest < -SMALLEST_WRITTEN_OUT
+    if not (above or 0 < rest < TELLS_FROM_1):
+        return f"{value:.4g}"
+    if 0 < rest < SMALLEST_WRITTEN_OUT:
+        return f"1 - {rest:.2g}"
+    return f"{value:.{-math.floor(math.log10(abs(rest)))}f}"
+
+
+def power(nats: float) -> str:
+    """Return the number that has a logarithm, of whatever size."""
+    return "0" if nats == -math.inf else f"exp({nats:.4f})"

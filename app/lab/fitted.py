@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ROUNDING: Final = 1e-9
 RELATIVE: Final = 1e-12
 """How close two log-joints are of which rounding may have made either the larger."""
+READABLE_ORDERS: Final = 70.0
+"""Logarithm of the largest multinomial coefficient with all its digits.  Unit: nats."""
 CHUNK = 64
 """Rows that are summed at a time: their moments are large one by one."""
 
@@ -92,6 +95,8 @@ class Prediction:
     unseen : tuple of str
         Features that are left out: training has not seen them, nor are they
         declared.
+    outside : tuple of str
+        Words that are left out: they are not in the vocabulary that was declared.
     kind : {"probability", "density", "score"}
         What the likelihood of the row is: a density where it has measurements; a
         score where only the posterior is modelled.
@@ -99,6 +104,8 @@ class Prediction:
         The linear form at the row, if the model has one and the row all columns.
     coefficient : float
         What the likelihoods of all classes leave out.  Unit: nats.
+    orders : int or None
+        The same as a number; None where it is too long to be read.
     """
 
     row: Row
@@ -108,9 +115,11 @@ class Prediction:
     factors: tuple[tuple[Fraction, ...], ...] | None
     terms: tuple[RowTerm, ...]
     unseen: tuple[str, ...]
+    outside: tuple[str, ...] = ()
     kind: Literal["probability", "density", "score"] = "probability"
     linear: NDArray[np.float64] | None = None
     coefficient: float = 0.0
+    orders: int | None = None
 
     @property
     def joint(self) -> tuple[Fraction, ...] | None:
@@ -247,7 +256,8 @@ class Fitted:
         views = self.encode(row)
         joint = self.log_joint(views)
         terms = [RowTerm("prior", "", self.log_prior, seen=True)]
-        unseen = []
+        unseen: list[str] = []
+        outside: list[str] = []
         for name, contributions in self.likelihood.contributions(views).items():
             part = design.parts[name]
             of_part = part.terms(row, views[name], contributions)
@@ -258,7 +268,9 @@ class Fitted:
                 for t in of_part
                 if not t.seen and t.column not in dropped
             ]
-            unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
+            words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
+            (outside if part.closed else unseen).extend(words)
+        coefficient = self.log_coefficient(views)
         return Prediction(
             row,
             row.cells.get(design.target),
@@ -267,19 +279,32 @@ class Fitted:
             self.factors(views),
             tuple(terms),
             tuple(unseen),
+            tuple(outside),
             (
                 "density"
-                if any(design.parts[name].statistics is MomentSums for name in views)
+                if any(
+                    design.parts[name].statistics is MomentSums and self._teaches(name)
+                    for name in views
+                )
                 else "probability"
             ),
             self._linear_at(views) if row.cells.keys() >= design.kinds.keys() else None,
-            self.log_coefficient(views),
+            coefficient,
+            self._orders(views) if coefficient < READABLE_ORDERS else None,
         )
+
+    def _teaches(self, name: str) -> bool:
+        """Return whether a part has a column that was not dropped."""
+        part = self.design.parts[name]
+        dropped, _ = part.dropped(self.likelihood.likelihoods[name])
+        return len(dropped) < len(part.columns)
 
     def forms(self) -> dict[str, LinearForm] | None:
         """Return the linear form of each part, None where one has none."""
         found = {}
         for name, part in self.design.parts.items():
+            if not self._teaches(name):
+                continue
             form = part.form(self.sums.states[name], self.likelihood.likelihoods[name])
             if form is None or not np.isfinite(form.weights).all():
                 return None
@@ -306,20 +331,32 @@ class Fitted:
         if forms is None:
             return None
         scores = self.log_prior.copy()
-        for name, x in views.items():
-            values = self.design.parts[name].values_of(x)
-            scores += forms[name].scores(x.ids, values)
+        for name, form in forms.items():
+            x = views[name]
+            scores += form.scores(x.ids, self.design.parts[name].values_of(x))
         return scores
+
+    def _counts(self, views: Mapping[str, Any]) -> list[list[int]]:
+        """Return how often each word of a row occurs, for each multinomial part."""
+        return [
+            x.counts[self.likelihood.likelihoods[name].contributions(x).seen].tolist()
+            for name, x in views.items()
+            if self.design.parts[name].model == "multinomial"
+        ]
 
     def log_coefficient(self, views: Mapping[str, Any]) -> float:
         """Return the logarithm of what the likelihoods of all classes leave out."""
-        bags = [n for n in views if self.design.parts[n].model == "multinomial"]
         return math.fsum(
-            self.design.parts[name].log_coefficient(
-                views[name],
-                self.likelihood.likelihoods[name].contributions(views[name]).seen,
-            )
-            for name in bags
+            math.lgamma(1 + sum(times)) - math.fsum(math.lgamma(1 + n) for n in times)
+            for times in self._counts(views)
+        )
+
+    def _orders(self, views: Mapping[str, Any]) -> int:
+        """Return what the likelihoods of all classes leave out."""
+        return prod(
+            math.comb(so_far, n)
+            for times in self._counts(views)
+            for so_far, n in zip(accumulate(times), times, strict=True)
         )
 
     def joint(self, views: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
@@ -334,6 +371,8 @@ class Fitted:
         k = len(self.design.classes)
         found = [[share.value] for share in self.priors]
         for name, x in views.items():
+            if not self._teaches(name):
+                continue
             part = self.design.parts[name]
             factors = part.factors(self.sums.states[name], x, n_classes=k)
             if factors is None:

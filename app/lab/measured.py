@@ -73,7 +73,9 @@ def decimals(column: str, table: Table) -> int:
     room = 2.0**VALUE_BITS / max(largest, 10.0**-MOST_DECIMALS) if largest else 1e11
     places = min(MOST_DECIMALS, math.floor(math.log10(room)))
     span = max(found) - min(found)
-    if span and span * 10.0**places < LEAST_STEPS:
+    # Whole numbers are steps as they are, however few.
+    whole = places >= 0 and all(value == round(value) for value in found)
+    if span and span * 10.0**places < LEAST_STEPS and not whole:
         msg = (
             f"column {column!r} varies by {span:g} only, beside values up to "
             f"{largest:g}; subtract a constant from it"

@@ -14,6 +14,7 @@ from app.bayes.models.discriminant import DiscriminantLikelihood
 from app.bayes.models.gaussian import GaussianLikelihood
 from app.drawing.markup import figure, html, number, series, table
 from app.drawing.svg import WIDTH, Axis, Linear, Logarithmic, Plot, tag
+from app.lab.exact import probability
 from app.lab.fitted import Fitted, decided
 from app.lab.kinds import Kind
 from app.lab.measured import number as measured
@@ -130,7 +131,7 @@ def _predictions(document: LabDocument) -> str:
         (
             ", ".join(f"{c}={cell}" for c, cell in p.row.cells.items()) or "nothing",
             " and ".join(classes[c] for c in p.best),
-            *(f"{math.exp(log):.6g}" for log in p.log_posterior.tolist()),
+            *(probability(None, p.log_posterior, c) for c in range(len(classes))),
         )
         for p in document.predictions
     ]
@@ -413,7 +414,11 @@ def _alphas(document: LabDocument) -> list[str]:
             f"{e.alpha:g}",
             _nats(e.log_joint),
             "-" if e.log_loss is None else _nats(e.log_loss),
-            *(f"{p:.6g}" for posterior in e.posteriors for p in posterior),
+            *(
+                probability(None, logs, c)
+                for logs in e.log_posteriors
+                for c in range(len(logs))
+            ),
         )
         for e in effects
     ]

@@ -39,6 +39,8 @@ class Regressed:
         Rows of each class.
     places : mapping of (str, int) to int
         The coordinate of a feature of a part.
+    values : mapping of str to set of int
+        The features of each part of categories that the rows have.
     model : LogisticRegression
         Weights and biases over the coordinates.
     """
@@ -46,6 +48,7 @@ class Regressed:
     design: Design
     messages: NDArray[np.int64]
     places: Mapping[tuple[str, int], int]
+    values: Mapping[str, set[int]]
     model: LogisticRegression
 
     @property
@@ -65,8 +68,8 @@ class Regressed:
             return self.design.notes
         return (
             *self.design.notes,
-            "Some column follows from others, so that other weights are as good; the "
-            "shortest are shown.",
+            "Some column follows from others, so that other weights are as good; those "
+            "shown are the shortest for columns of variance 1.",
         )
 
     def learned(self) -> list[LearnedTable]:
@@ -99,7 +102,8 @@ class Regressed:
         Raises
         ------
         MalformedTable
-            If a cell is empty, or not of the kind of its column.
+            If a cell is empty, not of the kind of its column, or a value that no row
+            had.
         """
         for column in self.design.kinds:
             if column not in row.cells:
@@ -108,7 +112,18 @@ class Regressed:
                     "regression takes whole rows"
                 )
                 raise MalformedTable(msg)
-        return self.design.encode(row)
+        views = self.design.encode(row)
+        for name, values in self.values.items():
+            for number in set(views[name].ids.tolist()) - values:
+                column, cell = self.design.parts[name].feature(number, row)
+                # Without a weight it would be scored as the first value of its column.
+                msg = (
+                    f"{row.where} has {cell!r} in column {column!r}, a value that none "
+                    "of the teaching rows has, so logistic regression has no weight "
+                    "for it; leave the row out, or the column with --columns"
+                )
+                raise MalformedTable(msg)
+        return views
 
     def log_joint(self, views: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return ``w . x + b`` of each class.  Unit: nats."""
@@ -123,26 +138,25 @@ class Regressed:
         Raises
         ------
         MalformedTable
-            If a cell is empty, or not of the kind of its column.
+            If the row cannot be encoded.
         """
         design = self.design
         views = self.encode(row)
         scores = self.log_joint(views)
-        terms, unseen = [RowTerm("bias", "", self.model.bias, seen=True)], []
+        terms = [RowTerm("bias", "", self.model.bias, seen=True)]
+        unseen: list[str] = []
+        outside: list[str] = []
         for name, x in views.items():
             part = design.parts[name]
-            unseen += [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
+            words = [f"{part.columns[0]} {word}" for word in part.unknown_words(row)]
+            (outside if part.closed else unseen).extend(words)
             pairs = zip(x.ids.tolist(), part.values_of(x).tolist(), strict=True)
             for number, value in pairs:
-                seen = number in part.coordinates
                 # What is the baseline of its column has a weight of 0.
                 nats = np.zeros(len(design.classes))
                 if (name, number) in self.places:
                     nats = value * self.model.weights[self.places[name, number]]
-                feature = part.feature(number, row)
-                terms.append(RowTerm(*feature, nats, seen))
-                if not seen:
-                    unseen.append(" ".join(feature))
+                terms.append(RowTerm(*part.feature(number, row), nats, seen=True))
         return Prediction(
             row,
             row.cells.get(design.target),
@@ -151,6 +165,7 @@ class Regressed:
             None,
             tuple(terms),
             tuple(unseen),
+            tuple(outside),
             "score",
             scores,
         )
@@ -191,7 +206,12 @@ def regressed(
     model = regress(
         rows.reshape(len(examples), len(places)), labels, k, deviation=design.deviation
     )
-    return Regressed(design, np.bincount(labels, minlength=k), places, model)
+    values = {
+        name: {number for views, _ in examples for number in views[name].ids.tolist()}
+        for name, part in design.parts.items()
+        if part.baseline
+    }
+    return Regressed(design, np.bincount(labels, minlength=k), places, values, model)
 
 
 def _coordinates(

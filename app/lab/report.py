@@ -125,6 +125,7 @@ def _prediction(prediction: Prediction, classes: Sequence[str]) -> dict[str, Any
             for term in prediction.terms
         ],
         "unseen": list(prediction.unseen),
+        "outside_vocabulary": list(prediction.outside),
         "likelihood": prediction.kind,
         "log_coefficient": prediction.coefficient,
         "linear": None

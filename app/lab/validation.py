@@ -174,13 +174,16 @@ def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
 
     def decisions() -> Iterable[tuple[Fitted | Regressed, dict[str, Any], int]]:
         for fold in range(folds):
-            members = [design.examples[i] for i in np.flatnonzero(dealt == fold)]
+            chosen = np.flatnonzero(dealt == fold)
+            members = [design.examples[i] for i in chosen]
             model: Fitted | Regressed
             if everything is None:
                 rest = [design.examples[i] for i in np.flatnonzero(dealt != fold)]
                 try:
                     model = regressed(design, rest)
-                except InvalidObservation as error:
+                    for i in chosen:
+                        model.encode(design.rows[i])
+                except (InvalidObservation, MalformedTable) as error:
                     msg = f"without the rows of fold {fold + 1} of {folds}: {error}"
                     raise InvalidObservation(msg) from error
             else:
@@ -203,14 +206,19 @@ class Effect:
         Log-likelihood of the table.  Unit: nats.
     log_loss : float or None
         Of cross-validation; None where nobody asked.  Unit: nats.
-    posteriors : tuple of tuple of float
-        ``P(class | row)`` of each row that is predicted.
+    log_posteriors : tuple of ndarray of float64, shape (K,)
+        ``log P(class | row)`` of each row that is predicted.  Unit: nats.
     """
 
     alpha: float
     log_joint: float
     log_loss: float | None
-    posteriors: tuple[tuple[float, ...], ...]
+    log_posteriors: tuple[NDArray[np.float64], ...]
+
+    @property
+    def posteriors(self) -> tuple[tuple[float, ...], ...]:
+        """``P(class | row)`` of each row that is predicted."""
+        return tuple(tuple(np.exp(logs).tolist()) for logs in self.log_posteriors)
 
 
 def compare(
@@ -243,10 +251,8 @@ def compare(
         loss = None
         if folds is not None:
             loss = cross_validate(plan, folds=folds, seed=seed).log_loss
-        posteriors = tuple(
-            tuple(np.exp(model.predict(row).log_posterior).tolist()) for row in rows
-        )
-        effects.append(Effect(smoothing.alpha, train.log_joint, loss, posteriors))
+        logs = tuple(model.predict(row).log_posterior for row in rows)
+        effects.append(Effect(smoothing.alpha, train.log_joint, loss, logs))
     return effects
 
 

@@ -152,3 +152,10 @@ def test_log_odds_of_any_size_have_a_probability(odds):
     p = probability_of(odds)
 
     assert 0.5 <= p <= 1 if odds >= 0 else 0 <= p <= 0.5
+
+
+@pytest.mark.parametrize("joint", [np.array([]), np.array(1.0), np.empty((3, 0))])
+def test_a_posterior_needs_a_class(joint):
+    """Of nothing there is none."""
+    with pytest.raises(InvalidObservation, match="a number for each class, got shape"):
+        log_posterior(joint)

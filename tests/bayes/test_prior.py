@@ -115,3 +115,21 @@ def test_a_fading_prior_needs_positive_numbers(name, value):
     """The error names the number."""
     with pytest.raises(InvalidObservation, match=name):
         FadingPrior(**{name: value})
+
+
+PRIORS = [FittedPrior(), SmoothedPrior(1.0), FadingPrior()]
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_a_sum_of_messages_past_64_bits_is_refused(prior):
+    """It would be negative, and its logarithm no number."""
+    with pytest.raises(InvalidObservation, match="64 bits do not hold"):
+        prior.log_prior(np.array([2**62, 2**61, 2**62]))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("messages", [[3, -1], [-5, 5], [math.nan, 1.0]])
+def test_messages_that_are_no_count_are_refused(prior, messages):
+    """Fewer than none, or not a number."""
+    with pytest.raises(InvalidObservation, match="a number of messages from 0, got"):
+        prior.log_prior(np.array(messages))

@@ -86,8 +86,10 @@ def test_counts_of_billions_and_tiny_alphas_are_finite_and_right():
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, 1e-300])
 def test_an_alpha_that_is_no_pseudo_count_is_refused(alpha):
-    """The sentence names the way out."""
-    with pytest.raises(InvalidObservation, match="use NoSmoothing"):
+    """The sentence names the bounds, and no class of the code."""
+    with pytest.raises(
+        InvalidObservation, match=r"between 1e-100 and 1e\+100, got [^;]*$"
+    ):
         Lidstone(alpha)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.bayes.sparse import SparseCounts
+from app.bayes.sparse import SparseCounts, one_hot
 from app.errors import InvalidObservation
 
 
@@ -74,3 +74,17 @@ def test_a_vector_has_no_hash():
     """Arrays are mutable, so a vector is no key."""
     with pytest.raises(TypeError, match="unhashable"):
         hash(SparseCounts.of({}))
+
+
+@pytest.mark.parametrize("counts", [{1: True}, {True: 1}])
+def test_true_is_no_number(counts):
+    """A sentence says so."""
+    with pytest.raises(InvalidObservation, match="whole number of 64 bits, got True"):
+        SparseCounts.of(counts)
+
+
+@pytest.mark.parametrize("label", [1.0, "a", None, True])
+def test_a_label_is_a_whole_number(label):
+    """No float, no name, and no truth: that would be both classes."""
+    with pytest.raises(InvalidObservation, match=r"a label is a whole number in range"):
+        one_hot(label, 2)

@@ -86,6 +86,7 @@ TEXT = "class,text\na,buy book\nb,do math\n"
         (TABLE, "--smoothing lidstone=x", "'x' in 'lidstone=x' is not a number"),
         (TABLE, "--smoothing lidstone=1/0", "'1/0' in 'lidstone=1/0' is not a number"),
         (TABLE, "--smoothing lidstone=nan", "alpha must be between"),
+        (TABLE, "--smoothing lidstone=0", "is no smoothing; say --smoothing none"),
         (TABLE, "--smoothing epsilon=2", "strictly between 0 and 1"),
         (TABLE, "--prior mine", "a prior is fitted, uniform"),
         (TABLE, "--prior fixed=1/3,1/3,1/3", "3 probabilities, but there are 2"),

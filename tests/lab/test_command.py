@@ -97,6 +97,7 @@ def test_the_object_has_this_shape(answer):
                     }
                 ],
                 "unseen": [str],
+                "outside_vocabulary": [str],
                 "likelihood": str,
                 "log_coefficient": NUMBER,
                 "linear": type(None),
@@ -411,3 +412,150 @@ def test_a_posterior_of_nearly_1_says_what_is_missing(run):
     # The log-odds are (20² - 0²) / 2 = 200, and 0 in the middle.
     assert "1 - 1.4e-87" in out
     assert "A tie of a and b\n" in out
+
+
+@pytest.mark.parametrize(
+    ("asked", "printed"),
+    [
+        ("n=2,m=1", "coefficient, 3\n"),
+        ("n=400000,m=2", "coefficient, 80000600001\n"),
+        # By Stirling's formula: 2000 log 2 - log(1000 pi) / 2 - 1/8000.
+        ("n=1000,m=1000", "coefficient, exp(1382.27)\n"),
+    ],
+)
+def test_the_multinomial_coefficient_is_exact_or_a_power(run, asked, printed):
+    """No digit that rounding made, and no number that overflows."""
+    table = "y,n,m\na,1,0\na,2,1\nb,3,1\nb,1,5\n"
+    options = ("--target", "y", "--model", "multinomial", "--predict", asked)
+    code, out, _ = run(table, *options)
+
+    assert 0 == code
+    assert printed in out
+
+
+def test_a_long_text_has_a_coefficient(run):
+    """Of 180 words, all different: 180! orders."""
+    words = " ".join(f"w{n}" for n in range(180))
+    code, out, _ = run(
+        f"y,text\na,{words}\nb,w1 w2\n",
+        *("--target", "y", "--model", "multinomial", "--predict", f"text={words}"),
+    )
+
+    assert 0 == code
+    assert f"coefficient, exp({math.lgamma(181):.6g})\n" in out
+
+
+def test_a_posterior_that_is_no_double_is_a_power(run):
+    """Neither 1 nor 0: the log-odds are 2001000 * log 2, the counts a half each."""
+    table = "y,n,m\na,1,1\na,1,1\nb,1,3\nb,1,3\n"
+    options = (
+        "--model",
+        "multinomial",
+        "--smoothing",
+        "none",
+        "--predict",
+        "n=2001000",
+    )
+    _, out, _ = run(table, "--target", "y", *options)
+    power = f"exp(-{2001000 * math.log(2):.4f})"
+
+    assert f"1 - {power}\n" in out
+    assert 2 == out.count(power)
+
+
+def test_a_posterior_of_zero_is_zero(run):
+    """Where a class is impossible."""
+    _, out, _ = run(
+        "class,x\na,u\na,u\nb,v\n",
+        *("--target", "class", "--smoothing", "none", "--predict", "x=v"),
+    )
+
+    assert "exp(" not in out
+
+
+def test_a_number_just_above_1_is_not_1(run):
+    """A mean of 2001/2000."""
+    _, out, _ = run("class,x\na,1\na,1.001\nb,3\nb,4\n", "--target", "class")
+
+    assert "2001/2000 (1.0005)" in out
+
+
+def test_an_impossible_row_of_a_test_table_has_its_log_likelihood(run, tmp_path):
+    """It is minus infinity, and printed as such."""
+    (tmp_path / "gold.csv").write_text("class,x\na,v\n")
+    _, out, _ = run(
+        "class,x\na,u\nb,v\n",
+        *("--target", "class", "--smoothing", "none", "--test", "gold.csv"),
+    )
+
+    assert "of the classes: -inf nats; of classes and rows: -inf nats\n" in out
+
+
+def test_a_word_outside_the_vocabulary_may_have_been_seen(run):
+    """So it is not called unseen."""
+    _, out, _ = run(
+        "class,text\na,x y z\nb,y z z\n",
+        *("--target", "class", "--model", "bernoulli", "--vocabulary", "x,y"),
+        *("--predict", "text=x z"),
+    )
+
+    assert "Left out, because outside the vocabulary: text z\n" in out
+    assert "never seen" not in out
+
+
+def test_declared_values_of_an_empty_column_are_used(run):
+    """Each has its smoothed estimate, and one that is not declared is named."""
+    table = "class,x,c\na,u,\nb,v,\n"
+    options = ("--target", "class", "--values", "c=r,s")
+    _, out, _ = run(table, *options, "--predict", "x=u,c=r", "--predict", "c=t")
+
+    assert "P(c | class)" in out
+    assert "1/2 * 2/3 * 1/2 = 1/6" in out
+    assert "Left out, because never seen: c t\n" in out
+
+
+@pytest.mark.parametrize("model", ["auto", "discriminant"])
+def test_what_is_left_without_measurements_is_a_probability(run, model):
+    """With exact fractions and a linear form: the one measured column was dropped."""
+    columns = "x,c" if model == "auto" else "x"
+    rows = ("1,u", "1,u", "1,v", "1,v")
+    table = f"class,{columns}\n" + "".join(
+        f"{c},{row if model == 'auto' else row[:1]}\n"
+        for c, row in zip("aaab", rows, strict=True)
+    )
+    asked = "x=1,c=u" if model == "auto" else "x=1"
+    _, out, _ = run(
+        table,
+        *("--target", "class", "--model", model, "--constant", "drop"),
+        *("--predict", asked),
+    )
+
+    assert "P(class) P(row | class)" in out
+    assert "linear form" in out
+    assert "P(b | row) = 1 / (1 + exp(-z))" in out
+    assert ("27/32" if model == "auto" else "3/4 (0.75)") in out
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("", "'.' is no name of a file to write"),
+        ("table.csv", "--report would overwrite the table table.csv"),
+        ("./other/../table.csv", "--report would overwrite the table table.csv"),
+        ("link.csv", "--report would overwrite the table table.csv"),
+        ("gold.csv", "--report would overwrite the table gold.csv"),
+    ],
+)
+def test_a_page_does_not_take_the_place_of_a_table(run, tmp_path, page, sentence):
+    """Nor is it written to nowhere."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link.csv").symlink_to("table.csv")
+    (tmp_path / "gold.csv").write_text("class,x\na,u\n")
+    table = "class,x\na,u\nb,v\n"
+    options = ("--target", "class", "--test", "gold.csv", "--report", page)
+    code, _, err = run(table, *options)
+
+    assert 0 < code
+    assert sentence in err
+    assert "Traceback" not in err
+    assert table == (tmp_path / "table.csv").read_text()

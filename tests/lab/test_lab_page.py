@@ -168,3 +168,10 @@ def test_a_page_that_cannot_be_written_is_a_sentence(run):
 
     assert 65 == code
     assert "nowhere/page.html cannot be written: No such file or directory\n" in err
+
+
+def test_a_posterior_of_the_page_is_never_sure_by_rounding(draw):
+    """The log-odds are (20 * 20 - 0) / 2 = 200 at one end."""
+    page, _ = draw("class,x\na,0\na,2\nb,20\nb,22\n", "--predict", "x=1")
+
+    assert "1 - 1.4e-87" in page

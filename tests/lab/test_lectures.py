@@ -381,7 +381,10 @@ def test_a_word_outside_the_vocabulary_is_left_out(answer):
         *("--predict", "text=Pat tomorrow 301"),
     )["predictions"]
 
-    assert ["text 301"] == prediction["unseen"]
+    assert ([], ["text 301"]) == (
+        prediction["unseen"],
+        prediction["outside_vocabulary"],
+    )
     assert {"pat": True, "tomorrow": True} == {
         t["feature"]: t["seen"]
         for t in prediction["contributions"]

@@ -131,9 +131,9 @@ def test_the_linear_form_is_the_score(model, rows, declared):
         model=model,
         columns=OF[model],
         kinds={c: KINDS[c] for c in OF[model]},
-        variances="shared",
+        variances="shared" if model in {Model.GAUSSIAN, Model.MIXED} else "class",
         vocabulary="a b c d e" if with_text else None,
-        deviation=2.0,
+        deviation=2.0 if model is Model.LOGISTIC else None,
     )
     fitted = learned(design(Table(("class", *KINDS), labelled), choices))
     for row in labelled:
@@ -222,16 +222,41 @@ def test_dependent_columns_are_said(answer):
     assert weights(found, "b")["w x"] == pytest.approx(weights(found, "b")["w z"])
 
 
-def test_unseen_words_and_values_are_left_out_of_a_regression(answer):
-    """And said, as of the other models."""
-    table = "class,c,text\na,u,x y\nb,u,y y z\na,v,z z\nb,v,x z y\n"
-    found = answer(
-        table,
-        *(*TARGET, "--model", "logistic", "--deviation", "1"),
-        *("--as", "text=text", "--predict", "c=w,text=y q"),
-    )["predictions"][0]
+TEXTS = "class,c,text\na,u,x y\nb,u,y y z\na,v,z z\nb,v,x z y\n"
+PENALISED = (*TARGET, "--model", "logistic", "--deviation", "1", "--as", "text=text")
 
-    assert ["c w", "text q"] == found["unseen"]
+
+def test_unseen_words_are_left_out_of_a_regression(answer):
+    """And said, as of the other models."""
+    asked = ("--predict", "c=u,text=y q")
+    found = answer(TEXTS, *PENALISED, *asked)["predictions"][0]
+    stated = answer(TEXTS, *PENALISED, *asked, "--vocabulary", "x,y z")["predictions"]
+
+    assert (["text q"], []) == (found["unseen"], found["outside_vocabulary"])
+    assert ["text q"] == stated[0]["outside_vocabulary"]
+
+
+@pytest.mark.parametrize("values", [(), ("--values", "c=w,u,v")])
+def test_a_value_without_a_row_has_no_weight(run, values):
+    """It would be scored as the first value of its column, whichever that is."""
+    code, out, err = run(TEXTS, *PENALISED, *values, "--predict", "c=w,text=y")
+
+    assert (65, "") == (code, out)
+    assert "has 'w' in column 'c', a value that none of the teaching rows has" in err
+
+
+def test_a_value_that_only_one_fold_has_is_refused(run):
+    """The rows of the other folds say nothing of it."""
+    table = (
+        OVERLAP.replace("x,y", "x,y,c").replace("\n", ",u\n").replace("y,c,u", "y,c")
+    )
+    table = table.replace("2,2,u", "2,2,v")
+    code, _, err = run(
+        table, *(*TARGET, "--model", "logistic", "--deviation", "1", "--folds", "8")
+    )
+
+    assert 65 == code
+    assert "of 8: row 8 has 'v' in column 'c', a value that none" in err
 
 
 def test_too_many_words_are_refused():
@@ -245,12 +270,25 @@ def test_too_many_words_are_refused():
         learned(plan)
 
 
-def test_a_regression_has_no_prior_of_classes(run):
-    """An option that would do nothing is refused."""
-    code, _, err = run(OVERLAP, *TARGET, "--model", "logistic", "--prior", "uniform")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--model logistic --prior uniform", "no class prior; leave out --prior"),
+        ("--model logistic --smoothing none", "leave out --smoothing"),
+        ("--model logistic --variances shared", "leave out --variances"),
+        ("--model logistic --constant drop", "leave out --constant"),
+        ("--model logistic --constant add=1", "leave out --constant"),
+        ("--deviation 1", "--deviation is for --model logistic, not auto"),
+        ("--model discriminant --variances shared", "is for --model gaussian, not"),
+        ("--shrinkage 0.1", "--shrinkage is for --model discriminant, not auto"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(run, options, sentence):
+    """Who states it expects something of it."""
+    code, _, err = run(OVERLAP, *TARGET, *options.split())
 
     assert 65 == code
-    assert "leave out --prior" in err
+    assert sentence in err
 
 
 def test_a_deviation_beyond_measure_is_refused():
@@ -258,7 +296,7 @@ def test_a_deviation_beyond_measure_is_refused():
     plan = design(
         read_text(OVERLAP), Choices(target="class", model=Model.LOGISTIC, deviation=1e8)
     )
-    with pytest.raises(InvalidObservation, match=r"at most 1e\+06"):
+    with pytest.raises(InvalidObservation, match=r"to 1e\+06, got"):
         learned(plan)
 
 

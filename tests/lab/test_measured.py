@@ -126,3 +126,14 @@ def test_a_number_without_a_size_is_zero(cell):
 
     assert 0.5 == fitted.likelihood.likelihoods["measurements x"].means[0, 0]
     assert (0,) == fitted.predict(Row("the question", {"x": cell})).best
+
+
+def test_large_whole_numbers_are_exact(learned):
+    """However few of them there are between the smallest and the largest."""
+    rows = "a,299999997\na,299999999\nb,300000002\nb,300000004\n"
+    x = learned("class,x\n" + rows, "--target", "class")["p(x | class), normal"]
+
+    assert ("299999998", "1") == (
+        x["mean", "a"]["fraction"],
+        x["variance", "a"]["fraction"],
+    )

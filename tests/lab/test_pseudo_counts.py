@@ -120,3 +120,14 @@ def test_nothing_cannot_be_added(run, rule):
 
     assert 65 == code
     assert "added to a variance" in err or "--constant is floor, drop or add=E" in err
+
+
+def test_a_compared_posterior_is_never_sure_by_rounding(run):
+    """Counts of 2/3 and 1/3 at alpha 1, two thousand times: 2000 log 2 nats."""
+    _, out, _ = run(
+        "y,n,m\na,1,0\nb,0,1\n",
+        *("--target", "y", "--model", "multinomial", "--alphas", "1"),
+        *("--predict", "n=2000"),
+    )
+
+    assert f"1 - exp(-{2000 * math.log(2):.4f})" in out

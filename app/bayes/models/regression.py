@@ -31,6 +31,11 @@ SEPARATED: Final = 1e-6
 """Distance to a separating plane that is no rounding error."""
 LARGEST_DEVIATION: Final = 1e6
 """Beyond it a prior says nothing: that is maximum likelihood."""
+SMALLEST_DEVIATION: Final = 1e-100
+LARGEST_NUMBER: Final = 1e100
+"""The squares of these, and of their quotients, are doubles."""
+FLAT: Final = 1e-6
+"""Derivative at a maximum, as a share of what the rows and the prior add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class LogisticRegression:
         Largest magnitude of a derivative at the maximum.
     unique : bool
         Whether no column is a linear function of others.  If one is, other weights
-        are as good, and these are the shortest.
+        are as good, and these are the shortest for columns of variance 1.
     """
 
     weights: NDArray[np.float64]
@@ -82,15 +87,16 @@ def regress(
     n_classes : int
         Number of classes K.
     deviation : float or None, default None
-        Standard deviation of a Gaussian prior of each weight, whose mean is 0; the
-        biases have none.  None: maximum likelihood.
+        Standard deviation of a Gaussian prior, whose mean is 0, of the difference
+        between the weights of any two classes; the biases have none.  None: maximum
+        likelihood.
 
     Raises
     ------
     InvalidObservation
         If a number is not finite, a label is not a class, a class has no row, the
-        deviation is not a positive one, or the likelihood has no maximum because
-        the classes can be separated.
+        deviation is not a positive one, the likelihood has no maximum because the
+        classes can be separated, or the maximum was not reached.
 
     Notes
     -----
@@ -101,9 +107,10 @@ def regress(
         \frac{\partial \ell}{\partial w_c} = \sum_i ([y_i = c] - p_{ic})\, x_i, \qquad
         \frac{\partial \ell}{\partial b_c} = \sum_i ([y_i = c] - p_{ic}),
 
-    less :math:`w_c / \sigma^2` with a prior.  It is concave, and Newton's method
-    climbs it (iteratively reweighted least squares [2]_), with steps halved where
-    they would go down.
+    less :math:`2 (w_c - \bar w) / \sigma^2` with a prior, where :math:`\bar w` is the
+    mean over the classes: the prior has all classes alike, whichever is the first.
+    The log-likelihood is concave, and Newton's method climbs it (iteratively
+    reweighted least squares [2]_), with steps halved where they would go down.
 
     It has a maximum if and only if no plane separates the classes, not even one that
     rows of both lie on [3]_; a linear program finds such a plane.
@@ -129,35 +136,34 @@ def regress(
     """
     _require(x, labels, n_classes, deviation)
     n, d = x.shape
-    centre, spread = x.mean(axis=0), x.std(axis=0)
-    # Of a column that does not vary, rounding leaves a spread.
-    varies = spread > DEPENDENT * np.abs(x).max(axis=0, initial=0.0)
-    spread = np.where(varies, spread, 1.0)
-    scaled = np.hstack([np.where(varies, (x - centre) / spread, 0.0), np.ones((n, 1))])
-    unique = int(np.linalg.matrix_rank(scaled)) == d + 1
-    is_class = np.equal.outer(labels, np.arange(n_classes)).astype(np.float64)
-    precision = np.zeros(d + 1)
-    if deviation is not None:
-        precision[:d] = (deviation * spread) ** -2
-    precision = precision.repeat(n_classes - 1)
+    centre, unit = x.mean(axis=0), _units(x, deviation)
+    scaled = np.hstack([(x - centre) / unit, np.ones((n, 1))])
+    unique = deviation is not None or int(np.linalg.matrix_rank(scaled)) == d + 1
+    is_class = np.equal.outer(labels, np.arange(n_classes))
+    strength = 0.0 if deviation is None else (deviation * unit) ** -2
+    by_column = np.append(np.broadcast_to(strength, d), 0.0)
+    precision = np.kron(np.diag(by_column), _of_differences(n_classes))
 
     def logs(theta: NDArray[np.float64]) -> NDArray[np.float64]:
         found = theta.reshape(d + 1, n_classes - 1)
         return log_posterior(scaled @ np.hstack([np.zeros((d + 1, 1)), found]))
 
+    def away(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Not 1 - p, which is 0 where p is all but 1.
+        return np.where(is_class, -np.expm1(logs), -np.exp(logs))[:, 1:]
+
     def height(theta: NDArray[np.float64], logs: NDArray[np.float64]) -> float:
         own = math.fsum(logs[np.arange(n), labels].tolist())
-        return own - float(precision @ theta**2) / 2
+        return own - float(theta @ precision @ theta) / 2
 
-    theta = np.zeros((d + 1) * (n_classes - 1))
+    theta = np.zeros(len(precision))
     now = logs(theta)
     for number in range(STEPS):
-        p = np.exp(now)
-        away = (is_class - p)[:, 1:]
-        gradient = (scaled.T @ away).reshape(-1) - precision * theta
-        step = np.linalg.lstsq(
-            _curvature(scaled, p[:, 1:]) + np.diag(precision), gradient, DEPENDENT
-        )[0]
+        gradient = (scaled.T @ away(now)).reshape(-1) - precision @ theta
+        curvature = _curvature(scaled, now[:, 1:]) + precision
+        # With a prior there is no direction without a curvature, however small.
+        share = DEPENDENT if deviation is None else None
+        step = np.linalg.lstsq(curvature, gradient, share)[0]
         here = height(theta, now)
         for _ in range(HALVINGS):
             then = logs(theta + step)
@@ -171,31 +177,68 @@ def regress(
             break
         if number == DOUBTFUL and deviation is None:
             _require_a_maximum(scaled, labels, n_classes)
+    _require_flat(scaled, away(now), precision @ theta)
     by_class = np.hstack([np.zeros((d + 1, 1)), theta.reshape(d + 1, n_classes - 1)])
-    weights = np.where(varies, by_class[:d].T / spread, 0.0).T
+    weights = by_class[:d] / unit[:, np.newaxis]
     bias = by_class[d] - centre @ weights
     final = log_posterior(x @ weights + bias)
-    away = (is_class - np.exp(final))[:, 1:]
-    slopes = np.concatenate([x.T @ away, away.sum(axis=0)[np.newaxis]])
+    slopes = np.concatenate([x.T @ away(final), away(final).sum(axis=0)[np.newaxis]])
     if deviation is not None:
-        slopes[:d] -= weights[:, 1:] / deviation**2
+        slopes[:d] -= (weights[:, 1:] @ _of_differences(n_classes)) / deviation**2
     return LogisticRegression(
         weights,
         bias,
         math.fsum(final[np.arange(n), labels].tolist()),
         float(np.abs(slopes).max(initial=0.0)),
-        unique or deviation is not None,
+        unique,
     )
 
 
-def _curvature(x: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+def _units(x: NDArray[np.float64], deviation: float | None) -> NDArray[np.float64]:
+    """Return what each column is divided by; infinity where it does not vary."""
+    spread = x.std(axis=0)
+    # Of a column that does not vary, rounding leaves a spread.
+    varies = spread > DEPENDENT * np.abs(x).max(axis=0, initial=0.0)
+    # With a prior, so that neither the curvature nor the precision is large: of a
+    # matrix that has both 1e12 and 1, rounding leaves the one or the other.
+    unit = spread if deviation is None else np.hypot(spread, 1 / deviation)
+    return np.where(varies, unit, math.inf)
+
+
+def _require_flat(
+    scaled: NDArray[np.float64], away: NDArray[np.float64], pull: NDArray[np.float64]
+) -> None:
+    """Refuse weights at which rows and prior do not cancel."""
+    left = np.abs((scaled.T @ away).reshape(-1) - pull)
+    moved = (np.abs(scaled.T) @ np.abs(away)).reshape(-1) + np.abs(pull)
+    if (left > FLAT * moved + DEPENDENT * len(scaled)).any():
+        msg = (
+            "the maximum was not reached: rounding hides the way up; give the columns "
+            "units in which their values are alike, or the prior another deviation"
+        )
+        raise InvalidObservation(msg)
+
+
+def _of_differences(k: int) -> NDArray[np.float64]:
+    """Return the precision of differences to one of K numbers, shape (K - 1, K - 1).
+
+    The numbers are independent, each of variance 1/2: a difference has variance 1.
+    """
+    found: NDArray[np.float64] = 2 * np.eye(k - 1) - 2 / k
+    return found
+
+
+def _curvature(
+    x: NDArray[np.float64], logs: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the negative second derivatives, shape (D (K - 1), D (K - 1))."""
-    d, k = x.shape[1], p.shape[1]
+    d, k = x.shape[1], logs.shape[1]
+    p, rest = np.exp(logs), -np.expm1(logs)
     curvature = np.empty((d, k, d, k))
     # Pair by pair of classes: all at once they would take the memory of n times D K K.
     for c in range(k):
         for other in range(c, k):
-            weights = p[:, c] * ((c == other) - p[:, other])
+            weights = p[:, c] * (rest[:, c] if c == other else -p[:, other])
             block = (x.T * weights) @ x
             curvature[:, c, :, other] = curvature[:, other, :, c] = block
     return curvature.reshape(d * k, d * k)
@@ -208,8 +251,11 @@ def _require(
     deviation: float | None,
 ) -> None:
     """Refuse what has no logistic regression."""
-    if not np.isfinite(x).all():
-        msg = "logistic regression takes finite numbers, but a row has one that is not"
+    if not (np.abs(x) <= LARGEST_NUMBER).all():
+        msg = (
+            f"logistic regression takes finite numbers up to {LARGEST_NUMBER:g}, but a "
+            "row has one that is not"
+        )
         raise InvalidObservation(msg)
     outside = labels[(labels < 0) | (labels >= n_classes)]
     if outside.size:
@@ -219,10 +265,13 @@ def _require(
     if not rows.all():
         msg = f"logistic regression needs rows of each class, got {rows.tolist()}"
         raise InvalidObservation(msg)
-    if deviation is not None and not 0 < deviation <= LARGEST_DEVIATION:
+    if deviation is not None and not (
+        SMALLEST_DEVIATION <= deviation <= LARGEST_DEVIATION
+    ):
         msg = (
-            f"the deviation of a prior is positive and at most {LARGEST_DEVIATION:g}, "
-            f"got {deviation!r}; leave it out for maximum likelihood"
+            f"the deviation of a prior is positive, from {SMALLEST_DEVIATION:g} to "
+            f"{LARGEST_DEVIATION:g}, got {deviation!r}; leave it out for maximum "
+            "likelihood"
         )
         raise InvalidObservation(msg)
 

@@ -215,6 +215,9 @@ def complete_or_absent(path: Path) -> Iterator[Path]:
     UnreadableSource
         If it cannot be written.
     """
+    if not path.name:
+        msg = f"{str(path)!r} is no name of a file to write"
+        raise UnreadableSource(msg)
     part = path.with_name(path.name + ".part")
     try:
         # An older one may belong to another user, who must not read the copy.

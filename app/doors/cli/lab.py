@@ -20,7 +20,7 @@ from app.doors.cli.console import OUT, Json, complete_or_absent
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
-from app.lab.exact import written
+from app.lab.exact import four_digits, power, probability, with_decimals, written
 from app.lab.kinds import Kind, Model, question, questions
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""
-TELLS_FROM_1 = 5e-5
-"""What is closer to 1 would be rounded to it, with four digits."""
-SMALLEST_WRITTEN_OUT = 1e-9
-"""What is closer to 1 is written as a difference: nobody counts nines."""
 TWO = 2
 """Classes whose log-odds are one number."""
 SHOWN_PRODUCT = 100
@@ -98,8 +94,9 @@ def lab(
     vocabulary: Annotated[
         str | None,
         typer.Option(
-            help="The words that count in columns of text; else all in the table. A "
-            "declared word that no row has gets its smoothed estimate.",
+            help="The words that count in columns of text, with blanks or commas "
+            "between; else all in the table. A declared word that no row has gets its "
+            "smoothed estimate.",
             metavar="WORDS",
         ),
     ] = None,
@@ -140,7 +137,7 @@ def lab(
         float | None,
         typer.Option(
             help="Of logistic regression: the standard deviation of a Gaussian prior "
-            "of each weight; else maximum likelihood.",
+            "of the difference between two classes' weights; else maximum likelihood.",
             metavar="NUMBER",
         ),
     ] = None,
@@ -196,6 +193,7 @@ def lab(
     Naive Bayes and logistic regression, for teaching, and for checking examples by
     hand. Nothing is stored. An empty cell means not known, and is left out.
     """
+    _require_other(page_file, (table, predict_csv, test))
     source = read_table(table)
     kept, added = rules.constant(constant)
     choices = Choices(
@@ -268,6 +266,16 @@ def lab(
         _say(f"The page is {page_file}")
 
 
+def _require_other(page_file: Path | None, tables: Iterable[Path | None]) -> None:
+    """Refuse to write the page over a table."""
+    if page_file is None or not page_file.exists():
+        return
+    for table in tables:
+        if table is not None and table.exists() and page_file.samefile(table):
+            msg = f"--report would overwrite the table {table}; name another file"
+            raise MalformedTable(msg)
+
+
 def _names(listed: str) -> tuple[str, ...]:
     """Return the names in a list with commas, quoted as in a CSV file."""
     names = next(csv.reader([listed], skipinitialspace=True), [])
@@ -322,7 +330,7 @@ def _show_model(fitted: Fitted | Regressed, train: Validation) -> None:
         "P(class)",
         (plan.target, "rows", "prior"),
         [
-            (name, str(n), _fraction(written(share), math.exp(log)))
+            (name, str(n), with_decimals(written(share), math.exp(log)))
             for name, n, share, log in zip(
                 plan.classes,
                 fitted.messages.tolist(),
@@ -370,29 +378,30 @@ def _show_prediction(prediction: Prediction, fitted: Fitted | Regressed) -> None
     _say(f"{what.capitalize()}: {cells or 'nothing is known'}")
     rows = []
     for c, name in enumerate(classes):
-        value = _log(float(prediction.log_joint[c]))
+        value = power(float(prediction.log_joint[c]))
         if joint and prediction.factors:
-            value = _fraction(written(joint[c]), float(joint[c]))
+            value = with_decimals(written(joint[c]), float(joint[c]))
             product = " * ".join(str(f) for f in prediction.factors[c])
             if len(product) <= SHOWN_PRODUCT and len(prediction.factors[c]) > 1:
                 value = f"{product} = {value}"
-        share = _fraction(
-            written(posterior[c] if posterior else None),
-            math.exp(prediction.log_posterior[c]),
-            rest=-math.expm1(prediction.log_posterior[c]),
-        )
-        rows.append((name, value, share))
+        exact = written(posterior[c] if posterior else None)
+        rows.append((name, value, probability(exact, prediction.log_posterior, c)))
     _grid(None, (target, value_of, "P(class | row)"), rows)
     best = " and ".join(classes[c] for c in prediction.best)
     tie = len(prediction.best) > 1
     was = f", and it was {prediction.actual}" if prediction.actual else ""
     _say(f"A tie of {best}{was}" if tie else f"Decision: {best}{was}")
-    if prediction.unseen:
-        _say("Left out, because never seen: " + ", ".join(prediction.unseen))
+    for why, words in (
+        ("never seen", prediction.unseen),
+        ("outside the vocabulary", prediction.outside),
+    ):
+        if words:
+            _say(f"Left out, because {why}: " + ", ".join(words))
     if prediction.coefficient:
+        orders = prediction.orders or f"exp({prediction.coefficient:.6g})"
         _say(
             "Left out, because it is the same in each class: the multinomial "
-            f"coefficient, {math.exp(prediction.coefficient):.10g}"
+            f"coefficient, {orders}"
         )
     if prediction.linear is not None and len(classes) == TWO:
         z = float(prediction.linear[1] - prediction.linear[0])
@@ -412,19 +421,18 @@ def _show_validation(name: str, validation: Validation, classes: Sequence[str]) 
     """Print the figures of rows whose class is known."""
     _say("")
     _say(name)
-    share = _fraction(f"{validation.right}/{validation.rows}", validation.accuracy)
-    _say(f"accuracy {share}, error rate {_decimals(validation.error_rate, 1.0)}")
+    share = with_decimals(f"{validation.right}/{validation.rows}", validation.accuracy)
+    _say(f"accuracy {share}, error rate {four_digits(validation.error_rate, 1.0)}")
     loss = f"{validation.log_loss:.4f} nats"
     if validation.impossible:
         loss = (
             f"infinite (rows whose own class was impossible: {validation.impossible})"
         )
     _say(f"log-loss {loss}")
-    if not validation.impossible:
-        said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
-        if validation.log_joint is not None:
-            said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
-        _say(said)
+    said = f"log-likelihood of the classes: {_nats(validation.log_likelihood)} nats"
+    if validation.log_joint is not None:
+        said += f"; of classes and rows: {_nats(validation.log_joint)} nats"
+    _say(said)
     _grid(
         "rows by class (down) and decision (across)",
         ("", *classes, "tied"),
@@ -448,7 +456,11 @@ def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
             f"{e.alpha:g}",
             _nats(e.log_joint),
             *([_nats(e.log_loss)] if e.log_loss is not None else []),
-            *(_decimals(p, 1 - p) for posterior in e.posteriors for p in posterior),
+            *(
+                probability(None, logs, c)
+                for logs in e.log_posteriors
+                for c in range(len(classes))
+            ),
         ]
         for e in effects
     ]
@@ -457,34 +469,7 @@ def _show_effects(effects: Sequence[Effect], classes: Sequence[str]) -> None:
 
 def _number(number: Number) -> str:
     note = f" [{number.note}]" if number.note else ""
-    return _fraction(number.fraction, number.value) + note
-
-
-def _fraction(fraction: str | None, value: float, *, rest: float | None = None) -> str:
-    """Return a fraction and its decimals; the one alone where it says it all."""
-    decimals = _decimals(value, 1 - value if rest is None else rest)
-    if fraction is None:
-        return decimals
-    return f"{fraction} ({decimals})" if "/" in fraction else fraction
-
-
-def _decimals(value: float, rest: float) -> str:
-    """Return a number with four digits, or with as many as tell it from 1.
-
-    Examples
-    --------
-    >>> _decimals(0.99996, 4e-5), _decimals(1.0, 1e-20), _decimals(1.0, 0.0)
-    ('0.99996', '1 - 1e-20', '1')
-    """
-    if not 0 < rest < TELLS_FROM_1:
-        return f"{value:.4g}"
-    if rest < SMALLEST_WRITTEN_OUT:
-        return f"1 - {rest:.2g}"
-    return f"{value:.{-math.floor(math.log10(rest))}f}"
-
-
-def _log(nats: float) -> str:
-    return "0" if nats == -math.inf else f"exp({nats:.4f})"
+    return with_decimals(number.fraction, number.value) + note
 
 
 def _nats(number: float) -> str:

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression as Oracle
 
 from app.bayes.linear import gaussian_form
 from app.bayes.measurements import Measurements
+from app.bayes.models import regression
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.regression import regress
 from app.bayes.moments import MomentSums
@@ -56,7 +57,9 @@ def test_the_gradient_is_zero_at_the_maximum(seed, n_classes, with_prior):
 
     def height(weights, bias):
         own = log_posterior(x @ weights + bias)[np.arange(labels.size), labels].sum()
-        return own - ((weights / 0.7) ** 2).sum() / 2 if with_prior else own
+        # Two classes: half of the square of the difference.
+        apart = weights - weights.mean(axis=1)[:, None]
+        return own - ((apart / 0.7) ** 2).sum() if with_prior else own
 
     top = height(found.weights, found.bias)
     for _ in range(10):
@@ -77,6 +80,83 @@ def test_the_prior_is_that_of_scikit_learn():
 
     assert np.allclose(oracle.coef_[0], found.weights[:, 1], atol=1e-6)
     assert oracle.intercept_[0] == pytest.approx(found.bias[1], abs=1e-6)
+
+
+def test_the_prior_of_three_classes_is_that_of_scikit_learn():
+    """Each class has a weight, of variance C: half of that of a difference."""
+    x, labels = made_up(5, n_classes=3)
+    x /= x.std(axis=0)
+    found = regress(x, labels, 3, deviation=1.0)
+    oracle = Oracle(C=0.5, tol=1e-12, max_iter=10_000).fit(x, labels)
+
+    assert np.allclose(oracle.coef_ - oracle.coef_[0], found.weights.T, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.permutations(range(4)))
+def test_the_names_of_the_classes_change_nothing(seed, order):
+    """Whichever class is the first, the probabilities are the same."""
+    x, labels = made_up(seed, n_classes=4)
+    renamed = np.array(order)
+    found = regress(x, labels, 4, deviation=0.7)
+    other = regress(x, renamed[labels], 4, deviation=0.7)
+
+    assert np.allclose(
+        log_posterior(found.scores(x)),
+        log_posterior(other.scores(x))[:, renamed],
+        atol=1e-6,
+    )
+
+
+def test_a_column_of_tiny_numbers_takes_nothing_from_the_others():
+    """By Newton's method in exact arithmetic: the weight of the second, and the bias."""
+    first = np.array([4, 5, 6, 7, 5, 4, 6]) * 1e-7
+    x = np.stack([first, [0, 1, 3, 2, 4, 5, 2]], axis=1)
+    found = regress(x, np.array([0, 0, 0, 1, 1, 1, 1]), 2, deviation=1.0)
+    alone = regress(x[:, 1:], np.array([0, 0, 0, 1, 1, 1, 1]), 2, deviation=1.0)
+
+    assert alone.weights[0, 1] == pytest.approx(found.weights[1, 1], abs=1e-9)
+    assert (0.718, -1.358) == (
+        pytest.approx(found.weights[1, 1], abs=5e-4),
+        pytest.approx(found.bias[1], abs=5e-4),
+    )
+    # The way there was 0 before: all that this column says, at its scale.
+    p = np.exp(log_posterior(found.scores(x)))[:, 1]
+    assert first @ ([0, 0, 0, 1, 1, 1, 1] - p) == pytest.approx(
+        found.weights[0, 1], rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("deviation", [1e-7, 1e-12, 1e-100])
+def test_a_prior_that_allows_no_weight_leaves_the_bias(deviation):
+    """The log-odds of two rows against three."""
+    x = np.array([0.0, 1, 3, 2, 0.5])[:, np.newaxis]
+    found = regress(x, np.array([0, 0, 0, 1, 1]), 2, deviation=deviation)
+
+    assert math.log(2 / 3) == pytest.approx(found.bias[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-7, 1.0, 1e9])
+@pytest.mark.parametrize("deviation", [1e-100, 1e-9, 1.0, 1e6])
+def test_the_prior_and_the_rows_are_in_balance(unit, deviation):
+    """Where classes can be separated by ever so much, the two have the same pull."""
+    x = np.arange(4.0)
+    found = regress(
+        (unit * x)[:, np.newaxis], np.array([0, 0, 1, 1]), 2, deviation=deviation
+    )
+    w = found.weights[0, 1] * unit
+    # By symmetry the plane is in the middle; the rows are at w / 2 and 3 w / 2.
+    pull = 1 / (1 + math.exp(w / 2)) + 3 / (1 + math.exp(3 * w / 2))
+
+    assert pull == pytest.approx(w / (deviation * unit) / (deviation * unit), rel=1e-5)
+
+
+def test_a_fit_that_does_not_end_is_refused(monkeypatch):
+    """Weights that are no maximum are worth nothing."""
+    monkeypatch.setattr(regression, "STEPS", 1)
+    x, labels = made_up(1)
+    with pytest.raises(InvalidObservation, match="the maximum was not reached"):
+        regress(x, labels, 3)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +245,10 @@ def test_a_column_that_does_not_vary_has_no_weight():
         ([[0], [1]], [0, 2], None, r"label 2 is not in range\(2\)"),
         ([[0], [1]], [-1, 1], None, "label -1 is not in"),
         ([[0], [1]], [0, 0], None, r"rows of each class, got \[2, 0\]"),
-        ([[0], [1]], [0, 1], 1e8, "at most 1e.06, got 100000000.0"),
-        ([[0], [1]], [0, 1], 0.0, "positive and at most"),
+        ([[0], [1]], [0, 1], 1e8, "1e-100 to 1e.06, got 100000000.0"),
+        ([[0], [1]], [0, 1], 1e-155, "got 1e-155; leave it out"),
+        ([[0], [1e155]], [0, 1], None, "finite numbers up to 1e.100"),
+        ([[0], [1]], [0, 1], 0.0, "positive, from 1e-100"),
         ([[0], [1]], [0, 1], math.nan, "got nan"),
     ],
 )
