@@ -201,12 +201,12 @@ def announce(application: Application) -> None:
     if len(profiles) > LISTED:
         states.append(f"and {len(profiles) - LISTED} more")
     log.info(
-        "Postbayes %s starts: database %s; doors %s; profiles %s; %d workers",
+        "Postbayes %s starts: database %s; doors %s; profiles %s; %s",
         __version__,
         application.database_url,
         ", ".join(f"{name} {address}" for name, address in doors.items()),
         ", ".join(states),
-        settings.workers,
+        "1 worker" if settings.workers == 1 else f"{settings.workers} workers",
     )
 
 

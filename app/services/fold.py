@@ -18,7 +18,6 @@ from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Executor
 
     from sqlalchemy import Engine
 
@@ -98,7 +97,6 @@ class Folding:
         *,
         seconds: float,
         by_hand: bool = False,
-        executor: Executor | None = None,
     ) -> Step | None:
         """Do a step beside other processes: all write parts of the same batch."""
         held, self._begun = self._begun, None
@@ -114,7 +112,6 @@ class Folding:
                         limit=MOST_BY_HAND,
                         room=BYTES_BY_HAND,
                         pause=0.0,
-                        executor=executor,
                     )
                     if by_hand
                     else fold.prepare(connection, profile, limit=MOST_ROWS)
@@ -135,9 +132,7 @@ class Folding:
             self._begun = profile.id, after
         return after
 
-    def all(
-        self, profile: ProfileRow, executor: Executor | None = None
-    ) -> Iterator[int]:
+    def all(self, profile: ProfileRow) -> Iterator[int]:
         """Fold the rows until now, yielding the number that each step finished.
 
         Rows that come meanwhile are left, so the fold ends however fast they come; a
@@ -153,7 +148,7 @@ class Folding:
             newest = last_revision(connection, profile.id)
         while self._is_behind(profile, newest):
             # None if another process was faster: it may have begun the next rows.
-            step = self._step(profile, seconds=BY_HAND, by_hand=True, executor=executor)
+            step = self._step(profile, seconds=BY_HAND, by_hand=True)
             yield step.rows if step is not None and step.written else 0
             pause()
 

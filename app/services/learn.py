@@ -175,9 +175,9 @@ class Learn:
             self._profile.follow(self._engine)
         return (str(outcome.kind) for outcome in outcomes)
 
-    def fold(self, executor: Executor | None = None) -> Iterator[int]:
+    def fold(self) -> Iterator[int]:
         """Fold the ledger into the count tables, yielding rows per step."""
-        yield from Folding(self._engine).all(self._profile.row, executor)
+        yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, row: ScoredRow) -> Teaching:
         return Teaching(

@@ -62,4 +62,4 @@ def test_a_start_names_what_was_started_once(service, workers):
     for each in starts:
         assert f"Postbayes {__version__} starts: database sqlite:///" in each
         assert f"http 127.0.0.1:{service.port}, milter 127.0.0.1:{milter}" in each
-        assert f"profiles default (0 ham, 0 spam); {workers} workers" in each
+        assert f"profiles default (0 ham, 0 spam); {workers} worker" in each

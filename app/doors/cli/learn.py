@@ -149,7 +149,7 @@ def learn(
                 seconds = time.perf_counter() - begun
                 bar.update(task, completed=done, rate=f"{done / seconds:,.0f}/s")
             seconds = time.perf_counter() - begun
-            run_stage(bar, "folding", learner.fold(executor))
+            run_stage(bar, "folding", learner.fold())
         folding_seconds = time.perf_counter() - begun - seconds
 
     rate = counted.total() / seconds

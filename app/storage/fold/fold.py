@@ -16,13 +16,11 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.bayes.state import History
-from app.corpora.parallel import in_order
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage.counts import deltas as counts
@@ -33,7 +31,6 @@ from app.storage.ledger import rows_after, weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -133,7 +130,6 @@ def prepare(
     limit: int,
     room: int = BYTES,
     pause: float = PAUSE,
-    executor: Executor | None = None,
 ) -> Step | None:
     """Return the next rows to fold, summed.
 
@@ -153,8 +149,6 @@ def prepare(
         Bytes of their vectors, but for the last rows.
     pause : float, default `PAUSE`
         How long to leave the interpreter to others after some rows.  Unit: seconds.
-    executor : Executor or None
-        Who decodes the rows (`app.corpora.parallel`).
 
     Raises
     ------
@@ -176,13 +170,14 @@ def prepare(
         if mark.rest is None
         else begun(connection, profile.id, mark.rest, at_once=ROWS_AT_ONCE)
     )
-    for part in in_order(executor, partial(_part, profile=profile), batch):
+    for packed in batch:
         if rows and pause:
             time.sleep(pause)
-        rows += part.rows
-        upto = part.upto
-        parts.append(part.epochs)
-        for view, found in part.texts.items():
+        some = [row.unpacked() for row in packed]
+        rows += len(some)
+        upto = some[-1].revision
+        parts.append(sum_by_epoch(some, profile.labels))
+        for view, found in names.texts_of(some, profile).items():
             texts.setdefault(view, {}).update(found)
     if mark.rest is not None and rows < mark.rest.upto - mark.rest.after:
         msg = (
@@ -211,25 +206,6 @@ def prepare(
         texts={view: _columns(found) for view, found in texts.items()},
         lost=lost,
         features=_features(epochs),
-    )
-
-
-class _Part(NamedTuple):
-    """Some rows of a batch, summed."""
-
-    rows: int
-    upto: int
-    epochs: History
-    texts: dict[str, dict[int, str]]
-
-
-def _part(rows: Sequence[LedgerRow], *, profile: ProfileRow) -> _Part:
-    rows = [row.unpacked() for row in rows]
-    return _Part(
-        len(rows),
-        rows[-1].revision,
-        sum_by_epoch(rows, profile.labels),
-        names.texts_of(rows, profile),
     )
 
 
