@@ -33,15 +33,26 @@ def write(service, *lines):
     (service.folder / "settings.env").write_text("\n".join(lines) + "\n")
 
 
+def start(service, workers):
+    """Start the service, and wait until no worker has still to read the settings."""
+    service.start()
+    wait_for(service, "another worker is ready", times=workers - 1)
+
+
+def wait_for(service, line, *, times):
+    """Wait until the log has a line so often."""
+    deadline = time.monotonic() + PATIENCE
+    while (service.folder / "log").read_text().count(line) < times:
+        assert time.monotonic() < deadline, (service.folder / "log").read_text()
+        assert service.process.poll() is None
+        time.sleep(0.02)
+
+
 def reload(service, line, *, times):
     """Send the signal, and wait until the log has a line so often."""
     before = (service.folder / "log").read_text().count(line)
     os.kill(service.process.pid, signal.SIGHUP)
-    deadline = time.monotonic() + PATIENCE
-    while (service.folder / "log").read_text().count(line) < before + times:
-        assert time.monotonic() < deadline, (service.folder / "log").read_text()
-        assert service.process.poll() is None
-        time.sleep(0.02)
+    wait_for(service, line, times=before + times)
 
 
 def processes(service):
@@ -59,7 +70,7 @@ def threshold(service):
 def test_thresholds_and_the_log_change_without_a_restart(service, workers):
     """In every worker, which says so; what needs a restart is named."""
     write(service, "POSTBAYES_HAM_COST=9")
-    service.start()
+    start(service, workers)
     service.teach(spam(1), "spam")
     before = processes(service), threshold(service)
     write(
@@ -87,7 +98,7 @@ def test_the_password_of_teachers_changes(service, workers):
     # Whoever teaches here needs a password.
     fixed = "POSTBAYES_TEACH_FROM=192.0.2.1"
     write(service, fixed, "POSTBAYES_RSPAMD_PASSWORD=first")
-    service.start()
+    start(service, workers)
 
     def learn(number, password):
         return httpx2.post(
@@ -111,7 +122,7 @@ def test_the_password_of_teachers_changes(service, workers):
 def test_a_setting_that_cannot_be_used_changes_nothing(service, workers):
     """The service goes on as it was, and says why."""
     write(service, "POSTBAYES_HAM_COST=9")
-    service.start()
+    start(service, workers)
     write(service, "POSTBAYES_HAM_COST=nine", "POSTBAYES_LOG_LEVEL=warning")
     sentence = "SIGHUP: the settings stay as they were: POSTBAYES_HAM_COST: "
     reload(service, sentence, times=workers)
