@@ -6,13 +6,16 @@ and what waits is bounded in messages and in bytes.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections import deque
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -46,7 +49,7 @@ def readers(processes: int) -> Iterator[Executor | None]:
         yield None
         return
     context = get_context("fork" if sys.platform == "linux" else "spawn")
-    crew = ProcessPoolExecutor(processes, context, initializer=_begin)
+    crew = ProcessPoolExecutor(processes, context, initializer=follow_parent)
     try:
         # The first task starts all of them.
         crew.submit(int).result()
@@ -61,9 +64,24 @@ def readers(processes: int) -> Iterator[Executor | None]:
         crew.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
-    """Leave Ctrl-C, which reaches the whole group, to the first process."""
+def follow_parent() -> None:
+    """Have this process end with the one that started it, and not before.
+
+    That one decides on Ctrl-C, which reaches the whole group.  Where it is killed,
+    the executor's processes would wait for their next task for ever.
+    """
     signal(SIGINT, SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(
+            target=_end_after, args=(parent.sentinel,), daemon=True
+        ).start()
+
+
+def _end_after(parent: int) -> None:
+    """End the process when another has ended."""
+    wait([parent])
+    os._exit(1)
 
 
 def in_order(

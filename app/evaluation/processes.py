@@ -6,8 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context
-from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from app.corpora.parallel import follow_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,8 +98,8 @@ _shared: list[Any] = []
 
 
 def _begin(shared: Any) -> None:
-    """Set a worker up.  Ctrl-C reaches the whole group: the first process decides."""
-    signal(SIGINT, SIG_IGN)
+    """Set a worker up."""
+    follow_parent()
     _shared[:] = [shared]
 
 

@@ -127,7 +127,10 @@ class Learn:
 
         def unread() -> Iterator[tuple[list[bytes], datetime]]:
             for messages in batches:
-                waiting.append([label for label, _ in messages])
+                labels = [label for label, _ in messages]
+                for label in labels:
+                    self._profile.row.require_label(label)
+                waiting.append(labels)
                 yield [raw for _, raw in messages], self._clock()
 
         read = partial(
@@ -139,8 +142,6 @@ class Learn:
         )
         for rows in in_order(executor, read, unread()):
             labels = waiting.popleft()
-            for label in labels:
-                self._profile.row.require_label(label)
             counted: Counter[str] = Counter()
             teachings = []
             for place, (label, row) in enumerate(zip(labels, rows, strict=True)):

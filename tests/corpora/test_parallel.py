@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from itertools import count
+from multiprocessing import Pipe, get_context
+from pathlib import Path
 
 import pytest
 
 from app.corpora import parallel
 from app.corpora.parallel import chunks, in_order, readers
 from app.errors import MissingLabel
+from tests.support.command import PATIENCE
 
 
 def squared(number):
@@ -75,3 +79,35 @@ def test_a_chunk_ends_by_number_or_by_size(monkeypatch):
     assert [[b"12345", b"67890"], [b"x" * 20], [b"1", b"2", b"3"], [b"4"]] == list(
         chunks([b"12345", b"67890", b"x" * 20, b"1", b"2", b"3", b"4"], len, most=3)
     )
+
+
+def kept_waiting(pids):
+    """Start two processes, tell who they are, and wait to be killed."""
+    with readers(2) as executor:
+        by = {by for _, by in in_order(executor, squared, range(200))}
+        pids.send(by)
+        signal.pause()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_with_the_one_that_started_them(number):
+    """However it ends; they would wait for its next message for ever."""
+    here, there = Pipe()
+    # Not one of this process: it has threads.
+    parent = get_context("spawn").Process(target=kept_waiting, args=(there,))
+    parent.start()
+    started = here.recv()
+    os.kill(parent.pid, number)
+    parent.join()
+    deadline = time.monotonic() + PATIENCE
+    while any(map(runs, started)):
+        assert time.monotonic() < deadline, started
+        time.sleep(0.01)
+
+
+def runs(pid):
+    """Return whether there is a process of that number that has not ended."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
