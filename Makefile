@@ -70,9 +70,9 @@ demo-mail: $(VENV)/.dev  ## a real Postfix and Dovecot on loopback: mail is mark
 	$(bin)/python scripts/demo-mail
 
 lock: ## choose the versions in requirements/ anew; needs uv
-	$(UV) pip compile $(lock_options) --extra postgres --group build \
+	$(UV) pip compile $(lock_options) --extra postgres --extra oidc --group build \
 	    --output-file requirements/run.txt pyproject.toml
-	$(UV) pip compile $(lock_options) --extra postgres --group build --group test --group lint \
+	$(UV) pip compile $(lock_options) --all-extras --group build --group test --group lint \
 	    --constraint requirements/run.txt \
 	    --output-file requirements/dev.txt pyproject.toml
 
