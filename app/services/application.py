@@ -374,7 +374,7 @@ class Application:
         self.words = Words(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
         self.delivery = Delivery(
-            self.classify, self.recipients, words=settings.store_words
+            self.classify, self.recipients, self.tally, words=settings.store_words
         )
 
     @property
@@ -480,10 +480,20 @@ class Application:
             self.live.refresh()
         return changed
 
-    def folded_revision(self, profile: ProfileRow) -> int:
-        """Return the ledger row up to which the counts of a profile hold everything."""
+    def revisions(self, profile: ProfileRow) -> tuple[int, int]:
+        """Return the newest ledger row, and the last one that is in the counts."""
         with reading(self.engine) as connection:
-            return folded_revision(connection, profile.id)
+            newest = profiles.last_revision(connection, profile.id)
+            return newest, folded_revision(connection, profile.id)
+
+    @property
+    def backlog(self) -> dict[str, int]:
+        """The work of this process that waits, by what waits."""
+        return {
+            "feedback": self.writer.waiting,
+            "look-up": self.recall.waiting,
+            "scored": 0 if self.recent is None else self.recent.waiting,
+        }
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer, or takes nothing.

@@ -196,22 +196,25 @@ class Classify:
             cached = self._live.find(name)
             known[cached.row.id] = cached.specification
         views = {view for made_of in known.values() for view in made_of.views}
-        with self._tally.classifying():
-            message = read(raw)
-            read_once = extract(message, views)
-            # A database has one key at most.
-            keys = {made_of.key for made_of in known.values()}
-            observations = {key: read_once.keyed(key) for key in keys}
-            message_id = message.header("message-id")
-            classified = {
-                name: classify_observation(
-                    live,
-                    observations[live.specification.key],
-                    strongest=strongest,
-                    message_id=message_id,
-                )
-                for name, live in lives.items()
-            }
+        stages = self._tally.classifying()
+        message = read(raw)
+        stages.passed("parse")
+        read_once = extract(message, views)
+        # A database has one key at most.
+        keys = {made_of.key for made_of in known.values()}
+        observations = {key: read_once.keyed(key) for key in keys}
+        stages.passed("features")
+        message_id = message.header("message-id")
+        classified = {
+            name: classify_observation(
+                live,
+                observations[live.specification.key],
+                strongest=strongest,
+                message_id=message_id,
+            )
+            for name, live in lives.items()
+        }
+        stages.passed("score")
         now = self._clock()
         for name, live in lives.items():
             self._tally.classified(classified[name].verdict.decision)

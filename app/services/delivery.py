@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
+    from app.services.metrics import Tally
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
@@ -258,6 +259,8 @@ class Delivery:
         The classification.
     recipients : Recipients
         Finds the profiles.
+    tally : Tally
+        Where the times of each door go.
     words : bool
         Whether the log may hold the text of a word.
 
@@ -267,10 +270,16 @@ class Delivery:
     """
 
     def __init__(
-        self, classify: Classify, recipients: Recipients, *, words: bool = True
+        self,
+        classify: Classify,
+        recipients: Recipients,
+        tally: Tally,
+        *,
+        words: bool = True,
     ) -> None:
         self._classify = classify
         self._recipients = recipients
+        self._tally = tally
         self._words = words
 
     def address(
@@ -313,18 +322,23 @@ class Delivery:
             own = {self._recipients.answering([each]) for each in recipients}
             return name, own - {name}
 
-        (name, own), answered = _answered(
-            choose,
-            choose(),
-            lambda chosen: self._classify.each(
-                (chosen[0],), raw, strongest=strongest, taught=taught, others=chosen[1]
-            ),
-        )
-        classified = answered[name]
-        action = classified.action
-        if own and action in {"quarantine", "reject"}:
-            answers = self._classify.each(own, raw, strongest=0)
-            action = agreed(action, (each.action for each in answers.values()))
+        with self._tally.delivering(door):
+            (name, own), answered = _answered(
+                choose,
+                choose(),
+                lambda chosen: self._classify.each(
+                    (chosen[0],),
+                    raw,
+                    strongest=strongest,
+                    taught=taught,
+                    others=chosen[1],
+                ),
+            )
+            classified = answered[name]
+            action = classified.action
+            if own and action in {"quarantine", "reject"}:
+                answers = self._classify.each(own, raw, strongest=0)
+                action = agreed(action, (each.action for each in answers.values()))
         self._tell(classified, recipients, action, begun, door=door, queue=queue)
         return Delivered(classified, {}, action)
 
@@ -342,13 +356,14 @@ class Delivery:
         """
         begun = time.perf_counter()
         people = [*asked.recipients]
-        asked, answers = _answered(
-            lambda: self.address(people, profile=asked.profile),
-            asked,
-            lambda chosen: self._classify.each(
-                chosen.profiles, raw, strongest=strongest, taught=chosen.taught
-            ),
-        )
+        with self._tally.delivering(door):
+            asked, answers = _answered(
+                lambda: self.address(people, profile=asked.profile),
+                asked,
+                lambda chosen: self._classify.each(
+                    chosen.profiles, raw, strongest=strongest, taught=chosen.taught
+                ),
+            )
         for name, classified in answers.items():
             own = [each for each, its in asked.recipients.items() if its == name]
             self._tell(classified, own, classified.action, begun, door=door)

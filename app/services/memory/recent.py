@@ -64,6 +64,10 @@ class BoundedCache(Generic[Key, Value]):
         """Return the value of a key, or None."""
         return self._entries.get(key)
 
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
     def items(self) -> list[tuple[Key, Value]]:
         """Return all entries, oldest first."""
         return [*self._entries.items()]
@@ -126,6 +130,11 @@ class RecentMessages:
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
         self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are not written yet."""
+        return len(self._waiting)
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Add one message that a profile has scored."""

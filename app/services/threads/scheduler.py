@@ -127,6 +127,7 @@ class Scheduler:
         self._idle = idle
         self._failures = Failures()
         self._failed = 0
+        self._succeeded = time.monotonic()
         self.failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -139,6 +140,11 @@ class Scheduler:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def age(self) -> float:
+        """For how long no step has succeeded.  Unit: seconds."""
+        return time.monotonic() - self._succeeded
 
     def stop(self) -> None:
         """Finish the step that is under way, and end the thread."""
@@ -170,6 +176,7 @@ class Scheduler:
                 log.exception("maintenance failed; scoring and feedback go on")
             return self._note(error)
         self._failed = 0
+        self._succeeded = time.monotonic()
         self.failure = None
         self._failures.resolve("defect")
         if self._failures.resolve("task"):
