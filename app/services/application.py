@@ -30,7 +30,7 @@ from app.services.clock import JUMP, PROOF, SteadyClock, now
 from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
-from app.services.history import MessageHistories
+from app.services.history import History, MessageHistories, VerdictRecorder
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
@@ -332,6 +332,8 @@ class Application:
             scored_days=settings.scored_days,
             scored_rows=settings.scored_rows,
             scored_bytes=settings.scored_bytes,
+            history_days=settings.history_days,
+            history_rows=settings.history_rows,
             vector_days=settings.vector_days,
             clock=steady,
         )
@@ -373,8 +375,13 @@ class Application:
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
+        self.verdicts = History(self.live, self.engine, self.history, now)
         self.delivery = Delivery(
-            self.classify, self.recipients, self.tally, words=settings.store_words
+            self.classify,
+            self.recipients,
+            self.tally,
+            self._recorder(),
+            words=settings.store_words,
         )
 
     @property
@@ -409,6 +416,12 @@ class Application:
             per_day=self.settings.autolearn_per_day,
             store_words=self.settings.store_words,
         )
+
+    def _recorder(self) -> VerdictRecorder | None:
+        settings = self.settings
+        if self.recent is None or not (settings.history_days and settings.history_rows):
+            return None
+        return VerdictRecorder(self.recent, self.live, now, words=settings.store_words)
 
     def _maintain(self) -> float:
         self.aliases.refresh()

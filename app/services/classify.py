@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
@@ -30,6 +30,27 @@ if TYPE_CHECKING:
     from app.services.metrics import Tally
 
 
+class Head(NamedTuple):
+    """A message, as people name it.
+
+    Parameters
+    ----------
+    message_id, sender, to, subject : str
+        Its headers Message-ID, From, To and Subject, decoded; empty where it has none.
+    size : int
+        Of the message.  Unit: bytes.
+    """
+
+    message_id: str = ""
+    sender: str = ""
+    to: str = ""
+    subject: str = ""
+    size: int = 0
+
+
+_NO_HEAD: Final = Head()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
     """The answer about one message.
@@ -52,8 +73,8 @@ class Classified:
         The ledger row that the profile had learned last.
     specification : Specification
         The specification of the profile then: its thresholds.
-    message_id : str
-        Its header Message-ID; empty where it has none.
+    head : Head
+        The message, as people name it.
     """
 
     observation: Observation
@@ -64,7 +85,12 @@ class Classified:
     labels: tuple[str, ...]
     revision: int
     specification: Specification
-    message_id: str = ""
+    head: Head = _NO_HEAD
+
+    @property
+    def message_id(self) -> str:
+        """Its header Message-ID; empty where it has none."""
+        return self.head.message_id
 
     @property
     def action(self) -> Action:
@@ -204,13 +230,19 @@ class Classify:
         keys = {made_of.key for made_of in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
         stages.passed("features")
-        message_id = message.header("message-id")
+        head = Head(
+            message.header("message-id"),
+            message.header("from"),
+            message.header("to"),
+            message.header("subject"),
+            len(raw),
+        )
         classified = {
             name: classify_observation(
                 live,
                 observations[live.specification.key],
                 strongest=strongest,
-                message_id=message_id,
+                head=head,
             )
             for name, live in lives.items()
         }
@@ -239,7 +271,7 @@ def classify_observation(
     observation: Observation,
     *,
     strongest: int,
-    message_id: str = "",
+    head: Head = _NO_HEAD,
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
@@ -256,7 +288,7 @@ def classify_observation(
             labels=live.row.labels,
             revision=snapshot.revision,
             specification=snapshot.specification,
-            message_id=message_id,
+            head=head,
         )
 
 
