@@ -16,6 +16,8 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded
+from app.doors.http.page import assets
+from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ INCLUDED: Final = (
     profiles.router,
     metrics.router,
     reference.router,
+    assets.router,
 )
 """The routers that the framework serves; `install` has the others."""
 
@@ -100,7 +103,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app)
+    errors.install(app, problem_page)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (partial(of_this_site, site), *guards)
