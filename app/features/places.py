@@ -171,12 +171,12 @@ class Placed:
 
 
 def placed(found: Sequence[Passage]) -> dict[str, Placed]:
-    """Return the features of passages at their places, by view.
+    r"""Return the features of passages at their places, by view.
 
     Examples
     --------
     >>> from app.mail.parse import parse
-    >>> both = placed(passages(parse(b"Subject: lunch\\n\\nlunch today")))
+    >>> both = placed(passages(parse(b"Subject: lunch\n\nlunch today")))
     >>> both["words"].piece.tolist(), both["headers"].piece.tolist()
     ([0, 1, 3], [0])
     """
