@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from app.doors.http.guard import RIGHT
 from app.doors.http.metrics import Collected
 from scripts.reference import errors, exchanges
 from scripts.reference.exchanges import BEFORE, EXAMPLES, JSON, Exchange
@@ -74,10 +75,11 @@ def page() -> str:
         for method, operation in methods.items()
     ]
     overview = table(
-        ("operation", "purpose"),
+        ("operation", "right", "purpose"),
         (
             (
                 f"[`{method} {path}`](#{_anchor(method, path)})",
+                operation.get(RIGHT, "none"),
                 operation["description"].split("\n")[0],
             )
             for method, path, operation in operations

@@ -15,7 +15,7 @@ from app.doors.documents.verdict import BatchIn
 from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
-from app.doors.http.guard import of_this_site, require_guarded
+from app.doors.http.guard import of_this_site, require_guarded, with_the_right
 from app.doors.http.page import assets
 from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
@@ -35,16 +35,19 @@ what to do.
 """
 READ_BY_HAND: Final = (BatchIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
+DIRECT: Final = (routes.scored, routes.taught)
+"""The routers that `install` puts in place."""
 INCLUDED: Final = (
     routes.router,
     routes.operation,
     batch.router,
     profiles.router,
+    profiles.managed,
     metrics.router,
     reference.router,
     assets.router,
 )
-"""The routers that the framework serves; `install` has the others."""
+"""The routers that the framework serves."""
 
 
 class Described(FastAPI):
@@ -74,8 +77,8 @@ def create_app(
         Returns what is entered when the application runs and left before it
         stops: the other doors of the process.
     guards : sequence of Guard
-        Asked before each request to any route, in order, behind the one that refuses
-        the requests of other sites' pages.
+        Asked before each request to any route, in order, between the one that refuses
+        the requests of other sites' pages and the one that asks for the right.
     """
 
     @asynccontextmanager
@@ -106,9 +109,10 @@ def create_app(
     errors.install(app, problem_page)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
-    app.state.guards = (partial(of_this_site, site), *guards)
-    require_guarded((routes.messages, *INCLUDED))
-    install(app, routes.messages)
+    app.state.guards = (partial(of_this_site, site), *guards, with_the_right)
+    require_guarded((*DIRECT, *INCLUDED))
+    for router in DIRECT:
+        install(app, router)
     for router in INCLUDED:
         app.include_router(router)
     app.add_middleware(metrics.CountAnswers, tally=application.tally)

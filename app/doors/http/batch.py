@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Query, Request, Response
 
+from app.access.rights import Right
 from app.doors.documents.verdict import (
     MAX_BATCH_EXPLAINED,
     MAX_MESSAGES,
@@ -32,7 +33,8 @@ from app.doors.http.body import (
     require_json,
 )
 from app.doors.http.errors import DEFECT, described
-from app.doors.http.query import ProfileName, Recipient, Strict
+from app.doors.http.guard import asking
+from app.doors.http.query import ProfileName, Recipient  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, effort, problems, required
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing, unless_gone
@@ -49,7 +51,7 @@ LOG: Final = SparingLog(logging.getLogger(__name__))
 # Each holds up to 8 MiB of JSON that is read; further ones wait.
 BATCHES: Final = CapacityLimiter(4)
 ONE_AT_A_TIME: Final = CapacityLimiter(1)
-router = APIRouter(route_class=Strict)
+router = APIRouter(route_class=asking(Right.CLASSIFY))
 
 
 @router.post(

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from app import errors
 from app.doors.documents.message import ProblemOut
-from app.doors.http.query import parameters
+from app.doors.http.guard import parameters
 from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 

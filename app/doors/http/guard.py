@@ -2,25 +2,37 @@
 
 Contract of this file: a guard is asked once per request, by every route of the
 application, before body and query are read.  A guard that raises denies; the error
-is answered as any other.  `require_guarded` refuses an application with a route that
-asks no guard.
+is answered as any other.  Every route says which right it asks, and the last guard
+compares that with the rights of the principal.  `require_guarded` refuses an
+application with a route that asks no guard, or that says nothing of its right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.exceptions import RequestValidationError
+from fastapi.params import Path
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from app.access.rights import LOCAL, Principal, Right
+from app.errors import Forbidden
 
-    from fastapi import APIRouter
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from fastapi import APIRouter, Request, Response
     from starlette.types import Receive, Scope, Send
 
     from app.doors.serving.site import Site
+
+
+RIGHT: Final = "x-right"
+"""The right of an operation in the OpenAPI document; absent where everybody may."""
 
 
 class Access:
@@ -28,38 +40,47 @@ class Access:
 
     Parameters
     ----------
-    route : APIRoute
+    route : Guarded
         What is asked for.
     scope : Scope
         The request, in the terms of ASGI.
     """
 
-    __slots__ = ("_scope", "route")
+    __slots__ = ("route", "scope")
 
-    def __init__(self, route: APIRoute, scope: Scope) -> None:
+    def __init__(self, route: Guarded, scope: Scope) -> None:
         self.route = route
-        self._scope = scope
+        self.scope = scope
 
     @property
     def operation(self) -> tuple[str, str]:
         """Method and path as the OpenAPI document has them: `/feedback/{id}`."""
-        return self._scope["method"], self.route.path_format
+        return self.scope["method"], self.route.path_format
 
     @property
     def raw(self) -> tuple[str, Iterable[tuple[bytes, bytes]]]:
         """Method and headers as they came, the names in lower case."""
-        return self._scope["method"], self._scope["headers"]
+        return self.scope["method"], self.scope["headers"]
 
     @property
     def headers(self) -> Headers:
         """The headers of the request."""
-        return Headers(scope=self._scope)
+        return Headers(scope=self.scope)
 
     @property
     def client(self) -> str | None:
         """Address of the client; None for a Unix socket, or where it is gone."""
-        client = self._scope["client"]
+        client = self.scope["client"]
         return None if client is None else str(client[0])
+
+    @property
+    def right(self) -> Right | None:
+        """The right that the route asks; None where everybody may."""
+        return self.route.right
+
+    def admit(self, principal: Principal) -> None:
+        """Put the principal where `principal_of` finds it."""
+        self.scope.setdefault("state", {})["principal"] = principal
 
 
 Guard = Callable[[Access], Awaitable[None]]
@@ -71,6 +92,21 @@ async def of_this_site(site: Site, access: Access) -> None:
     site.check(*access.raw)
 
 
+async def with_the_right(access: Access) -> None:
+    """Deny what the principal may not do."""
+    principal = LOCAL
+    access.admit(principal)
+    if not principal.may(access.right):
+        msg = f"{principal.name} may not {access.right}; use a key that has this right"
+        raise Forbidden(msg)
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who makes a request that the guards let pass."""
+    principal: Principal = request.scope["state"]["principal"]
+    return principal
+
+
 class Guarded(APIRoute):
     """A route that asks the guards of its application.
 
@@ -78,6 +114,16 @@ class Guarded(APIRoute):
     -----
     An application without `state.guards` answers nothing: what is forgotten denies.
     """
+
+    right: ClassVar[Right | None]
+    """What it asks (`asking`); None where everybody may."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.openapi_extra = {
+            RIGHT: getattr(self, "right", None),
+            **(self.openapi_extra or {}),
+        }
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may be made."""
@@ -93,8 +139,64 @@ class Guarded(APIRoute):
             await guard(Access(self, scope))
 
 
+class Strict(Guarded):
+    """A route that refuses a query parameter which it does not know.
+
+    A misspelt parameter would otherwise be ignored: ``?profil=ann`` would undo another
+    profile.  `Direct` routes have it from the model of their query.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handler = super().get_route_handler()
+        names = parameters(self)
+
+        async def answer(request: Request) -> Response:
+            unknown = [name for name in request.query_params if name not in names]
+            if unknown:
+                raise RequestValidationError([refused(name) for name in unknown])
+            return await handler(request)
+
+        return answer
+
+
+@cache
+def asking(right: Right | None, base: type[Guarded] = Strict) -> type[Guarded]:
+    """Return the class of the routes that ask a right.
+
+    Parameters
+    ----------
+    right : Right or None
+        What a principal needs; None where everybody may.
+    base : type of Guarded
+        How these routes answer.
+
+    Examples
+    --------
+    >>> asking(Right.READ).right
+    <Right.READ: 'read'>
+    """
+    name = f"{base.__name__}{'Open' if right is None else right.name.title()}"
+    return type(name, (base,), {"right": right, "__doc__": base.__doc__})
+
+
+def parameters(route: APIRoute) -> list[str]:
+    """Return the names of the query parameters of a route."""
+    return [
+        field.alias
+        for field in get_flat_params(route.dependant)
+        # No route reads headers or cookies.
+        if not isinstance(field.field_info, Path)
+    ]
+
+
+def refused(name: str) -> dict[str, Any]:
+    """Return the error of an unknown parameter, as the framework has it."""
+    return {"type": "extra_forbidden", "loc": ("query", name), "msg": ""}
+
+
 def require_guarded(routers: Iterable[APIRouter]) -> None:
-    """Raise if a route asks no guard.
+    """Raise if a route asks no guard, or does not say which right it asks.
 
     Raises
     ------
@@ -107,5 +209,11 @@ def require_guarded(routers: Iterable[APIRouter]) -> None:
                 msg = (
                     f"{route!r} asks no guard: make its router with a route class "
                     "that is derived from Guarded"
+                )
+                raise TypeError(msg)
+            if not hasattr(route, "right"):
+                msg = (
+                    f"{route!r} asks no right: make its router with "
+                    "`route_class=asking(…)`"
                 )
                 raise TypeError(msg)

@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.doors.http.guard import Guarded
+from app.access.rights import Right
+from app.doors.http.guard import Guarded, asking
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from app.services.figures import LiveFigures
     from app.services.metrics import Tally
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=asking(Right.READ, Guarded))
 TEXT: Final = "text/plain"
 MAX_PROFILES: Final = 100
 """Of one request: the figures of each take some 0.2 s where it was taught since."""

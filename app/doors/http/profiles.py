@@ -9,18 +9,21 @@ from typing import Annotated, Final
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
 
+from app.access.rights import Right
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
 from app.doors.http.body import Body, json_body, parse_document, require_json
-from app.doors.http.query import ProfileName, Strict
+from app.doors.http.guard import asking
+from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 from app.services.profiles import learned
 
-router = APIRouter(route_class=Strict)
+router = APIRouter(route_class=asking(Right.READ))
+managed = APIRouter(route_class=asking(Right.MANAGE))
 # A site with a profile for each user has thousands of them.
 MAX_LISTED: Final = 1000
 Name = Annotated[str, Path(max_length=128)]
@@ -58,7 +61,7 @@ def profile(name: Name, app: ApplicationDep) -> ProfileOut:
     return ProfileOut.model_validate(app.profile(name), from_attributes=True)
 
 
-@router.patch(
+@managed.patch(
     "/profiles/{name}",
     tags=["profiles"],
     responses=problems(400, 404, 408, 413, 415, 422, 503),
@@ -141,7 +144,7 @@ def word(
 _THREADS: Final = CapacityLimiter(4)
 
 
-@router.post(
+@managed.post(
     "/feedback/undo",
     tags=["mail"],
     responses=problems(400, 404, 408, 409, 413, 415, 422, 503),

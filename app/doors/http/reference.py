@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
-from app.doors.http.guard import Guarded
+from app.doors.http.guard import Guarded, asking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-router = APIRouter(route_class=Guarded)
+# The interface of every service of this version, and nothing of this one.
+router = APIRouter(route_class=asking(None, Guarded))
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --mark: #2a7d4f; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem;

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.access.rights import Right
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
 from app.doors.documents.message import ProblemOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
-from app.doors.http.guard import Guarded
-from app.doors.http.query import (
+from app.doors.http.guard import Guarded, asking
+from app.doors.http.query import (  # noqa: TC001  read at run time
     ClassifyQuery,
     FeedbackQuery,
     ProfileName,
     Recipient,
     Source,
-    Strict,
 )
 from app.doors.mta.teachers import teachers
 from app.doors.serving.asgi import hung_up
@@ -59,10 +59,11 @@ PROFILE_BYTES: Final = 16 * 1024
 # Not the framework's threads: while the database is away, forty that ask for it
 # would leave none for a large message.
 DATABASE_THREADS: Final = CapacityLimiter(64)
-messages = APIRouter(route_class=Direct)
-router = APIRouter(route_class=Strict)
-# A monitoring system may add parameters of its own.
-operation = APIRouter(route_class=Guarded)
+scored = APIRouter(route_class=asking(Right.CLASSIFY, Direct))
+taught = APIRouter(route_class=asking(Right.TEACH, Direct))
+router = APIRouter(route_class=asking(Right.TEACH))
+# A supervisor has no key, and a monitoring system may add parameters of its own.
+operation = APIRouter(route_class=asking(None, Guarded))
 
 
 async def application(request: Request) -> Application:
@@ -88,7 +89,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-@messages.post(
+@scored.post(
     "/classify",
     tags=["mail"],
     response_model=ClassifyOut,
@@ -125,7 +126,7 @@ async def classify(
     )
 
 
-@messages.post(
+@taught.post(
     "/feedback",
     tags=["mail"],
     response_model=FeedbackOut,

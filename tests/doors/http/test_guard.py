@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 
+from app.access.rights import LOCAL
 from app.doors.http import app as module
 from app.doors.http import routes
 from app.doors.http.app import create_app
-from app.doors.http.guard import require_guarded
+from app.doors.http.guard import Guarded, asking, principal_of, require_guarded
 from app.errors import UnknownProfile
 from app.services.application import Application
 from app.settings import Settings
@@ -33,6 +34,25 @@ def operations(app):
     ]
     assert {("POST", "/classify"), ("GET", "/metrics")} < set(listed)
     return [*listed, *UNLISTED]
+
+
+RIGHTS = {
+    ("POST", "/classify"): "classify",
+    ("POST", "/classify/batch"): "classify",
+    ("POST", "/feedback"): "teach",
+    ("DELETE", "/feedback/{id}"): "teach",
+    ("POST", "/feedback/undo"): "manage",
+    ("GET", "/profiles"): "read",
+    ("GET", "/profiles/{name}"): "read",
+    ("PATCH", "/profiles/{name}"): "manage",
+    ("GET", "/profiles/{name}/figures"): "read",
+    ("GET", "/words/{word}"): "read",
+    ("GET", "/metrics"): "read",
+    ("GET", "/healthz"): None,
+    ("GET", "/readyz"): None,
+    ("GET", "/docs"): None,
+    ("GET", "/openapi.json"): None,
+}
 
 
 def statuses(app):
@@ -119,7 +139,8 @@ def test_a_router_that_is_included_with_dependencies_asks_them(application):
     app = FastAPI()
     app.state.guards = ()
     app.state.application = application
-    app.include_router(routes.messages, dependencies=[Depends(deny)])
+    for router in (routes.scored, routes.taught):
+        app.include_router(router, dependencies=[Depends(deny)])
     client = TestClient(app)
 
     assert [401, 401] == [
@@ -135,3 +156,50 @@ def test_a_route_that_asks_no_guard_is_refused_at_the_start():
 
     with pytest.raises(TypeError, match=r"path='/open'.* asks no guard"):
         require_guarded([router])
+
+
+def test_a_route_that_names_no_right_is_refused_at_the_start():
+    """A router of a class that `asking` did not make; None has to be said as well."""
+    router, public = APIRouter(route_class=Guarded), APIRouter(route_class=asking(None))
+    for each in (router, public):
+        each.get("/open")(lambda: None)
+
+    require_guarded([public])
+    with pytest.raises(TypeError, match=r"path='/open'.* asks no right"):
+        require_guarded([router])
+
+
+def test_every_route_asks_its_right(application):
+    """A route that is added stands in this table, too."""
+    asked = {}
+
+    async def note(access):
+        asked[access.operation] = access.right
+
+    statuses(create_app(application, guards=[note]))
+
+    assert asked == RIGHTS
+
+
+def test_the_openapi_document_names_the_rights(application):
+    """As `x-right`, so that who makes a key sees what it needs."""
+    paths = create_app(application).openapi()["paths"]
+
+    assert {each: right for each, right in RIGHTS.items() if each not in UNLISTED} == {
+        (method.upper(), path): operation.get("x-right")
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+
+
+def test_a_client_of_this_machine_has_all_rights(application):
+    """The principal that a route finds."""
+    found = []
+
+    async def note(access):
+        found.append(access)
+
+    app = create_app(application, guards=[note])
+    statuses(app)
+
+    assert {LOCAL} == {principal_of(Request(each.scope)) for each in found}

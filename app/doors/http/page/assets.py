@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from app.doors.http.guard import Guarded
+from app.doors.http.guard import Guarded, asking
 from app.doors.http.page.environment import SECURITY, STATIC
 
-router = APIRouter(route_class=Guarded, include_in_schema=False)
+router = APIRouter(route_class=asking(None, Guarded), include_in_schema=False)
 
 
 @router.get("/")

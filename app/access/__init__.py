@@ -1,0 +1,1 @@
+"""Access: who asks, and what that one may do, without I/O."""
