@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.features.places import placed
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from app.classifier.explain import Attribution
     from app.classifier.snapshot import Snapshot
     from app.features.observation import Observation
-    from app.features.places import Kind, Passage
+    from app.features.places import Kind, Passage, Placed
 
 STEPS: Final = (0.05, 0.25, 0.5)
 """From which share of the strongest piece on a piece has the shade 1, 2 and 3."""
@@ -136,6 +134,7 @@ class _View:
 
 def shade(
     found: Sequence[Passage],
+    places: Mapping[str, Placed],
     observation: Observation,
     attribution: Attribution,
     snapshot: Snapshot,
@@ -148,6 +147,8 @@ def shade(
     ----------
     found : sequence of Passage
         The passages of the message, from `app.features.places`.
+    places : mapping of str to Placed
+        Their features, from there, too.
     observation : Observation
         What was seen of the message, with the ids of the profile.
     attribution : Attribution
@@ -164,7 +165,7 @@ def shade(
     tenth place as it would be in its only one.
     """
     size = sum(len(passage.pieces) for passage in found)
-    views = list(_views(found, observation, attribution, snapshot))
+    views = list(_views(places, observation, attribution, snapshot))
     here, strength = np.zeros(size), np.zeros(size)
     elsewhere = {
         view: math.fsum(added.tolist())
@@ -179,7 +180,9 @@ def shade(
         strength += np.bincount(piece, view.added.take(feature), minlength=size)
         elsewhere[view.name] = math.fsum(view.added[view.places == 0].tolist())
     shades = _shades(strength, most)
-    listed = {at: [] for at in shades.nonzero()[0].tolist()}
+    listed: dict[int, list[FeatureHere]] = {
+        at: [] for at in shades.nonzero()[0].tolist()
+    }
     for view in views:
         _list(listed, view, observation, snapshot)
     return Shading(
@@ -190,14 +193,14 @@ def shade(
 
 
 def _views(
-    found: Sequence[Passage],
+    places: Mapping[str, Placed],
     observation: Observation,
     attribution: Attribution,
     snapshot: Snapshot,
 ) -> Iterator[_View]:
     """Yield the places of the features that the message has, by view."""
     key = snapshot.specification.key
-    for name, each in placed(found).items():
+    for name, each in places.items():
         if name not in attribution.contributions or name not in observation.views:
             continue
         known = observation.views[name].ids

@@ -31,6 +31,7 @@ from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.history import MessageHistories
+from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
@@ -352,6 +353,7 @@ class Application:
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
         )
+        self.inspect = Inspect(self.live, self.recent, now)
         self.recall = Recall(
             self.engine,
             self.live,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
+    from app.storage.profiles import ProfileRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,21 +241,33 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        verdict = score(snapshot, observation.views)
-        attribution = attribute(verdict, snapshot)
-        return Classified(
-            observation=observation,
-            verdict=verdict,
-            attribution=attribution,
-            explanation=explain(
-                attribution, snapshot, observation, strongest=strongest
-            ),
-            profile=live.row.name,
-            labels=live.row.labels,
-            revision=snapshot.revision,
-            specification=snapshot.specification,
-            message_id=message_id,
+        return classify_by(
+            snapshot, live.row, observation, strongest=strongest, message_id=message_id
         )
+
+
+def classify_by(
+    snapshot: Snapshot,
+    row: ProfileRow,
+    observation: Observation,
+    *,
+    strongest: int,
+    message_id: str = "",
+) -> Classified:
+    """Score the features of a message by the snapshot of a profile."""
+    verdict = score(snapshot, observation.views)
+    attribution = attribute(verdict, snapshot)
+    return Classified(
+        observation=observation,
+        verdict=verdict,
+        attribution=attribution,
+        explanation=explain(attribution, snapshot, observation, strongest=strongest),
+        profile=row.name,
+        labels=row.labels,
+        revision=snapshot.revision,
+        specification=snapshot.specification,
+        message_id=message_id,
+    )
 
 
 def warm_up() -> None:

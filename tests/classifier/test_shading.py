@@ -16,7 +16,7 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.id_key import IdKey
-from app.features.places import passages
+from app.features.places import passages, placed
 from app.mail.parse import parse
 from tests.support.messages import ham, spam
 
@@ -47,9 +47,9 @@ def shaded(raw, snapshot=SHIPPED, *, most=100):
     message = parse(raw)
     seen = extract(message, specification.views).keyed(specification.key)
     verdict = score(snapshot, seen.views)
-    found = shade(
-        passages(message), seen, attribute(verdict, snapshot), snapshot, most=most
-    )
+    places = passages(message)
+    added = attribute(verdict, snapshot)
+    found = shade(places, placed(places), seen, added, snapshot, most=most)
     return verdict, found
 
 
@@ -133,6 +133,7 @@ def test_features_without_names_are_shown_by_their_id():
     message = parse(b"\nfree")
     seen = extract(message, SHIPPED.specification.views)
     added = attribute(score(SHIPPED, seen.views), SHIPPED)
-    found = shade(passages(message), seen.nameless(), added, SHIPPED)
+    places = passages(message)
+    found = shade(places, placed(places), seen.nameless(), added, SHIPPED)
 
     assert "#" == segments(found)[0].features[0].feature[0]

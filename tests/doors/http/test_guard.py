@@ -39,6 +39,7 @@ def operations(app):
 RIGHTS = {
     ("POST", "/classify"): "classify",
     ("POST", "/classify/batch"): "classify",
+    ("POST", "/message"): "classify",
     ("POST", "/feedback"): "teach",
     ("DELETE", "/feedback/{id}"): "teach",
     ("POST", "/feedback/undo"): "manage",
