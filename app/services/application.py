@@ -33,6 +33,7 @@ from app.services.figures import Figures
 from app.services.history import MessageHistories
 from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.ledger import Ledgers
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -374,6 +375,7 @@ class Application:
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
+        self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
         self.delivery = Delivery(
             self.classify, self.recipients, words=settings.store_words

@@ -16,7 +16,7 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
-from app.doors.http.page import assets, message
+from app.doors.http.page import assets, ledger, message
 from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
 
@@ -49,6 +49,9 @@ INCLUDED: Final = (
     message.router,
     message.page,
     message.teaching,
+    ledger.router,
+    ledger.page,
+    ledger.undoing,
 )
 """The routers that the framework serves."""
 

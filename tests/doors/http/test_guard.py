@@ -48,6 +48,7 @@ RIGHTS = {
     ("PATCH", "/profiles/{name}"): "manage",
     ("GET", "/profiles/{name}/figures"): "read",
     ("GET", "/words/{word}"): "read",
+    ("GET", "/ledger"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,

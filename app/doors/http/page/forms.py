@@ -79,10 +79,20 @@ def text_of(value: bytes) -> str:
 def _fields(body: bytes) -> dict[str, bytes]:
     """Return the fields of a form without a file; the last of a name counts."""
     try:
-        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        pairs = parse_qsl(
+            body.decode("latin-1"),
+            keep_blank_values=True,
+            encoding="latin-1",
+            max_num_fields=MOST_FIELDS,
+        )
     except ValueError as error:
         raise MalformedRequest(_too_many()) from error
-    return {name.decode("utf-8", "replace"): value for name, value in pairs}
+    # Bytes in and out, as of a form with a file: of bytes `parse_qsl` takes ASCII.
+    return {_name(name): value.encode("latin-1") for name, value in pairs}
+
+
+def _name(name: str) -> str:
+    return name.encode("latin-1").decode("utf-8", "replace")
 
 
 def _parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
