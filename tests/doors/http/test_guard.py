@@ -49,6 +49,7 @@ RIGHTS = {
     ("GET", "/profiles/{name}/figures"): "read",
     ("GET", "/words/{word}"): "read",
     ("GET", "/ledger"): "read",
+    ("GET", "/settings"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
