@@ -146,7 +146,41 @@ class Logit:
         )
 
 
-Scale = Linear | Logarithmic | Logit
+@dataclass(frozen=True, slots=True)
+class Months:
+    """Months are equally long, whatever their days; they are counted from year 0.
+
+    Parameters
+    ----------
+    first, last : int
+        The first and the last month, each as 12 times its year and the months before
+        it in that year.
+
+    Examples
+    --------
+    >>> Months(24314, 24316).ticks()
+    ((24314, '2026-03'), (24315, '2026-04'), (24316, '2026-05'))
+    """
+
+    first: int
+    last: int
+
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis below a month; a single one is in the middle."""
+        # Half a month on both sides: the dots of the ends are not on the axis.
+        return Linear(self.first - 0.5, self.last + 0.5).position(value)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return months, of many every third, twelfth or so."""
+        step = next(
+            (n for n in (1, 3, 6, 12) if (self.last - self.first) // n < _ABOUT),
+            12 * max(1, (self.last - self.first) // (12 * _ABOUT)),
+        )
+        months = range(-(-self.first // step) * step, self.last + 1, step)
+        return tuple((n, f"{n // 12:04}-{n % 12 + 1:02}") for n in months)
+
+
+Scale = Linear | Logarithmic | Logit | Months
 """A scale: `position` maps its ends to 0 and 1, and `ticks` are its marks."""
 
 

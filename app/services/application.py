@@ -31,7 +31,9 @@ from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.history import History, MessageHistories, VerdictRecorder
+from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.ledger import Ledgers
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -354,6 +356,7 @@ class Application:
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
         )
+        self.inspect = Inspect(self.live, self.recent, now)
         self.recall = Recall(
             self.engine,
             self.live,
@@ -374,6 +377,7 @@ class Application:
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
+        self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
         self.verdicts = History(self.live, self.engine, self.history, now)
         self.delivery = Delivery(

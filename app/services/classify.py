@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
+    from app.storage.profiles import ProfileRow
 
 
 class Head(NamedTuple):
@@ -46,6 +47,12 @@ class Head(NamedTuple):
     to: str = ""
     subject: str = ""
     size: int = 0
+
+    @classmethod
+    def of(cls, message: Message, size: int) -> Self:
+        """Return how people name a message of so many bytes."""
+        names = ("message-id", "from", "to", "subject")
+        return cls(*map(message.header, names), size)
 
 
 _NO_HEAD: Final = Head()
@@ -230,13 +237,7 @@ class Classify:
         keys = {made_of.key for made_of in known.values()}
         observations = {key: read_once.keyed(key) for key in keys}
         stages.passed("features")
-        head = Head(
-            message.header("message-id"),
-            message.header("from"),
-            message.header("to"),
-            message.header("subject"),
-            len(raw),
-        )
+        head = Head.of(message, len(raw))
         classified = {
             name: classify_observation(
                 live,
@@ -275,21 +276,33 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        verdict = score(snapshot, observation.views)
-        attribution = attribute(verdict, snapshot)
-        return Classified(
-            observation=observation,
-            verdict=verdict,
-            attribution=attribution,
-            explanation=explain(
-                attribution, snapshot, observation, strongest=strongest
-            ),
-            profile=live.row.name,
-            labels=live.row.labels,
-            revision=snapshot.revision,
-            specification=snapshot.specification,
-            head=head,
+        return classify_by(
+            snapshot, live.row, observation, strongest=strongest, head=head
         )
+
+
+def classify_by(
+    snapshot: Snapshot,
+    row: ProfileRow,
+    observation: Observation,
+    *,
+    strongest: int,
+    head: Head = _NO_HEAD,
+) -> Classified:
+    """Score the features of a message by the snapshot of a profile."""
+    verdict = score(snapshot, observation.views)
+    attribution = attribute(verdict, snapshot)
+    return Classified(
+        observation=observation,
+        verdict=verdict,
+        attribution=attribution,
+        explanation=explain(attribution, snapshot, observation, strongest=strongest),
+        profile=row.name,
+        labels=row.labels,
+        revision=snapshot.revision,
+        specification=snapshot.specification,
+        head=head,
+    )
 
 
 def warm_up() -> None:

@@ -39,6 +39,7 @@ def operations(app):
 RIGHTS = {
     ("POST", "/classify"): "classify",
     ("POST", "/classify/batch"): "classify",
+    ("POST", "/message"): "classify",
     ("POST", "/feedback"): "teach",
     ("DELETE", "/feedback/{id}"): "teach",
     ("POST", "/feedback/undo"): "manage",
@@ -47,6 +48,8 @@ RIGHTS = {
     ("PATCH", "/profiles/{name}"): "manage",
     ("GET", "/profiles/{name}/figures"): "read",
     ("GET", "/words/{word}"): "read",
+    ("GET", "/ledger"): "read",
+    ("GET", "/settings"): "read",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,

@@ -104,6 +104,27 @@ def seen_at(time: datetime) -> Markup:
     return Markup('<time datetime="{}Z">{}</time>').format(text.replace(" ", "T"), text)
 
 
+def mail_text(text: str) -> str:
+    r"""Return a text of mail in its lines, with characters that hide shown as escapes.
+
+    Examples
+    --------
+    >>> mail_text("a\u202eb\u00a0c\n\x1b[2J")
+    'a\\u202eb c\n\\x1b[2J'
+    """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join([c if c in "\n\t" else _visible(c) for c in text])
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character.isspace():
+        return " "
+    return character.encode("unicode_escape").decode()
+
+
 def nats(value: float | None, digits: int = 1) -> str:
     """Return log-odds with their sign; infinite ones as such.
 
@@ -174,6 +195,7 @@ def _environment() -> Environment:
     made.filters |= {
         "shown": shown,
         "seen_at": seen_at,
+        "mail_text": mail_text,
         "nats": nats,
         "percent": percent,
         "size": size,
