@@ -17,11 +17,11 @@ from app.bayes.posterior import probability_of
 from app.classifier.record import finite
 from app.errors import UnknownMessage
 from app.features.observation import Observation
+from app.ledger.history import HistoryLine
 from app.services.classify import classify_observation
 from app.services.log import shown
 from app.storage import history, ledger, scored
 from app.storage.database.engine import reading
-from app.storage.history import HistoryLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from app.ledger.entry import LedgerRow
+    from app.ledger.history import Count, HistoryFilter, Place
     from app.ledger.teaching import ScoredRow
     from app.services.classify import Classified
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
-    from app.storage.history import Count, HistoryFilter, Place
 
 MAX_TEXT: Final = 200
 """Characters of a sender, a subject, the recipients or a reason.

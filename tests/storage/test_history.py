@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from app.ledger.history import HistoryFilter, HistoryLine
 from app.storage import history, tables
 from app.storage.database.engine import reading, writing
-from app.storage.history import HistoryFilter, HistoryLine
 from tests.support.builders import (
     MARCH,
     digest,
