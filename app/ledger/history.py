@@ -95,6 +95,17 @@ class HistoryFilter:
         )
 
 
+class Candidate(NamedTuple):
+    """What tells how much it is worth to teach a message; fields as of its line."""
+
+    time: datetime
+    digest: bytes
+    decision: str
+    log_odds: float | None
+    features: int
+    unseen: int
+
+
 class Count(NamedTuple):
     """The lines of a stretch of time with one decision, of one door.
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    exists,
     extract,
     func,
     literal,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from app.ledger.history import Count, HistoryLine
+from app.ledger.history import Candidate, Count, HistoryLine
 from app.storage import tables
 from app.storage.database.statements import chunks, insert_into
 
@@ -38,6 +39,7 @@ _HISTORY: Final = tables.history
 _PLACE: Final = tuple_(_HISTORY.c.time, _HISTORY.c.digest)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
 _LEDGER: Final = tables.ledger
+_SCORED: Final = tables.scored
 # What the newest row of the ledger says of a message; NULL where it is not learned.
 _LABEL: Final = (
     select(_LEDGER.c.label)
@@ -234,25 +236,42 @@ def of_message(
     return [_read(row) for row in rows]
 
 
-def untaught(
-    connection: Connection, profile_id: int, *, depth: int
-) -> list[HistoryLine]:
-    """Return those of the newest `depth` lines whose message is not learned."""
-    newest = (
-        select(_HISTORY.c.time, _HISTORY.c.digest)
-        .where(_HISTORY.c.profile_id == profile_id)
-        .order_by(*_NEWEST_FIRST)
-        .offset(depth - 1)
-        .limit(1)
-    )
-    last = connection.execute(newest).first()
-    found = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id, _LABEL.is_(None)
+def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Candidate]:
+    """Return those of the newest `depth` lines whose message can be taught, and is not.
+
+    Newest first; a message has as many as it has verdicts.
+    """
+    last = connection.execute(_at(profile_id, depth - 1)).first()
+    found = select(
+        *(_HISTORY.c[name] for name in Candidate._fields),
+    ).where(
+        _HISTORY.c.profile_id == profile_id,
+        _LABEL.is_(None),
+        exists().where(
+            _SCORED.c.profile_id == _HISTORY.c.profile_id,
+            _SCORED.c.digest == _HISTORY.c.digest,
+        ),
     )
     if last is not None:
         found = found.where(_bound((last.time, last.digest)) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST))
-    return [_read(row) for row in rows]
+    return [Candidate(*row) for row in rows]
+
+
+def lines_at(
+    connection: Connection, profile_id: int, places: Iterable[Place]
+) -> list[HistoryLine]:
+    """Return the lines that stand at some places, in the order of these."""
+    asked = list(places)
+    found: dict[Place, HistoryLine] = {}
+    for chunk in chunks(digest for _, digest in asked):
+        rows = connection.execute(
+            select(_HISTORY).where(
+                _HISTORY.c.profile_id == profile_id, _HISTORY.c.digest.in_(chunk)
+            )
+        )
+        found |= {(row.time, row.digest): _read(row) for row in rows}
+    return [found[place] for place in asked if place in found]
 
 
 def counts(
@@ -260,7 +279,7 @@ def counts(
 ) -> list[Count]:
     """Count the lines since a time by stretches of `step` seconds, oldest first.
 
-    It is read from the index alone: 100,000 lines take some 0.1 s.
+    It is read from the index alone: 50,000 lines take 0.16 s.
     """
     second = cast(extract("epoch", _HISTORY.c.time), BigInteger)
     begin = (second - second % step).label("begin")

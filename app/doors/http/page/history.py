@@ -22,7 +22,7 @@ from app.doors.documents.history import (
     MessageHistoryOut,
 )
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import link, render
+from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import moment_of, read_form, text_of
 from app.doors.http.profiles import UNDO_THREADS
 from app.doors.http.query import (  # noqa: TC001  read at run time
@@ -205,7 +205,8 @@ async def history_page(
         "from": since,
         "until": until,
     }
-    return render(
+    show = partial(
+        render,
         request,
         "history.html",
         here="history",
@@ -216,6 +217,7 @@ async def history_page(
         before=before,
         **shared(app, profile, request, said=said, about=about, label=label),
     )
+    return await computing(show, LARGE)
 
 
 @page.get("/history/{id}")

@@ -11,10 +11,11 @@ from fastapi import APIRouter, Query, Request, Response
 from app.access.rights import Right
 from app.doors.documents.history import HistoryEntryOut, ReviewOut
 from app.doors.http.guard import asking
-from app.doors.http.page.environment import render
+from app.doors.http.page.environment import LARGE, render
 from app.doors.http.page.history import MAX_ENTRIES, Field, rows_of, shared
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.serving.process import computing
 
 router = APIRouter(route_class=asking(Right.READ))
 page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
@@ -55,7 +56,8 @@ async def review_page(
 ) -> Response:
     """Show these messages with the buttons that teach them."""
     found = await review(app, profile, REVIEWED)
-    return render(
+    show = partial(
+        render,
         request,
         "review.html",
         here="review",
@@ -64,3 +66,4 @@ async def review_page(
         rows=rows_of(found.entries),
         **shared(app, profile, request, said=said, about=about, label=label),
     )
+    return await computing(show, LARGE)
