@@ -348,6 +348,21 @@ class Settings(BaseSettings):
         description="File in which `postbayes imap` remembers the messages that it has "
         "seen: hashes of headers, and no text. Each mailbox needs a file of its own.",
     )
+    webhook: str | None = Field(
+        None,
+        description="URL that verdicts and feedback are posted to, as JSON and signed. "
+        "Unset: nowhere.",
+    )
+    webhook_secret_file: Path | None = Field(
+        None,
+        description="File that holds the secret that signs what POSTBAYES_WEBHOOK "
+        "gets, and nothing else; 16 characters at least.",
+    )
+    webhook_events: Words = Field(
+        ("feedback", "spam", "unsure"),
+        description="Events that are posted, separated by commas: `feedback`, and "
+        "verdicts by their decision, `spam`, `unsure` and `ham`.",
+    )
     socket_mode: str = Field(
         "0660",
         pattern=r"^0?[0-7]{3}$",

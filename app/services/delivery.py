@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
+    from app.services.webhook import Webhook
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
@@ -260,6 +261,8 @@ class Delivery:
         Finds the profiles.
     words : bool
         Whether the log may hold the text of a word.
+    webhook : Webhook or None
+        Posts verdicts; None posts none.
 
     Notes
     -----
@@ -267,11 +270,17 @@ class Delivery:
     """
 
     def __init__(
-        self, classify: Classify, recipients: Recipients, *, words: bool = True
+        self,
+        classify: Classify,
+        recipients: Recipients,
+        *,
+        words: bool = True,
+        webhook: Webhook | None = None,
     ) -> None:
         self._classify = classify
         self._recipients = recipients
         self._words = words
+        self._webhook = webhook
 
     def address(
         self, recipients: Sequence[str], *, profile: str | None = None
@@ -367,20 +376,25 @@ class Delivery:
         door: str,
         queue: str = "",
     ) -> None:
-        """Log a verdict."""
+        """Log a verdict, and post it."""
+        webhook = self._webhook
+        if webhook is not None and not webhook.wants(classified.verdict.decision):
+            webhook = None
         # All that costs something is done where the line is written.
-        if log.isEnabledFor(logging.INFO):
-            log.info(
-                verdict(
-                    classified,
-                    door=door,
-                    recipients=recipients,
-                    seconds=time.perf_counter() - begun,
-                    words=self._words,
-                    action=action if action in {"quarantine", "reject"} else None,
-                    queue=queue,
-                )
-            )
+        if webhook is None and not log.isEnabledFor(logging.INFO):
+            return
+        event = verdict(
+            classified,
+            door=door,
+            recipients=recipients,
+            seconds=time.perf_counter() - begun,
+            words=self._words,
+            action=action if action in {"quarantine", "reject"} else None,
+            queue=queue,
+        )
+        log.info(event)
+        if webhook is not None:
+            webhook(event)
 
 
 def _answered(
