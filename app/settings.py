@@ -203,6 +203,22 @@ class Settings(BaseSettings):
         description="Most bytes of them together; the oldest go first. The largest "
         "message takes about 1 MB.",
     )
+    history_days: float = Field(
+        30.0,
+        ge=0,
+        le=36_500,
+        description="Days for which the history keeps the line of a verdict: time, "
+        "sender, subject, recipients, size, verdict and its strongest reasons. Without "
+        "POSTBAYES_STORE_WORDS a line has no text. 0 keeps no history, and neither "
+        "does POSTBAYES_SCORED_DAYS=0.",
+    )
+    history_rows: int = Field(
+        100_000,
+        ge=0,
+        le=2**31,
+        description="Most lines of the history of a profile (about 0.6 kB each); the "
+        "oldest go first.",
+    )
     vector_days: float = Field(
         180.0,
         ge=0,

@@ -30,7 +30,7 @@ from app.services.clock import JUMP, PROOF, SteadyClock, now
 from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
-from app.services.history import MessageHistories
+from app.services.history import History, MessageHistories, VerdictRecorder
 from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.ledger import Ledgers
@@ -337,6 +337,8 @@ class Application:
             scored_days=settings.scored_days,
             scored_rows=settings.scored_rows,
             scored_bytes=settings.scored_bytes,
+            history_days=settings.history_days,
+            history_rows=settings.history_rows,
             vector_days=settings.vector_days,
             clock=steady,
         )
@@ -380,9 +382,12 @@ class Application:
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
+        self.verdicts = History(self.live, self.engine, self.history, now)
         self.delivery = Delivery(
             self.classify,
             self.recipients,
+            self.tally,
+            self._recorder(),
             words=settings.store_words,
             webhook=self.webhook,
         )
@@ -419,6 +424,12 @@ class Application:
             per_day=self.settings.autolearn_per_day,
             store_words=self.settings.store_words,
         )
+
+    def _recorder(self) -> VerdictRecorder | None:
+        settings = self.settings
+        if self.recent is None or not (settings.history_days and settings.history_rows):
+            return None
+        return VerdictRecorder(self.recent, self.live, now, words=settings.store_words)
 
     def _maintain(self) -> float:
         self.aliases.refresh()
@@ -493,10 +504,20 @@ class Application:
             self.live.refresh()
         return changed
 
-    def folded_revision(self, profile: ProfileRow) -> int:
-        """Return the ledger row up to which the counts of a profile hold everything."""
+    def revisions(self, profile: ProfileRow) -> tuple[int, int]:
+        """Return the newest ledger row, and the last one that is in the counts."""
         with reading(self.engine) as connection:
-            return folded_revision(connection, profile.id)
+            newest = profiles.last_revision(connection, profile.id)
+            return newest, folded_revision(connection, profile.id)
+
+    @property
+    def backlog(self) -> dict[str, int]:
+        """The work of this process that waits, by what waits."""
+        return {
+            "feedback": self.writer.waiting,
+            "look-up": self.recall.waiting,
+            "scored": 0 if self.recent is None else self.recent.waiting,
+        }
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer, or takes nothing.

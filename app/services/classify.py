@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
@@ -31,6 +31,33 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 
+class Head(NamedTuple):
+    """A message, as people name it.
+
+    Parameters
+    ----------
+    message_id, sender, to, subject : str
+        Its headers Message-ID, From, To and Subject, decoded; empty where it has none.
+    size : int
+        Of the message.  Unit: bytes.
+    """
+
+    message_id: str = ""
+    sender: str = ""
+    to: str = ""
+    subject: str = ""
+    size: int = 0
+
+    @classmethod
+    def of(cls, message: Message, size: int) -> Self:
+        """Return how people name a message of so many bytes."""
+        names = ("message-id", "from", "to", "subject")
+        return cls(*map(message.header, names), size)
+
+
+_NO_HEAD: Final = Head()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
     """The answer about one message.
@@ -53,8 +80,8 @@ class Classified:
         The ledger row that the profile had learned last.
     specification : Specification
         The specification of the profile then: its thresholds.
-    message_id : str
-        Its header Message-ID; empty where it has none.
+    head : Head
+        The message, as people name it.
     """
 
     observation: Observation
@@ -65,7 +92,12 @@ class Classified:
     labels: tuple[str, ...]
     revision: int
     specification: Specification
-    message_id: str = ""
+    head: Head = _NO_HEAD
+
+    @property
+    def message_id(self) -> str:
+        """Its header Message-ID; empty where it has none."""
+        return self.head.message_id
 
     @property
     def action(self) -> Action:
@@ -197,22 +229,25 @@ class Classify:
             cached = self._live.find(name)
             known[cached.row.id] = cached.specification
         views = {view for made_of in known.values() for view in made_of.views}
-        with self._tally.classifying():
-            message = read(raw)
-            read_once = extract(message, views)
-            # A database has one key at most.
-            keys = {made_of.key for made_of in known.values()}
-            observations = {key: read_once.keyed(key) for key in keys}
-            message_id = message.header("message-id")
-            classified = {
-                name: classify_observation(
-                    live,
-                    observations[live.specification.key],
-                    strongest=strongest,
-                    message_id=message_id,
-                )
-                for name, live in lives.items()
-            }
+        stages = self._tally.classifying()
+        message = read(raw)
+        stages.passed("parse")
+        read_once = extract(message, views)
+        # A database has one key at most.
+        keys = {made_of.key for made_of in known.values()}
+        observations = {key: read_once.keyed(key) for key in keys}
+        stages.passed("features")
+        head = Head.of(message, len(raw))
+        classified = {
+            name: classify_observation(
+                live,
+                observations[live.specification.key],
+                strongest=strongest,
+                head=head,
+            )
+            for name, live in lives.items()
+        }
+        stages.passed("score")
         now = self._clock()
         for name, live in lives.items():
             self._tally.classified(classified[name].verdict.decision)
@@ -237,12 +272,12 @@ def classify_observation(
     observation: Observation,
     *,
     strongest: int,
-    message_id: str = "",
+    head: Head = _NO_HEAD,
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
         return classify_by(
-            snapshot, live.row, observation, strongest=strongest, message_id=message_id
+            snapshot, live.row, observation, strongest=strongest, head=head
         )
 
 
@@ -252,7 +287,7 @@ def classify_by(
     observation: Observation,
     *,
     strongest: int,
-    message_id: str = "",
+    head: Head = _NO_HEAD,
 ) -> Classified:
     """Score the features of a message by the snapshot of a profile."""
     verdict = score(snapshot, observation.views)
@@ -266,7 +301,7 @@ def classify_by(
         labels=row.labels,
         revision=snapshot.revision,
         specification=snapshot.specification,
-        message_id=message_id,
+        head=head,
     )
 
 

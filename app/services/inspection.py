@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.classifier.shading import shade
 from app.features.extract import extract
 from app.features.places import passages, placed
-from app.services.classify import classify_by, read
+from app.services.classify import Head, classify_by, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class Inspect:
                 live.row,
                 observation,
                 strongest=strongest,
-                message_id=message.header("message-id"),
+                head=Head.of(message, len(raw)),
             )
             shading = shade(
                 found, places, observation, classified.attribution, snapshot

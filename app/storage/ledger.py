@@ -16,7 +16,7 @@ from sqlalchemy import and_, bindparam, func, insert, select, update
 from app.classifier.fusion import Lesson
 from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
 from app.ledger.teaching import decide
-from app.storage import profiles, scored, tables
+from app.storage import history, profiles, scored, tables
 from app.storage.database.statements import Prepared, chunks, materialized
 
 if TYPE_CHECKING:
@@ -258,7 +258,9 @@ def _latest(size: int) -> Prepared:
     )
 
 
-def history(connection: Connection, profile_id: int, digest: bytes) -> list[LedgerRow]:
+def of_message(
+    connection: Connection, profile_id: int, digest: bytes
+) -> list[LedgerRow]:
     """Return the newest rows of a message, oldest first."""
     ledger = _LEDGER.c
     rows = connection.execute(
@@ -414,6 +416,7 @@ def append(
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
     if gone:
         scored.drop(connection, profile.id, gone)
+        history.drop(connection, profile.id, gone)
         _forget_words(connection, profile.id, [row for row in written if row.forgotten])
     return outcomes
 

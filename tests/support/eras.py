@@ -22,16 +22,18 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import profiles, scored, tables
+from app.storage import history, profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
+from app.storage.history import HistoryLine
 from app.storage.undo import work
 from app.storage.upkeep import prune
 from tests.support.builders import (
     APRIL,
     MARCH,
     begin_undo,
+    digest,
     drop_vectors,
     fold,
     fold_a_part,
@@ -168,6 +170,26 @@ def _id_key(engine, profile):
         )
 
 
+def _history(engine, profile):
+    """Note a verdict."""
+    with writing(engine) as connection:
+        line = HistoryLine(
+            digest=digest(12),
+            time=APRIL,
+            door="milter",
+            decision="unsure",
+            log_odds=-0.25,
+            size=812,
+            features=3,
+            unseen=1,
+            sender="Ann <ann@example.org>",
+            subject="seen",
+            recipients="bob@example.org",
+            reasons=[("seen", -0.25)],
+        )
+        history.put_many(connection, profile.id, [line])
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -193,6 +215,7 @@ CHAPTERS: Final = {
     "0007": _part,
     "0008": _forgotten,
     "0009": _id_key,
+    "0011": _history,
 }
 
 

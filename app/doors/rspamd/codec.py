@@ -44,6 +44,8 @@ class Ask:
         For *learn*: what the message is.
     recipients : tuple of str
         The recipients of the message.
+    sender : str
+        Of the SMTP envelope; empty where it is not given.
     user : str
         Who teaches, for the ledger.
     password : str or None
@@ -59,6 +61,7 @@ class Ask:
     kind: Kind
     label: str = ""
     recipients: tuple[str, ...] = ()
+    sender: str = ""
     user: str = ""
     password: str | None = None
     forwarded: bool = False
@@ -165,6 +168,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
         kind=kind,
         label=label,
         recipients=tuple(recipients),
+        sender=last("from"),
         user=user or deliver,
         password=last("password") if "password" in values else None,
         forwarded=not values.keys().isdisjoint(_PROXIES),
