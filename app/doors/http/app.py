@@ -38,6 +38,7 @@ READ_BY_HAND: Final = (BatchIn, PolicyIn)
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
 INCLUDED: Final = (
+    message.router,
     routes.router,
     routes.operation,
     batch.router,
@@ -46,7 +47,6 @@ INCLUDED: Final = (
     metrics.router,
     reference.router,
     assets.router,
-    message.router,
     message.page,
     message.teaching,
     ledger.router,

@@ -39,7 +39,7 @@ LISTED: Final = 100
 """Profiles of one page."""
 
 
-@router.get("/settings", tags=["operation"], responses=problems(503))
+@router.get("/settings", tags=["operation"], responses=problems(422))
 async def settings_in_force(app: ApplicationDep) -> SettingsOut:
     """Return the settings in force, and what the service is made of.
 
