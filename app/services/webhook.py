@@ -26,11 +26,11 @@ import httpx2
 from app import __version__
 from app.errors import InvalidSetting, reason
 from app.services.retry import Failures
+from app.services.secret_file import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from pathlib import Path
 
     from app.services.log import Event
     from app.services.metrics import Tally
@@ -47,8 +47,6 @@ LAST: Final = 2.0
 """How long a service that stops goes on posting what waits.  Unit: seconds."""
 SIGNATURE: Final = "Postbayes-Signature"
 """Header `t=…,v1=…`: Unix time, and HMAC-SHA256 of it, a dot and the body, in hex."""
-MIN_SECRET: Final = 16
-"""Bytes of a secret; fewer can be guessed from one signature."""
 _LOOK: Final = 0.25
 # A receiver says so of itself or of the network, and may take the event later.
 _LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
@@ -244,36 +242,15 @@ def webhook_of(
             f"{', '.join(strangers) or 'none'}"
         )
         raise InvalidSetting(msg)
-    if settings.webhook_secret_file is None:
-        msg = (
-            "POSTBAYES_WEBHOOK needs a secret that signs its events: write one into a "
-            "file (openssl rand -hex 32) and name it in POSTBAYES_WEBHOOK_SECRET_FILE"
-        )
-        raise InvalidSetting(msg)
+    secret = read_secret(
+        settings.webhook_secret_file,
+        "POSTBAYES_WEBHOOK_SECRET_FILE",
+        purpose="POSTBAYES_WEBHOOK needs a secret that signs its events",
+    )
     return Webhook(
         settings.webhook,
-        _secret(settings.webhook_secret_file),
+        secret,
         frozenset(settings.webhook_events),
         now=now,
         tally=tally,
     )
-
-
-def _secret(file: Path) -> bytes:
-    """Return what a file holds, without the line end."""
-    try:
-        found = file.read_bytes().strip()
-    except OSError as error:
-        msg = (
-            f"POSTBAYES_WEBHOOK_SECRET_FILE names {str(file)!r}, which cannot be "
-            f"read: {reason(error)}"
-        )
-        raise InvalidSetting(msg) from error
-    if len(found) < MIN_SECRET:
-        msg = (
-            f"POSTBAYES_WEBHOOK_SECRET_FILE names {str(file)!r}, which holds "
-            f"{len(found)} characters; a secret has {MIN_SECRET} at least "
-            "(openssl rand -hex 32)"
-        )
-        raise InvalidSetting(msg)
-    return found

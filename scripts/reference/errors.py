@@ -66,6 +66,7 @@ _STORED: Final = (
     "audit",
     "profiles",
     "policy",
+    "digest",
     "backup",
     "export",
     "import",
@@ -103,7 +104,15 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Correct the input as the sentence asks. With `--url` the sentence is the "
         "answer of the service.",
-        commands=("learn", "classify", "feedback", "backup", "import", "imap"),
+        commands=(
+            "learn",
+            "classify",
+            "feedback",
+            "backup",
+            "import",
+            "imap",
+            "digest",
+        ),
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
@@ -255,6 +264,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "prune",
             "audit",
             "policy",
+            "digest",
             "export",
             "import",
         ),
@@ -333,6 +343,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "a request waits. It is loaded meanwhile. Requests for a recipient are "
         "answered by the next profile above.",
         operations=(CLASSIFY, MESSAGE, FEEDBACK, FORGET, PROFILE, CHANGE, WORD),
+    ),
+    errors.MailServerUnavailable: Advice(
+        "Check POSTBAYES_SMTP and the log of the mail server. The next `postbayes "
+        "digest` lists what this one could not send.",
+        commands=("digest",),
     ),
     errors.MailboxUnavailable: Advice(
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "

@@ -16,7 +16,7 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
-from app.doors.http.page import assets, ledger, message, site, words
+from app.doors.http.page import assets, digest, ledger, message, site, words
 from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
 
@@ -56,6 +56,7 @@ INCLUDED: Final = (
     site.router,
     site.page,
     site.changing,
+    digest.page,
 )
 """The routers that the framework serves."""
 
