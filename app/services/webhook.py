@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import httpx2
-
 from app import __version__
 from app.errors import InvalidSetting, reason
 from app.services.retry import Failures
@@ -31,6 +29,8 @@ from app.services.secret_file import read_secret
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+    import httpx2
 
     from app.services.log import Event
     from app.services.metrics import Tally
@@ -151,6 +151,9 @@ class Webhook:
             self._thread.join()
 
     def _run(self) -> None:
+        # Here, since most services have no webhook.
+        import httpx2  # noqa: PLC0415
+
         with httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client:
             while (body := self._next()) is not None:
                 try:
@@ -192,6 +195,8 @@ class Webhook:
             log.warning("the webhook takes no events, which wait: %s", answer.reason)
 
     def _post(self, client: httpx2.Client, body: bytes) -> Posted:
+        from httpx2 import TransportError  # noqa: PLC0415
+
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"Postbayes/{__version__}",
@@ -199,7 +204,7 @@ class Webhook:
         }
         try:
             answer = client.post(self._url, content=body, headers=headers)
-        except httpx2.TransportError as error:
+        except TransportError as error:
             return Posted(taken=False, final=False, reason=reason(error))
         status = answer.status_code
         return Posted(

@@ -12,6 +12,7 @@ _TYPES: Final = {
     str: "TEXT",
     int: "NUMBER",
     Path: "PATH",
+    list[str]: "TEXT",
     list[Path]: "PATH...",
     float: "NUMBER",
 }
