@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 STEPS: Final = (0.05, 0.25, 0.5)
 """From which share of the strongest piece on a piece has the shade 1, 2 and 3."""
+FAINT: Final = 1e-3
+"""Where the strongest piece adds less, nothing is shaded.  Unit: nats."""
 MOST_SEGMENTS: Final = 2_000
 """Pieces that are shaded, at most: the strongest.
 
@@ -223,7 +225,7 @@ def _shades(strength: NDArray[np.float64], most: int) -> NDArray[np.int64]:
     """Return the shade of each piece."""
     dark = np.abs(strength)
     strongest = float(dark.max(initial=0.0))
-    if not strongest:
+    if strongest < FAINT:
         return np.zeros(strength.size, np.int64)
     shades = np.searchsorted(np.array(STEPS) * strongest, dark, side="right")
     shades[(-dark).argsort(kind="stable")[most:]] = 0

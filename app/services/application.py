@@ -50,6 +50,7 @@ from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
+from app.services.webhook import Webhook, webhook_of
 from app.services.words import Words
 from app.storage import profiles
 from app.storage.database.dialect import dialect_of, missing
@@ -293,6 +294,8 @@ class Application:
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
+        self.tally = Tally()
+        self.webhook = webhook_of(settings, now, self.tally)
         self.engine = open_database(settings, make=make, upgrade=upgrade)
         try:
             with reading(self.engine) as connection:
@@ -351,7 +354,6 @@ class Application:
         self.decay_scheduler = None
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
-        self.tally = Tally()
         self._health = WriteHealth()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
@@ -373,6 +375,7 @@ class Application:
             self._health,
             self.recent,
             store_words=settings.store_words,
+            webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
@@ -386,6 +389,7 @@ class Application:
             self.tally,
             self._recorder(),
             words=settings.store_words,
+            webhook=self.webhook,
         )
 
     @property
@@ -464,7 +468,7 @@ class Application:
                 log.warning("the messages scored last are not stored: %s", error)
         self.engine.dispose()
 
-    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler]:
+    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler | Webhook]:
         """Yield the threads in the order in which they are stopped."""
         yield self.writer
         if self.notifier is not None:
@@ -473,6 +477,9 @@ class Application:
         yield self.scheduler
         if self.decay_scheduler is not None:
             yield self.decay_scheduler
+        # The last, behind the writer whose feedback it posts.
+        if self.webhook is not None:
+            yield self.webhook
 
     def profile(self, name: str) -> ProfileState:
         """Return the specification and the counts of a profile."""

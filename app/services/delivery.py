@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from app.services.classify import Classified, Classify
     from app.services.history import VerdictRecorder
     from app.services.metrics import Tally
+    from app.services.webhook import Webhook
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
@@ -266,6 +267,8 @@ class Delivery:
         Notes the verdicts for the history; None keeps none.
     words : bool
         Whether the log may hold the text of a word.
+    webhook : Webhook or None
+        Posts verdicts; None posts none.
 
     Notes
     -----
@@ -280,12 +283,14 @@ class Delivery:
         recorder: VerdictRecorder | None = None,
         *,
         words: bool = True,
+        webhook: Webhook | None = None,
     ) -> None:
         self._classify = classify
         self._recipients = recipients
         self._tally = tally
         self._recorder = recorder
         self._words = words
+        self._webhook = webhook
 
     def address(
         self, recipients: Sequence[str], *, profile: str | None = None
@@ -465,20 +470,25 @@ class Delivery:
         door: str,
         queue: str = "",
     ) -> None:
-        """Log a verdict."""
+        """Log a verdict, and post it."""
+        webhook = self._webhook
+        if webhook is not None and not webhook.wants(classified.verdict.decision):
+            webhook = None
         # All that costs something is done where the line is written.
-        if log.isEnabledFor(logging.INFO):
-            log.info(
-                verdict(
-                    classified,
-                    door=door,
-                    recipients=recipients,
-                    seconds=time.perf_counter() - begun,
-                    words=self._words,
-                    action=action if action in {"quarantine", "reject"} else None,
-                    queue=queue,
-                )
-            )
+        if webhook is None and not log.isEnabledFor(logging.INFO):
+            return
+        event = verdict(
+            classified,
+            door=door,
+            recipients=recipients,
+            seconds=time.perf_counter() - begun,
+            words=self._words,
+            action=action if action in {"quarantine", "reject"} else None,
+            queue=queue,
+        )
+        log.info(event)
+        if webhook is not None:
+            webhook(event)
 
 
 def _answered(

@@ -121,6 +121,11 @@ class Tally:
         self._answered = counter(
             "postbayes_http_responses", "HTTP answers, by status.", ("status",)
         )
+        self._posted = counter(
+            "postbayes_webhook_events",
+            "Events of the webhook: sent, dropped, and attempts that failed.",
+            ("outcome",),
+        )
         self._delivering = histogram(
             "postbayes_classify_seconds",
             "Time from the message to its verdict, without the network, by door.",
@@ -160,6 +165,10 @@ class Tally:
     def answered(self, status: int) -> None:
         """Count one HTTP answer."""
         self._answered.labels(status).inc()
+
+    def posted(self, outcome: str) -> None:
+        """Count an event of the webhook: sent, dropped, or an attempt that failed."""
+        self._posted.labels(outcome).inc()
 
     @contextmanager
     def delivering(self, door: str) -> Iterator[None]:

@@ -160,8 +160,9 @@ def test_the_overview_is_read_on_a_desk(browser, site, picture):
 def test_one_message_is_explained(browser, site, picture):
     """From the history with the key that opens it."""
     wait(browser, written(site))
-    show(browser, "/ui/history?search=winner")
+    show(browser, "/ui/history")
     picture("history")
+    show(browser, "/ui/history?search=winner")
     press(browser, "j")
     press(browser, "o")
     wait(browser, shows("By what is learned now"))

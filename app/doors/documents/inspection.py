@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -101,18 +101,21 @@ class MessageOut(ClassifyOut):
         description="The files of the message: named, and not opened."
     )
 
-    @classmethod
-    def inspected(cls, found: Inspected) -> Self:
-        """Return the document of a message that was looked at."""
-        return cls.model_validate(message_fields(found))
-
 
 def message_fields(found: Inspected) -> dict[str, object]:
     """Return the fields of a `MessageOut`, in its order."""
     shading = found.shading
     return {
         **answer_fields(Delivered.of(found.classified)),
-        "passages": shading.passages,
+        "passages": [
+            {
+                "kind": passage.kind,
+                "name": passage.name,
+                "log_odds": passage.log_odds,
+                "segments": passage.segments,
+            }
+            for passage in shading.passages
+        ],
         "elsewhere": shading.elsewhere,
         "prior": shading.prior,
         "attachments": [

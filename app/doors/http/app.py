@@ -18,6 +18,7 @@ from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
 from app.doors.http.page import (
     assets,
+    digest,
     history,
     ledger,
     message,
@@ -47,6 +48,7 @@ READ_BY_HAND: Final = (BatchIn, PolicyIn)
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
 INCLUDED: Final = (
+    message.router,
     routes.router,
     routes.operation,
     batch.router,
@@ -72,6 +74,7 @@ INCLUDED: Final = (
     site.router,
     site.page,
     site.changing,
+    digest.page,
 )
 """The routers that the framework serves."""
 

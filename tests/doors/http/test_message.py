@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from app.doors.documents.inspection import MessageOut
 from app.doors.http.page.environment import mail_text
 from app.mail.limits import MAX_BYTES
 from tests.support.application import served, teach
@@ -58,6 +59,7 @@ def test_segments_features_elsewhere_and_the_prior_are_the_log_odds(client):
     rest = [*found["elsewhere"].values(), found["prior"]]
 
     assert plain == {name: found[name] for name in plain}
+    assert found == MessageOut.model_validate(found).model_dump(mode="json")
     assert math.isclose(found["log_odds"], math.fsum([*segments, *rest]), abs_tol=1e-9)
     assert math.fsum(segments) > 0
 

@@ -26,6 +26,8 @@ from app.features.observation import parse_id
 
 if TYPE_CHECKING:
     from app.classifier.shading import FeatureHere, Shading
+    from app.ledger.teaching import Outcome
+    from app.services.application import Application
     from app.services.inspection import Inspected
 
 router = APIRouter(route_class=asking(Right.CLASSIFY))
@@ -168,17 +170,32 @@ async def teach_message(
     name = profile or app.settings.profile
     digest = parse_id(text_of(form.get("id", b"")))
     label = text_of(form.get("label", b""))
-    stored = await recalled(app, name, digest, within=app.recall.write_behind)
+    outcome = await teach_by_id(
+        app, name, digest, label=label, source=principal_of(request).name
+    )
+    back = link(
+        "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
+    )
+    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+
+
+async def teach_by_id(
+    app: Application, profile: str, digest: bytes, *, label: str, source: str
+) -> Outcome:
+    """Teach a message by what is stored of it, and wait until that is on disk.
+
+    Raises
+    ------
+    UnknownProfile, UnknownMessage, UnknownLabel, Expired, DatabaseUnavailable
+        As `/feedback`.
+    """
+    stored = await recalled(app, profile, digest, within=app.recall.write_behind)
     teach = partial(
         app.feedback.start_teach_by_id,
-        name,
+        profile,
         digest,
         stored,
         label=label,
-        source=principal_of(request).name,
+        source=source,
     )
-    taught = await answered(await computing(teach, 0))
-    back = link(
-        "/ui/message", profile=profile, taught=digest.hex(), label=taught.outcome.label
-    )
-    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+    return (await answered(await computing(teach, 0))).outcome

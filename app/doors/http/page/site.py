@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.doors.documents.profile import ProfileOut
-from app.doors.documents.site import SettingsOut
+from app.doors.documents.settings import SettingsOut
 from app.doors.http.guard import asking
 from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
@@ -39,7 +39,7 @@ LISTED: Final = 100
 """Profiles of one page."""
 
 
-@router.get("/settings", tags=["operation"], responses=problems(503))
+@router.get("/settings", tags=["operation"], responses=problems(422))
 async def settings_in_force(app: ApplicationDep) -> SettingsOut:
     """Return the settings in force, and what the service is made of.
 
