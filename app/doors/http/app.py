@@ -64,7 +64,6 @@ INCLUDED: Final = (
     overview.page,
     review.router,
     review.page,
-    message.router,
     message.page,
     message.teaching,
     ledger.router,
