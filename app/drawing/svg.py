@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -180,7 +181,42 @@ class Months:
         return tuple((n, f"{n // 12:04}-{n % 12 + 1:02}") for n in months)
 
 
-Scale = Linear | Logarithmic | Logit | Months
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Moments, in seconds since 1970 and in UTC.
+
+    Examples
+    --------
+    >>> Times(1767225600, 1767312000).ticks()
+    ((1767225600, '00:00'), (1767247200, '06:00'), (1767268800, '12:00'),
+    (1767290400, '18:00'), (1767312000, '00:00'))
+    """
+
+    first: int
+    last: int
+
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis before a moment."""
+        return Linear(self.first, self.last).position(value)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return full hours, or midnights of a longer time."""
+        span = self.last - self.first
+        step = next((n for n in _SPANS if span / n <= _ABOUT), 7 * _DAY)
+        # A week begins on a Monday; 1970 began on a Thursday.
+        origin = 4 * _DAY if step == 7 * _DAY else 0
+        begin = self.first - (self.first - origin) % -step
+        form = "%H:%M" if step < _DAY else "%d %b"
+        return tuple(
+            (n, datetime.fromtimestamp(n, UTC).strftime(form))
+            for n in range(begin, self.last + 1, step * (1 + span // (14 * step)))
+        )
+
+
+_DAY: Final = 86_400
+_SPANS: Final = (3_600, 10_800, 21_600, _DAY, 2 * _DAY)
+
+Scale = Linear | Logarithmic | Logit | Months | Times
 """A scale: `position` maps its ends to 0 and 1, and `ticks` are its marks."""
 
 

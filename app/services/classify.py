@@ -51,8 +51,8 @@ class Head(NamedTuple):
     @classmethod
     def of(cls, message: Message, size: int) -> Self:
         """Return how people name a message of so many bytes."""
-        names = ("message-id", "from", "to", "subject")
-        return cls(*map(message.header, names), size)
+        head = message.header
+        return cls(head("message-id"), head("from"), head("to"), head("subject"), size)
 
 
 _NO_HEAD: Final = Head()

@@ -19,16 +19,16 @@ from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 
 from app.errors import Forbidden, InvalidSetting
 from app.features.observation import DIGEST_BYTES
+from app.ledger.history import HistoryFilter
 from app.services.secret_file import read_secret
-from app.storage.history import HistoryFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from app.ledger.history import Place
     from app.services.history import History, HistoryEntry
     from app.settings import Settings
-    from app.storage.history import Place
 
 MOST_LISTED: Final = 200
 """Messages that one digest lists; of more it says how many."""

@@ -17,11 +17,11 @@ from app.bayes.posterior import probability_of
 from app.classifier.record import finite
 from app.errors import UnknownMessage
 from app.features.observation import Observation
+from app.ledger.history import HistoryLine
 from app.services.classify import classify_observation
 from app.services.log import shown
 from app.storage import history, ledger, scored
 from app.storage.database.engine import reading
-from app.storage.history import HistoryLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from app.ledger.entry import LedgerRow
+    from app.ledger.history import Candidate, Count, HistoryFilter, Place
     from app.ledger.teaching import ScoredRow
     from app.services.classify import Classified
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
-    from app.storage.history import Count, HistoryFilter, Place
 
 MAX_TEXT: Final = 200
 """Characters of a sender, a subject, the recipients or a reason.
@@ -285,8 +285,11 @@ class HistoryEntry:
     @property
     def worth(self) -> float:
         """What teaching it is worth (`teaching_worth`)."""
-        line = self.line
-        return teaching_worth(line.log_odds, features=line.features, unseen=line.unseen)
+        return _worth(self.line)
+
+
+def _worth(line: HistoryLine | Candidate) -> float:
+    return teaching_worth(line.log_odds, features=line.features, unseen=line.unseen)
 
 
 def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> float:
@@ -390,20 +393,15 @@ class History:
         """
         row = self._live.find(profile).row
         with reading(self._engine) as connection:
-            lines = history.untaught(connection, row.id, depth=REVIEWED)
-            newest = {line.digest: line for line in reversed(lines)}
+            found = history.untaught(connection, row.id, depth=REVIEWED)
+            newest = {each.digest: each for each in reversed(found)}
             ranked = sorted(
                 newest.values(),
-                key=lambda line: (
-                    line.decision != "unsure",
-                    -teaching_worth(
-                        line.log_odds, features=line.features, unseen=line.unseen
-                    ),
-                ),
+                key=lambda each: (each.decision != "unsure", -_worth(each)),
             )
-            # Twice as many, as some are stored no longer.
-            entries = self._entries(connection, row.id, ranked[: 2 * limit])
-        return [entry for entry in entries if entry.teachable][:limit]
+            places = [(each.time, each.digest) for each in ranked[:limit]]
+            lines = history.lines_at(connection, row.id, places)
+            return self._entries(connection, row.id, lines)
 
     def message(
         self, profile: str, digest: bytes, *, strongest: int

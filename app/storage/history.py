@@ -7,7 +7,6 @@ says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -15,6 +14,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    exists,
     extract,
     func,
     literal,
@@ -23,21 +23,23 @@ from sqlalchemy import (
     tuple_,
 )
 
+from app.ledger.history import Candidate, Count, HistoryLine
 from app.storage import tables
 from app.storage.database.statements import chunks, insert_into
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection, Row, Tuple
 
-Place = tuple["datetime", bytes]
-"""Time and digest of a line: where it stands in a profile."""
+    from app.ledger.history import HistoryFilter, Place
+
 _HISTORY: Final = tables.history
 _PLACE: Final = tuple_(_HISTORY.c.time, _HISTORY.c.digest)
 _NEWEST_FIRST: Final = (_HISTORY.c.time.desc(), _HISTORY.c.digest.desc())
 _LEDGER: Final = tables.ledger
+_SCORED: Final = tables.scored
 # What the newest row of the ledger says of a message; NULL where it is not learned.
 _LABEL: Final = (
     select(_LEDGER.c.label)
@@ -50,88 +52,6 @@ _LABEL: Final = (
     .limit(1)
     .scalar_subquery()
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryLine:
-    """One verdict on one message.
-
-    Parameters
-    ----------
-    digest : bytes
-        Identity of the message, 16 bytes.
-    time : datetime
-        When it was scored.
-    door : str
-        What asked: `http`, `milter`, `spamd` or `rspamd`.
-    decision : str
-        The decision then.
-    log_odds : float or None
-        The log-odds then; None where they were not finite.  Unit: nats.
-    size : int
-        Of the message.  Unit: bytes.
-    features, unseen : int
-        Features of the message, and those that the profile had never seen.
-    sender, subject : str or None
-        Its headers From and Subject; None where words are not stored.
-    recipients : str or None
-        Those of the profile, as the mail server named them; else its header To.
-    envelope : str or None
-        Sender of the SMTP envelope, where the door knows it.
-    reasons : sequence of (str, float) pairs, or None
-        The strongest reasons with what they added; None where they were not computed.
-        Unit: nats.
-    """
-
-    digest: bytes
-    time: datetime
-    door: str
-    decision: str
-    log_odds: float | None
-    size: int
-    features: int
-    unseen: int
-    sender: str | None = None
-    subject: str | None = None
-    recipients: str | None = None
-    envelope: str | None = None
-    reasons: Sequence[tuple[str, float]] | None = None
-
-    @property
-    def place(self) -> Place:
-        """Where it stands."""
-        return self.time, self.digest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryFilter:
-    """The lines that are asked for; those that match all that is given.
-
-    Parameters
-    ----------
-    search : str
-        Stands in sender, subject, recipients or envelope; ASCII letters in any case.
-    decision, door : str or None
-        Of the line.
-    taught : bool or None
-        Whether the message is learned now.
-    since, until : datetime or None
-        Scored from then on, and before then.
-    """
-
-    search: str = ""
-    decision: str | None = None
-    door: str | None = None
-    taught: bool | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def looks(self) -> bool:
-        """Whether lines have to be looked at, beyond their time."""
-        return bool(self.search or self.decision or self.door) or (
-            self.taught is not None
-        )
 
 
 class HistoryPage(NamedTuple):
@@ -147,25 +67,6 @@ class HistoryPage(NamedTuple):
 
     lines: list[HistoryLine]
     before: Place | None
-
-
-class Count(NamedTuple):
-    """The lines of a stretch of time with one decision, of one door.
-
-    Parameters
-    ----------
-    begin : int
-        When it begins.  Unit: seconds since 1970 in UTC.
-    decision, door : str
-        Of the lines.
-    lines : int
-        How many there are.
-    """
-
-    begin: int
-    decision: str
-    door: str
-    lines: int
 
 
 def put_many(
@@ -335,25 +236,42 @@ def of_message(
     return [_read(row) for row in rows]
 
 
-def untaught(
-    connection: Connection, profile_id: int, *, depth: int
-) -> list[HistoryLine]:
-    """Return those of the newest `depth` lines whose message is not learned."""
-    newest = (
-        select(_HISTORY.c.time, _HISTORY.c.digest)
-        .where(_HISTORY.c.profile_id == profile_id)
-        .order_by(*_NEWEST_FIRST)
-        .offset(depth - 1)
-        .limit(1)
-    )
-    last = connection.execute(newest).first()
-    found = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id, _LABEL.is_(None)
+def untaught(connection: Connection, profile_id: int, *, depth: int) -> list[Candidate]:
+    """Return those of the newest `depth` lines whose message can be taught, and is not.
+
+    Newest first; a message has as many as it has verdicts.
+    """
+    last = connection.execute(_at(profile_id, depth - 1)).first()
+    found = select(
+        *(_HISTORY.c[name] for name in Candidate._fields),
+    ).where(
+        _HISTORY.c.profile_id == profile_id,
+        _LABEL.is_(None),
+        exists().where(
+            _SCORED.c.profile_id == _HISTORY.c.profile_id,
+            _SCORED.c.digest == _HISTORY.c.digest,
+        ),
     )
     if last is not None:
         found = found.where(_bound((last.time, last.digest)) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST))
-    return [_read(row) for row in rows]
+    return [Candidate(*row) for row in rows]
+
+
+def lines_at(
+    connection: Connection, profile_id: int, places: Iterable[Place]
+) -> list[HistoryLine]:
+    """Return the lines that stand at some places, in the order of these."""
+    asked = list(places)
+    found: dict[Place, HistoryLine] = {}
+    for chunk in chunks(digest for _, digest in asked):
+        rows = connection.execute(
+            select(_HISTORY).where(
+                _HISTORY.c.profile_id == profile_id, _HISTORY.c.digest.in_(chunk)
+            )
+        )
+        found |= {(row.time, row.digest): _read(row) for row in rows}
+    return [found[place] for place in asked if place in found]
 
 
 def counts(
@@ -361,7 +279,7 @@ def counts(
 ) -> list[Count]:
     """Count the lines since a time by stretches of `step` seconds, oldest first.
 
-    It is read from the index alone: 100,000 lines take some 0.1 s.
+    It is read from the index alone: 50,000 lines take 0.16 s.
     """
     second = cast(extract("epoch", _HISTORY.c.time), BigInteger)
     begin = (second - second % step).label("begin")

@@ -6,12 +6,12 @@ import pytest
 
 from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import parse_id
+from app.ledger.history import HistoryFilter
 from app.services.application import Application
 from app.services.clock import now
 from app.services.history import MAX_TEXT, line_of, teaching_worth
 from app.services.profiles import create_profile
 from app.settings import Settings
-from app.storage.history import HistoryFilter
 from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam

@@ -6,13 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from app.storage import history, tables
+from app.ledger.history import HistoryFilter, HistoryLine
+from app.ledger.teaching import ScoredRow
+from app.storage import history, scored, tables
 from app.storage.database.engine import reading, writing
-from app.storage.history import HistoryFilter, HistoryLine
 from tests.support.builders import (
     MARCH,
     digest,
     new_profile,
+    observed,
     rows_of,
     taught,
     teach,
@@ -201,14 +203,20 @@ def test_lines_are_copied_to_another_profile_in_steps(engine):
 
 
 def test_untaught_messages_are_looked_for_among_the_newest(engine):
-    """One that was taught is not among them; one that was taken back is."""
+    """Neither one that was taught, nor one that is no longer stored."""
     profile = new_profile(engine)
     put(engine, profile, *(line(n) for n in range(6)))
     teach(engine, profile, taught(4, "ham", {"x": 1}))
+    with writing(engine) as connection:
+        rows = [ScoredRow.of(observed(n, {"x": 1}), time=MARCH) for n in (1, 2, 4, 5)]
+        scored.put_many(connection, profile.id, rows)
     with reading(engine) as connection:
-        lines = history.untaught(connection, profile.id, depth=4)
+        found = history.untaught(connection, profile.id, depth=4)
+        places = [(each.time, each.digest) for each in found[::-1]]
+        lines = history.lines_at(connection, profile.id, places)
 
-    assert [digest(n) for n in (5, 3, 2)] == [each.digest for each in lines]
+    assert [digest(n) for n in (5, 2)] == [each.digest for each in found]
+    assert [line(2), line(5)] == lines
 
 
 def test_verdicts_are_counted_by_time_decision_and_door(engine):

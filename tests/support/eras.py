@@ -19,6 +19,7 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
+from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
@@ -26,7 +27,6 @@ from app.storage import history, profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from app.storage.history import HistoryLine
 from app.storage.undo import work
 from app.storage.upkeep import prune
 from tests.support.builders import (

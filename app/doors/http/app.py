@@ -16,7 +16,17 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
-from app.doors.http.page import assets, digest, ledger, message, site, words
+from app.doors.http.page import (
+    assets,
+    digest,
+    history,
+    ledger,
+    message,
+    overview,
+    review,
+    site,
+    words,
+)
 from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
 
@@ -47,6 +57,13 @@ INCLUDED: Final = (
     metrics.router,
     reference.router,
     assets.router,
+    history.router,
+    history.page,
+    history.teaching,
+    overview.router,
+    overview.page,
+    review.router,
+    review.page,
     message.page,
     message.teaching,
     ledger.router,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.features.observation import Observation
-    from app.storage.history import HistoryLine
+    from app.ledger.history import HistoryLine
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

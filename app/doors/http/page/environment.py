@@ -211,6 +211,8 @@ def _environment() -> Environment:
 
 
 TEMPLATES: Final = _environment()
+LARGE: Final = 1 << 20
+"""What a page with a table is to `computing`: 10 ms or more, in which others wait."""
 
 
 def render(

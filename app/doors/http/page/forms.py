@@ -7,6 +7,7 @@ rest of a larger one is let go, so that many large ones at once do not fill the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
@@ -15,7 +16,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.doors.http.page.session import require_csrf
 from app.doors.serving.asgi import take
-from app.errors import MalformedRequest, UnsupportedContentType
+from app.errors import InvalidSelection, MalformedRequest, UnsupportedContentType
 from app.mail.limits import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -74,6 +75,24 @@ async def read_form(request: Request) -> dict[str, bytes]:
 def text_of(value: bytes) -> str:
     """Return a field as text: NUL, which no database takes, as a question mark."""
     return value.decode("utf-8", "replace").replace("\0", "?")
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Return a time as a form has it: without a zone it is in UTC, as pages show it.
+
+    Raises
+    ------
+    InvalidSelection
+        If it is no time.
+    """
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
+        raise InvalidSelection(msg) from error
 
 
 def _fields(body: bytes) -> dict[str, bytes]:

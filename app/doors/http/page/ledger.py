@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,16 +15,19 @@ from app.access.rights import Right
 from app.doors.documents.feedback import MAX_IDS, UndoOut
 from app.doors.documents.ledger import LedgerOut
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import link, render
-from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.page.environment import LARGE, link, render
+from app.doors.http.page.forms import moment_of, read_form, text_of
 from app.doors.http.profiles import UNDO_THREADS
 from app.doors.http.query import ProfileName, Source  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.serving.process import computing
 from app.errors import InvalidSelection
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from app.services.ledger import LedgerPage
 
 router = APIRouter(route_class=asking(Right.READ))
@@ -97,7 +99,7 @@ async def ledger_page(
     undone: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Show some rows, and the form that takes rows back."""
-    asked = _selection(id or "", source or None, _moment(since), _moment(until))
+    asked = _selection(id or "", source or None, moment_of(since), moment_of(until))
     name = profile or app.settings.profile
     look_up = partial(
         app.ledgers, name, asked, label=label or None, before=before, limit=ROWS
@@ -110,7 +112,10 @@ async def ledger_page(
         "from": since,
         "until": until,
     }
-    return _rendered(request, profile, found=found, filters=filters, undone=undone)
+    shown = partial(
+        _rendered, request, profile, found=found, filters=filters, undone=undone
+    )
+    return await computing(shown, LARGE)
 
 
 def _rendered(
@@ -149,8 +154,8 @@ async def undo_page(
     asked = _selection(
         given["id"],
         given["source"] or None,
-        _moment(given["from"]),
-        _moment(given["until"]),
+        moment_of(given["from"]),
+        moment_of(given["until"]),
     )
     name = profile or app.settings.profile
     if form.get("act") != "undo":
@@ -191,15 +196,3 @@ def _selection(
     return Selection(
         ids=frozenset(map(parse_id, each)), source=source, since=since, until=until
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return a time as a form has it: without a zone it is in UTC, as pages show it."""
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        msg = f"{text[:40]!r} is not a time; write 2026-03-01, or 2026-03-01T14:30"
-        raise InvalidSelection(msg) from error

@@ -15,7 +15,7 @@ from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.doors.documents.profile import ProfileOut
 from app.doors.documents.settings import SettingsOut
 from app.doors.http.guard import asking
-from app.doors.http.page.environment import link, render
+from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.profiles import profiles
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
@@ -58,20 +58,20 @@ async def site_page(
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
     name = profile or app.settings.profile
-    state = await computing(partial(app.profile, name), 0)
-    return render(
-        request,
-        "site.html",
-        here="site",
-        profile=profile,
-        listed=await to_thread.run_sync(
-            partial(profiles, app, after, LISTED), limiter=DATABASE_THREADS
+    return await computing(
+        lambda: render(
+            request,
+            "site.html",
+            here="site",
+            profile=profile,
+            listed=profiles(app, after, LISTED),
+            one=ProfileOut.model_validate(app.profile(name), from_attributes=True),
+            site=site_state(app),
+            fields=FIELDS,
+            says=SAYS,
+            changed=changed,
         ),
-        one=ProfileOut.model_validate(state, from_attributes=True),
-        site=site_state(app),
-        fields=FIELDS,
-        says=SAYS,
-        changed=changed,
+        LARGE,
     )
 
 
