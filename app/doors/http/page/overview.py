@@ -44,6 +44,8 @@ HOUR: Final = 3_600
 HOURLY: Final = 7
 """Days that are shown by the hour; more by the day."""
 DAYS: Final = 7
+FEWEST: Final = 11
+"""Stretches that are shown before the first verdict, at most."""
 DOORS: Final = ("milter", "spamd", "rspamd")
 _HEIGHT: Final = 240
 # From the floor: each covers what is above it in the list.
@@ -161,9 +163,10 @@ def verdicts_figure(verdicts: list[VerdictsOut], step: int, days: float) -> str:
         return ""
     now = int(time.time())
     end = now - now % step + step
-    begin = min(
-        int(end - days * 24 * HOUR) // step * step, int(verdicts[0].begin.timestamp())
-    )
+    # Of a new service not the days before it, in which there is nothing to see.
+    first = int(verdicts[0].begin.timestamp())
+    begin = max(int(end - days * 24 * HOUR) // step * step, first - FEWEST * step)
+    begin = min(begin, first)
     most = max(each.spam + each.unsure + each.ham for each in verdicts)
     plot = Plot(
         x=Axis(Times(begin, end), "time, in UTC"),
