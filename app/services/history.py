@@ -327,7 +327,7 @@ def teaching_worth(log_odds: float | None, *, features: int, unseen: int) -> flo
     return 4.0 * p * (1.0 - p) * (1.0 + (unseen / features if features else 0.0))
 
 
-class History:
+class VerdictHistory:
     """Reads the history of profiles.
 
     Parameters

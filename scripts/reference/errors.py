@@ -28,6 +28,10 @@ CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
 LEDGER: Final = "GET /ledger"
+HISTORY: Final = "GET /history"
+LINES: Final = "GET /history/{id}"
+REVIEW: Final = "GET /review"
+OVERVIEW: Final = "GET /overview"
 SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
@@ -46,6 +50,10 @@ EVERY: Final = (
     FIGURES,
     WORD,
     LEDGER,
+    HISTORY,
+    LINES,
+    REVIEW,
+    OVERVIEW,
     SETTINGS,
     "GET /healthz",
     READY,
@@ -99,6 +107,7 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(HISTORY, LINES, REVIEW, OVERVIEW),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
@@ -152,6 +161,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FIGURES,
             WORD,
             LEDGER,
+            HISTORY,
+            LINES,
+            REVIEW,
+            OVERVIEW,
             SETTINGS,
         ),
     ),
@@ -253,6 +266,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FIGURES,
             WORD,
             LEDGER,
+            HISTORY,
+            LINES,
+            REVIEW,
+            OVERVIEW,
             METRICS,
         ),
         commands=(
@@ -274,7 +291,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
         "learning. A forgotten message is unknown, and a message that is not learned "
         "need not be forgotten.",
-        operations=(FEEDBACK, FORGET, UNDO, LEDGER),
+        operations=(FEEDBACK, FORGET, UNDO, LEDGER, LINES),
         commands=("feedback", "undo", "why"),
     ),
     errors.UnknownSource: Advice(
@@ -450,7 +467,10 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    without_body = {FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS}
+    without_body = {
+        *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
+        *(LINES, REVIEW, OVERVIEW),
+    }
     return [wrong] if operation in without_body else [status, wrong]
 
 
