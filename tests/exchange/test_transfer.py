@@ -32,7 +32,6 @@ from app.exchange.format.parts import (
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.capacity import Amounts
-from app.ledger.history import HistoryLine
 from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
 from app.services.fold import Folding
@@ -53,6 +52,7 @@ from tests.support.builders import (
     fold,
     fold_a_part,
     new_profile,
+    noted,
     observed,
     rows_of,
     taught,
@@ -263,17 +263,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     with writing(engine) as connection:
         row = teaching.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
         scored.put_many(connection, other.id, [row])
-        line = HistoryLine(
-            digest=row.digest,
-            time=MARCH,
-            door="http",
-            decision="unsure",
-            log_odds=0.5,
-            size=9,
-            features=1,
-            unseen=1,
-        )
-        history.put_many(connection, other.id, [line])
+        history.put_many(connection, other.id, [noted("new")])
     learned = imported(
         engine, exported(engine, profile, contents=contents), other.name, instead=True
     )

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.ledger.history import HistoryFilter, HistoryLine
+from app.ledger.history import HistoryFilter
 from app.ledger.teaching import ScoredRow
 from app.storage import history, scored, tables
 from app.storage.database.engine import reading, writing
@@ -14,6 +14,7 @@ from tests.support.builders import (
     MARCH,
     digest,
     new_profile,
+    noted,
     observed,
     rows_of,
     taught,
@@ -25,19 +26,8 @@ ALL = HistoryFilter()
 
 def line(message, minutes=None, **more):
     """Return the line of a message that was scored some minutes after the first."""
-    return HistoryLine(
-        **{
-            "digest": digest(message),
-            "time": MARCH + timedelta(minutes=message if minutes is None else minutes),
-            "door": "milter",
-            "decision": "unsure",
-            "log_odds": 0.5,
-            "size": 812,
-            "features": 9,
-            "unseen": 3,
-            **more,
-        }
-    )
+    late = timedelta(minutes=message if minutes is None else minutes)
+    return noted(message, time=MARCH + late, **more)
 
 
 def put(engine, profile, *lines):
