@@ -128,6 +128,8 @@ def test_a_search_ends_after_so_many_lines_and_can_go_on(engine):
 
     assert ([], (MARCH + timedelta(minutes=4), digest(4))) == (numbers, before)
     assert ([0], None) == found(engine, profile, rare, before=before, depth=6)
+    until = HistoryFilter(search="rare", until=MARCH + timedelta(minutes=5))
+    assert ([0], None) == found(engine, profile, until, depth=6)
 
 
 def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):
