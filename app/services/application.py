@@ -30,8 +30,10 @@ from app.services.clock import JUMP, PROOF, SteadyClock, now
 from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
+from app.services.gate import Gate
 from app.services.history import MessageHistories
 from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.keys import LiveKeys, add_key, revoke_key
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.access.keys import AccessKey
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -311,6 +314,9 @@ class Application:
             # An error of the site's own profile is raised here, before anything is
             # served; the others are loaded when somebody asks for them.
             self.live.load(settings.profile)
+            self.keys = LiveKeys(self.engine)
+            self.keys.refresh()
+            self.gate = Gate(self.keys, settings)
         except PostbayesError:
             self.engine.dispose()
             raise
@@ -333,7 +339,9 @@ class Application:
             scored_rows=settings.scored_rows,
             scored_bytes=settings.scored_bytes,
             vector_days=settings.vector_days,
+            event_days=settings.event_days,
             clock=steady,
+            keys=self.keys,
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
@@ -463,7 +471,9 @@ class Application:
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
-    def change_policy(self, name: str, changes: Mapping[str, Any]) -> Changed:
+    def change_policy(
+        self, name: str, changes: Mapping[str, Any], *, who: str = "http"
+    ) -> Changed:
         """Change the policy of a profile; this process follows at once.
 
         Raises
@@ -472,13 +482,26 @@ class Application:
             As `app.services.profiles.change`; or if the policy is changed and could
             not be read again, which the error says.
         """
-        changed = policies.change(self.engine, name, self.service, changes)
+        changed = policies.change(self.engine, name, self.service, changes, who=who)
         with explaining(
             "the policy is changed, and this process follows it as soon as it can read "
             "it"
         ):
             self.live.refresh()
         return changed
+
+    def add_key(self, key: AccessKey, *, who: str) -> None:
+        """Store a new key, as `app.services.keys.add_key`; it counts here at once."""
+        add_key(self.engine, key, who=who)
+        with explaining("the key is made, and counts as soon as it can be read"):
+            self.keys.refresh()
+
+    def revoke_key(self, name: str, *, who: str) -> AccessKey:
+        """Revoke a key, as `app.services.keys.revoke_key`; here it ends at once."""
+        revoked = revoke_key(self.engine, name, who=who)
+        with explaining("the key is revoked, and ends as soon as that can be read"):
+            self.keys.refresh()
+        return revoked
 
     def folded_revision(self, profile: ProfileRow) -> int:
         """Return the ledger row up to which the counts of a profile hold everything."""

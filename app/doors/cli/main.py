@@ -112,6 +112,8 @@ COMMANDS: Final = {
     "audit": "Prove that the count tables and the ledger agree, to the last message.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
+    "keys": "Make, list and revoke API keys.",
+    "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",
     "migrate": "Bring an older database to the tables of this version, as `serve` "
@@ -180,6 +182,9 @@ EXIT: Final[dict[type[errors.PostbayesError], int]] = {
     errors.NotFound: 65,
     errors.Conflict: 65,
     errors.Unavailable: 75,  # EX_TEMPFAIL
+    errors.TooManyRequests: 75,
+    errors.Unauthenticated: 77,  # EX_NOPERM
+    errors.Forbidden: 77,
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
 """The nearest class in the line of ancestors decides."""

@@ -10,9 +10,10 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
+from app.doors.documents.access import KeyIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
-from app.doors.http import batch, errors, metrics, profiles, reference, routes
+from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
@@ -31,7 +32,7 @@ forgets exactly.  Post a message to `/classify`; post what people say of it to
 `/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
 what to do.
 """
-READ_BY_HAND: Final = (BatchIn, PolicyIn)
+READ_BY_HAND: Final = (BatchIn, KeyIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
@@ -41,6 +42,7 @@ INCLUDED: Final = (
     batch.router,
     profiles.router,
     profiles.managed,
+    keys.router,
     metrics.router,
     reference.router,
 )
@@ -106,7 +108,11 @@ def create_app(
     errors.install(app)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
-    app.state.guards = (partial(of_this_site, site), *guards, with_the_right)
+    app.state.guards = (
+        partial(of_this_site, site),
+        *guards,
+        partial(with_the_right, application.gate),
+    )
     require_guarded((*DIRECT, *INCLUDED))
     for router in DIRECT:
         install(app, router)

@@ -19,16 +19,17 @@ from fastapi.params import Path
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 
-from app.access.rights import LOCAL, Principal, Right
-from app.errors import Forbidden
+from app.doors.serving.caller import caller_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from fastapi import APIRouter, Request, Response
     from starlette.types import Receive, Scope, Send
 
+    from app.access.rights import Principal, Right
     from app.doors.serving.site import Site
+    from app.services.gate import Gate
 
 
 RIGHT: Final = "x-right"
@@ -92,19 +93,35 @@ async def of_this_site(site: Site, access: Access) -> None:
     site.check(*access.raw)
 
 
-async def with_the_right(access: Access) -> None:
-    """Deny what the principal may not do."""
-    principal = LOCAL
-    access.admit(principal)
-    if not principal.may(access.right):
-        msg = f"{principal.name} may not {access.right}; use a key that has this right"
-        raise Forbidden(msg)
+async def with_the_right(gate: Gate, access: Access) -> None:
+    """Deny what whoever asks may not do."""
+    access.admit(gate.admit(caller_of(access.scope, gate.proxies), access.right))
 
 
 def principal_of(request: Request) -> Principal:
     """Return who makes a request that the guards let pass."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
+
+
+def profile_of(
+    request: Request, name: str | None, recipients: Sequence[str] = ()
+) -> str:
+    """Return the profile that a request names, or that of its recipients.
+
+    Every route that reads or changes a profile takes its name from here.  A principal
+    with one profile means that one where it names none.
+
+    Raises
+    ------
+    Forbidden
+        If the principal may not use the profile.
+    """
+    principal = principal_of(request)
+    if not (name or recipients):
+        name = principal.only_profile
+    app = request.app.state.application
+    return principal.require(name or app.recipients.shared(recipients))
 
 
 class Guarded(APIRoute):
