@@ -339,6 +339,26 @@ class Settings(BaseSettings):
         "may make of each worker; twice as many may come at once. Clients that need no "
         "key are not limited. 0: no limit.",
     )
+    session_hours: float = Field(
+        8.0,
+        gt=0,
+        le=8760,
+        description="Hours after the last page until a person has to sign in again.",
+    )
+    session_days: float = Field(
+        14.0,
+        gt=0,
+        le=365,
+        description="Days after which a person has to sign in again in any case.",
+    )
+    sign_in_header: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9-]+$",
+        description="Header with the name of a person whom a proxy has signed in, such "
+        "as `Remote-User`. It counts only from POSTBAYES_PROXIES, which have to remove "
+        "it from the requests of others, and for people of `postbayes people`. Unset: "
+        "none.",
+    )
     event_days: float = Field(
         365.0,
         ge=0,

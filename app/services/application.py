@@ -38,6 +38,7 @@ from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
+from app.services.people import Sessions
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -316,7 +317,13 @@ class Application:
             self.live.load(settings.profile)
             self.keys = LiveKeys(self.engine)
             self.keys.refresh()
-            self.gate = Gate(self.keys, settings)
+            self.sessions = Sessions(
+                self.engine,
+                self.keys,
+                idle=3600 * settings.session_hours,
+                most=86_400 * settings.session_days,
+            )
+            self.gate = Gate(self.keys, settings, self.sessions)
         except PostbayesError:
             self.engine.dispose()
             raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from app.access.events import AuditEvent
 from app.services.clock import now
 from app.storage import access
-from app.storage.access import AuditEvent
 from app.storage.database.engine import reading, writing
 
 if TYPE_CHECKING:

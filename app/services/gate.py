@@ -47,14 +47,17 @@ class Caller:
         Whether somebody who is not named passes it on.
     key : str or None
         What is given as a key.
-    principal : Principal or None
-        Somebody who has signed in.
+    cookie : str or None
+        What a session was given.
+    person : str or None
+        Whom a named proxy has signed in.
     """
 
     host: str | None
     relayed: bool = False
     key: str | None = None
-    principal: Principal | None = None
+    cookie: str | None = None
+    person: str | None = None
 
 
 class Keys(Protocol):
@@ -62,6 +65,18 @@ class Keys(Protocol):
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
         """Return who asks with a key, as `app.access.keys.Keyring.find`."""
+        ...
+
+
+class People(Protocol):
+    """Those who have signed in."""
+
+    def find(self, cookie: str) -> tuple[Principal, str | None] | None:
+        """Return who asks with a cookie, as `app.services.people.Sessions.find`."""
+        ...
+
+    def named(self, name: str) -> Principal | None:
+        """Return somebody by name; None where there is nobody."""
         ...
 
 
@@ -74,6 +89,8 @@ class Gate:
         The keys in force.
     settings : Settings
         The networks that need no key, and the rates.
+    people : People or None
+        Those who sign in; None: nobody does.
     clock, steady : callable
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
@@ -82,11 +99,13 @@ class Gate:
         self,
         keys: Keys,
         settings: Settings,
+        people: People | None = None,
         *,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keys = keys
+        self._people = people
         self._clock = clock
         self._steady = steady
         self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=steady)
@@ -102,6 +121,8 @@ class Gate:
             If a network cannot be read.
         """
         self._keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+        name = settings.sign_in_header
+        self.sign_in_header = None if name is None else name.lower().encode()
         self.proxies = Networks(settings.proxies, of="POSTBAYES_PROXIES")
         self._of_keys = self._buckets(settings.rate_per_key)
         self._of_hosts = self._buckets(settings.rate_per_address)
@@ -130,16 +151,16 @@ class Gate:
         TooManyRequests
             If the client has to wait.
         """
-        if caller.key is None and caller.principal is None and right is not None:
-            # What every request of a mail server on this machine is.
-            if not caller.relayed and self._keyless.holds(caller.host):
-                return LOCAL
-            self._slow_down(self._of_hosts, caller)
-            raise Unauthenticated(_missing(caller))
-        self._slow_down(self._of_hosts, caller)
         if right is None:
+            self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
+        # What every request of a mail server on this machine is.
+        if principal is LOCAL:
+            return LOCAL
+        self._slow_down(self._of_hosts, caller)
+        if principal is None:
+            raise Unauthenticated(_missing(caller))
         self._slow_down(self._of_keys, caller, principal.name)
         if right not in principal.rights:
             self.refused += 1
@@ -156,17 +177,37 @@ class Gate:
             return False
         return True
 
-    def _principal(self, caller: Caller) -> Principal:
-        if caller.key is None:
-            if caller.principal is None:
-                raise Unauthenticated(_missing(caller))
-            return caller.principal
-        found = self._keys.find(caller.key, host=caller.host, time=self._clock())
+    def identify(self, caller: Caller) -> Principal | None:
+        """Return who has signed in; None where nobody has."""
+        people = self._people
+        if people is None:
+            return None
+        if caller.person is not None:
+            return people.named(caller.person)
+        found = None if caller.cookie is None else people.find(caller.cookie)
+        return None if found is None else found[0]
+
+    def _principal(self, caller: Caller) -> Principal | None:
+        """Return who asks; None where nothing says it, and a key is needed."""
+        if caller.key is not None:
+            return self._keyed(caller, caller.key)
+        if caller.cookie is not None or caller.person is not None:
+            person = self.identify(caller)
+            # Whom a proxy has signed in, that one asks, and not the proxy.
+            if person is not None or caller.person is not None:
+                return person
+        if not caller.relayed and self._keyless.holds(caller.host):
+            return LOCAL
+        return None
+
+    def _keyed(self, caller: Caller, key: str) -> Principal:
+        found = self._keys.find(key, host=caller.host, time=self._clock())
         if found is not None:
             return found
         self.refused += 1
         # A right key is looked up before: whoever shares the address of a client that
         # guesses gets in all the same.
+        self._slow_down(self._of_hosts, caller)
         wait = self._wrong.take(network(caller.host or ""))
         if wait:
             msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
@@ -194,6 +235,11 @@ class Gate:
 
 
 def _missing(caller: Caller) -> str:
+    if caller.person is not None:
+        return (
+            f"a proxy has signed in {caller.person[:64]!r}, who is not known here; "
+            "`postbayes people add` lets them in"
+        )
     if caller.relayed:
         return (
             "the request came through a proxy that is not named, and has no key; send "

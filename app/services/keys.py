@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.access.people import Person
     from app.access.rights import Principal
-    from app.storage.access import Person
 
+SECRET: Final = "cookies"  # noqa: S105  the name of one
+"""The secret that cookies are signed with."""
 MAX_LIMITS: Final = 1000
 """Profiles, labels or networks of a key."""
 
@@ -146,6 +148,7 @@ class LiveKeys:
         self._keyring = Keyring()
         self._used: dict[str, float] = {}
         self.people: dict[str, Person] = {}
+        self.secret: bytes | None = None
 
     def __len__(self) -> int:
         """Return how many keys are in force."""
@@ -155,12 +158,20 @@ class LiveKeys:
         """Read keys and people again if anything has changed."""
         with reading(with_short_timeout(self._engine)) as connection:
             version = access.version(connection)
+            # Made with the first session.
+            if self.secret is None:
+                self.secret = access.secret(connection, SECRET)
             if version == self._version:
                 return
             keyring = Keyring(access.keys(connection))
             people = {each.name: each for each in access.people(connection)}
         self._keyring, self.people = keyring, people
         self._version = version
+
+    def read_secret(self) -> None:
+        """Read the secret of the cookies."""
+        with reading(self._engine) as connection:
+            self.secret = access.secret(connection, SECRET)
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
         """Return who asks with a key, as `Keyring.find`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
+from app.access.events import AuditEvent
 from app.access.keys import AccessKey
+from app.access.people import Person
 from app.access.rights import Right
 from app.errors import NameTaken, UnknownKey, UnknownPerson
 from app.storage.database.statements import insert_into
@@ -148,34 +149,6 @@ def _set(names: list[str] | None) -> frozenset[str] | None:
     return None if names is None else frozenset(names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    """Somebody who may sign in.
-
-    Parameters
-    ----------
-    name : str
-        What they sign in as.
-    password : str or None
-        As argon2 writes it; None: not with a password.
-    role : str
-        A name of `app.access.rights.ROLES`.
-    profile : str or None
-        The only profile that they see; None: all.
-    created : datetime
-        When they were added.
-    revision : int
-        Counts the changes; a session is of one revision.
-    """
-
-    name: str
-    password: str | None
-    role: str
-    profile: str | None
-    created: datetime
-    revision: int = 1
-
-
 def people(connection: Connection) -> list[Person]:
     """Return everybody who may sign in, in the order of their names."""
     rows = connection.execute(
@@ -243,34 +216,6 @@ def change_person(connection: Connection, name: str, **values: object) -> None:
             "who may sign in"
         )
         raise UnknownPerson(msg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEvent:
-    """What somebody did, beside the ledger.
-
-    Parameters
-    ----------
-    time : datetime
-        When.
-    who : str
-        The name of the principal, or `cli:` and the user of the system.
-    act : str
-        What was done.
-    object : str
-        The key, the person or the profile.
-    details : dict or None
-        What else there is to say.
-    id : int
-        Its number, which grows; 0 for a new one.
-    """
-
-    time: datetime
-    who: str
-    act: str
-    object: str
-    details: dict[str, Any] | None = None
-    id: int = 0
 
 
 def add_event(connection: Connection, event: AuditEvent) -> None:

@@ -71,6 +71,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "profiles": (*_COMMON, 0, 1, 65),
     "policy": (*_COMMON, 0, 65),
     "keys": (*_COMMON, 0, 65),
+    "people": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
     "migrate": (0, *_COMMON),

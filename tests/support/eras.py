@@ -20,6 +20,7 @@ from typing import Final
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.keys import AccessKey, digest_of
+from app.access.people import Person
 from app.access.rights import Right
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
@@ -191,7 +192,7 @@ def _access(engine, profile):
         access.keys_used(connection, {mx1: APRIL})
         access.add_person(
             connection,
-            access.Person(
+            Person(
                 name=ann,
                 password="$argon2id$",  # noqa: S106  no password
                 role="teacher",

@@ -113,6 +113,7 @@ COMMANDS: Final = {
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
     "keys": "Make, list and revoke API keys.",
+    "people": "Add, list and remove the people who may sign in to the page.",
     "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",

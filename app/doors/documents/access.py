@@ -11,8 +11,8 @@ from app.access.keys import MAX_NAME
 from app.access.rights import Right  # noqa: TC001  pydantic reads it at run time
 
 if TYPE_CHECKING:
+    from app.access.events import AuditEvent
     from app.access.keys import AccessKey
-    from app.storage.access import AuditEvent
 
 
 class KeyIn(BaseModel):

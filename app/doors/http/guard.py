@@ -95,7 +95,8 @@ async def of_this_site(site: Site, access: Access) -> None:
 
 async def with_the_right(gate: Gate, access: Access) -> None:
     """Deny what whoever asks may not do."""
-    access.admit(gate.admit(caller_of(access.scope, gate.proxies), access.right))
+    caller = caller_of(access.scope, gate.proxies, sign_in=gate.sign_in_header)
+    access.admit(gate.admit(caller, access.right))
 
 
 def principal_of(request: Request) -> Principal:

@@ -77,7 +77,7 @@ ApplicationDep = Annotated[Application, Depends(application)]
 """The use cases."""
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return what /docs says of the errors of a route, with those of every route."""
     schema = ProblemOut.model_json_schema()
     return {
@@ -85,8 +85,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": HTTPStatus(status).phrase,
             "content": {"application/problem+json": {"schema": schema}},
         }
-        # Every route asks where a request comes from, and who makes it.
-        for status in sorted((401, 403, 429, *statuses))
+        # Every route asks where a request comes from, and most ask who makes it.
+        for status in sorted({403, 429, *statuses} | (set() if public else {401}))
     }
 
 
@@ -203,7 +203,7 @@ async def forget(
     return FeedbackOut.of(await answered(pending))
 
 
-@operation.get("/healthz", tags=["operation"], responses=problems())
+@operation.get("/healthz", tags=["operation"], responses=problems(public=True))
 async def healthz(response: Response) -> dict[str, str]:
     """Tell that the process answers.
 
@@ -213,7 +213,7 @@ async def healthz(response: Response) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@operation.get("/readyz", tags=["operation"], responses=problems(503))
+@operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):

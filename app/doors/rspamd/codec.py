@@ -111,7 +111,7 @@ class Reply:
 
 # rspamd has scanning on its own port and on the controller's; the names before
 # /checkv2 are those of older clients.
-_PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
+PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "/checkv2": ("POST", "scan", ""),
     "/check": ("POST", "scan", ""),
     "/scan": ("POST", "scan", ""),
@@ -182,9 +182,9 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
 
 def _asked(method: str, path: str) -> tuple[Kind, str]:
     """Return what a path stands for, and the label that goes with it."""
-    if path not in _PATHS:
+    if path not in PATHS:
         raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
-    wanted, kind, label = _PATHS[path]
+    wanted, kind, label = PATHS[path]
     if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
         sentence = f"{path} takes {wanted} requests"
         raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, sentence)

@@ -36,7 +36,10 @@ _RELAYED: Final = frozenset(
         *(b"x-forwarded-server", b"via"),
     }
 )
-_READ: Final = _RELAYED | {*KEYS, b"password"}
+_READ: Final = _RELAYED | {*KEYS, b"password", b"cookie"}
+COOKIE: Final = "postbayes_session"
+"""The cookie of a session."""
+_COOKIE: Final = f"{COOKIE}=".encode()
 
 
 def caller_of(
@@ -45,6 +48,7 @@ def caller_of(
     *,
     local: bool | None = None,
     keys: Collection[bytes] = KEYS,
+    sign_in: bytes | None = None,
 ) -> Caller:
     """Return the caller of a request.
 
@@ -61,6 +65,8 @@ def caller_of(
         Whether it came through a Unix socket; None: as the scope says.
     keys : collection of bytes
         The headers that may hold a key, in lower case.
+    sign_in : bytes or None
+        The header with the name of whom a proxy has signed in.
     """
     client = scope["client"]
     host: str | None
@@ -73,14 +79,17 @@ def caller_of(
             local = server is not None and server[1] is None
         host = None if local else ""
     found = [pair for pair in scope["headers"] if pair[0] in _READ]
-    if not found:
+    person = None
+    if sign_in is not None and proxies and proxies.holds(host):
+        person = _person(scope["headers"], sign_in)
+    if not (found or person):
         return Caller(host)
-    key = _key(found, keys)
+    key, cookie = _key(found, keys), _cookie(found)
     marks = [pair for pair in found if pair[0] in _RELAYED]
     if not marks:
-        return Caller(host, key=key)
+        return Caller(host, key=key, cookie=cookie, person=person)
     if not (proxies and proxies.holds(host)):
-        return Caller(host, relayed=True, key=key)
+        return Caller(host, relayed=True, key=key, cookie=cookie)
     chain = [
         text
         for name, value in marks
@@ -89,11 +98,11 @@ def caller_of(
     ]
     behind = client_behind(proxies, chain)
     if behind is None:
-        return Caller(host, relayed=True, key=key)
+        return Caller(host, relayed=True, key=key, cookie=cookie, person=person)
     scope["client"] = (behind, 0)
     if any(name == _SCHEME and value.strip() == b"https" for name, value in marks):
         scope["scheme"] = "https"
-    return Caller(behind, key=key)
+    return Caller(behind, key=key, cookie=cookie, person=person)
 
 
 def _key(
@@ -106,6 +115,24 @@ def _key(
             # Of a proxy that asks for passwords of its own, they come here as well.
             if given.startswith(_PREFIX):
                 return given.decode("latin-1")
+    return None
+
+
+def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the cookie of a session."""
+    for name, value in headers:
+        if name == b"cookie":
+            for each in value.split(b";"):
+                if each.strip().startswith(_COOKIE):
+                    return each.strip()[len(_COOKIE) :].decode("latin-1")
+    return None
+
+
+def _person(headers: Iterable[tuple[bytes, bytes]], sign_in: bytes) -> str | None:
+    """Return whom a proxy has signed in; an empty name is nobody's."""
+    for name, value in headers:
+        if name == sign_in:
+            return value.strip().decode("latin-1") or None
     return None
 
 
