@@ -34,7 +34,7 @@ test: kernels  ## run the tests that need Python alone; PYTEST="-k words -x" nar
 kernels: $(VENV)/.dev
 	$(bin)/python -m tests.support.imported
 
-SELECT := not (postgresql or mail or clients or disk or slow)
+SELECT := not (postgresql or mail or clients or disk or browser or slow)
 
 check: SELECT :=
 check: lint types imports spelling test  ## all that CI asks for: every test

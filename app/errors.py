@@ -287,6 +287,10 @@ class MailboxUnavailable(Unavailable):
     """The IMAP server does not answer, or no longer."""
 
 
+class MailServerUnavailable(Unavailable):
+    """The mail server does not take a mail of ours."""
+
+
 class UnreadableMessage(PostbayesError):
     """A message cannot be read, by a defect of Postbayes; others can."""
 

@@ -210,6 +210,22 @@ class Settings(BaseSettings):
         description="Most bytes of them together; the oldest go first. The largest "
         "message takes about 1 MB.",
     )
+    history_days: float = Field(
+        30.0,
+        ge=0,
+        le=36_500,
+        description="Days for which the history keeps the line of a verdict: time, "
+        "sender, subject, recipients, size, verdict and its strongest reasons. Without "
+        "POSTBAYES_STORE_WORDS a line has no text. 0 keeps no history, and neither "
+        "does POSTBAYES_SCORED_DAYS=0.",
+    )
+    history_rows: int = Field(
+        100_000,
+        ge=0,
+        le=2**31,
+        description="Most lines of the history of a profile (about 0.6 kB each); the "
+        "oldest go first.",
+    )
     vector_days: float = Field(
         180.0,
         ge=0,
@@ -399,6 +415,48 @@ class Settings(BaseSettings):
         Path("var/imap.json"),
         description="File in which `postbayes imap` remembers the messages that it has "
         "seen: hashes of headers, and no text. Each mailbox needs a file of its own.",
+    )
+    webhook: str | None = Field(
+        None,
+        description="URL that verdicts and feedback are posted to, as JSON and signed. "
+        "Unset: nowhere.",
+    )
+    webhook_secret_file: Path | None = Field(
+        None,
+        description="File that holds the secret that signs what POSTBAYES_WEBHOOK "
+        "gets, and nothing else; 16 characters at least.",
+    )
+    webhook_events: Words = Field(
+        ("feedback", "spam", "unsure"),
+        description="Events that are posted, separated by commas: `feedback`, and "
+        "verdicts by their decision, `spam`, `unsure` and `ham`.",
+    )
+    smtp: str | None = Field(
+        None,
+        description="Mail server that `postbayes digest` hands its mail to: "
+        "`host:port`, such as `127.0.0.1:25`, without a login.",
+    )
+    digest_from: str | None = Field(
+        None, description="Address that the mail of `postbayes digest` comes from."
+    )
+    digest_url: str | None = Field(
+        None,
+        description="Address under which users reach the page of Postbayes, for the "
+        "links of `postbayes digest`: `https://filter.example.org`.",
+    )
+    digest_secret_file: Path | None = Field(
+        None,
+        description="File that holds the secret that signs the links of `postbayes "
+        "digest`, and nothing else; 16 characters at least. `serve` needs the same "
+        "one. Links that were signed by another one are refused.",
+    )
+    digest_days: float = Field(
+        7.0, gt=0, le=365, description="Days for which a link of a digest works."
+    )
+    digest_state: Path = Field(
+        Path("var/digest.json"),
+        description="File in which `postbayes digest` remembers when each profile had "
+        "its last one.",
     )
     socket_mode: str = Field(
         "0660",

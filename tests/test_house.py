@@ -44,13 +44,16 @@ def named(path):
 
 
 def room(path):
-    """Return the room of a file: a folder of `app`, or the command line.
+    """Return the room of a file: a folder of `app`, the command line, or the pages.
 
-    The files of the command line have the names of commands, as those of the HTTP
-    door have the names of routes.
+    The files of the command line have the names of commands, those of the pages the
+    names of pages, as those of the HTTP door have the names of routes.
     """
-    first, *rest = path.relative_to(APP).parts
-    return f"{first}/{rest[0]}" if (first, *rest[:1]) == ("doors", "cli") else first
+    parts = path.relative_to(APP).parts
+    for own in (("doors", "cli"), ("doors", "http", "page")):
+        if parts[: len(own)] == own:
+            return "/".join(own)
+    return parts[0]
 
 
 def first_line(path):

@@ -52,6 +52,54 @@ def threshold_of(text: str) -> float | None:
     return math.log(value) - math.log(100.0 - value)
 
 
+DEFAULT: Final = "default"
+"""What is said for a value that the service's settings are to give."""
+
+
+def value_of(field: str, text: str, *, named: str) -> float | Never | None:
+    """Return what a text means for a field of a policy.
+
+    Parameters
+    ----------
+    field : str
+        The field.
+    text : str
+        What somebody typed.
+    named : str
+        How the field is called where it was typed.
+
+    Raises
+    ------
+    InvalidPolicy
+        If it means nothing.
+
+    Examples
+    --------
+    >>> value_of("ham_cost", "99", named="it"), value_of("reject_from", "never",
+    ... named="it"), value_of("reject_from", "default", named="it")
+    (99.0, 'never', None)
+    """
+    given = text.strip().lower()
+    if given == DEFAULT:
+        return None
+    try:
+        value = float(given) if field == "ham_cost" else threshold_of(given)
+    except ValueError:
+        value = math.nan
+    if field == "ham_cost":
+        if value is not None and math.isfinite(value):
+            return value
+        msg = f"{named} is a number of missed spam such as 9, got {text[:64]!r}"
+        raise InvalidPolicy(msg)
+    if value is None and field != "ham_threshold":
+        return "never"
+    if value is not None and math.isfinite(value):
+        return value
+    never = "" if field == "ham_threshold" else ", never"
+    msg = f"{named} is {SAYS}{never}, or {DEFAULT}; got {text[:64]!r}"
+    raise InvalidPolicy(msg)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What a profile decides by; where it says nothing, the settings do.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -146,7 +147,76 @@ class Logit:
         )
 
 
-Scale = Linear | Logarithmic | Logit
+@dataclass(frozen=True, slots=True)
+class Months:
+    """Months are equally long, whatever their days; they are counted from year 0.
+
+    Parameters
+    ----------
+    first, last : int
+        The first and the last month, each as 12 times its year and the months before
+        it in that year.
+
+    Examples
+    --------
+    >>> Months(24314, 24316).ticks()
+    ((24314, '2026-03'), (24315, '2026-04'), (24316, '2026-05'))
+    """
+
+    first: int
+    last: int
+
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis below a month; a single one is in the middle."""
+        # Half a month on both sides: the dots of the ends are not on the axis.
+        return Linear(self.first - 0.5, self.last + 0.5).position(value)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return months, of many every third, twelfth or so."""
+        step = next(
+            (n for n in (1, 3, 6, 12) if (self.last - self.first) // n < _ABOUT),
+            12 * max(1, (self.last - self.first) // (12 * _ABOUT)),
+        )
+        months = range(-(-self.first // step) * step, self.last + 1, step)
+        return tuple((n, f"{n // 12:04}-{n % 12 + 1:02}") for n in months)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Moments, in seconds since 1970 and in UTC.
+
+    Examples
+    --------
+    >>> Times(1767225600, 1767312000).ticks()
+    ((1767225600, '00:00'), (1767247200, '06:00'), (1767268800, '12:00'),
+    (1767290400, '18:00'), (1767312000, '00:00'))
+    """
+
+    first: int
+    last: int
+
+    def position(self, value: float, /) -> float:
+        """Return the share of the axis before a moment."""
+        return Linear(self.first, self.last).position(value)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return full hours, or midnights of a longer time."""
+        span = self.last - self.first
+        step = next((n for n in _SPANS if span / n <= _ABOUT), 7 * _DAY)
+        # A week begins on a Monday; 1970 began on a Thursday.
+        origin = 4 * _DAY if step == 7 * _DAY else 0
+        begin = self.first - (self.first - origin) % -step
+        form = "%H:%M" if step < _DAY else "%d %b"
+        return tuple(
+            (n, datetime.fromtimestamp(n, UTC).strftime(form))
+            for n in range(begin, self.last + 1, step * (1 + span // (14 * step)))
+        )
+
+
+_DAY: Final = 86_400
+_SPANS: Final = (3_600, 10_800, 21_600, _DAY, 2 * _DAY)
+
+Scale = Linear | Logarithmic | Logit | Months | Times
 """A scale: `position` maps its ends to 0 and 1, and `ticks` are its marks."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.ledger.teaching import ScoredRow, Teaching
-from app.storage import hidden, ledger, profiles, scored
+from app.storage import hidden, history, ledger, profiles, scored
 from app.storage.database.engine import reading, writing, writing_then_pause
 
 if TYPE_CHECKING:
@@ -98,12 +98,13 @@ class HiddenProfile:
         ProfileReplaced
             If another import was here first.
         """
-        after, copied = None, instead_of is None
-        while instead_of is not None and not copied:
-            last = self.write(
-                scored.copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
-            )
-            after, copied = last, last == after
+        for copy in (scored.copy, history.copy):
+            after, copied = None, instead_of is None
+            while instead_of is not None and not copied:
+                last = self.write(
+                    copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
+                )
+                after, copied = last, last == after
         taught = 0 if instead_of is None else instead_of.revision
         while True:
             with writing_then_pause(self.engine) as connection:

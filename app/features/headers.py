@@ -103,7 +103,7 @@ def _shape(local: str) -> str:
 
 # What stands before the first digit is asked behind it, so that the search goes
 # from digit to digit.
-_IP_PREFIX: Final = re.compile(
+IP_PREFIX: Final = re.compile(
     r"(\d(?<![\d.]\d)\d{0,4}\.\d{1,5}\.\d{1,5})\.\d{1,5}(?![\d.])", re.ASCII
 )
 
@@ -136,7 +136,7 @@ def header_words(message: Message) -> list[Span]:
             text = "\n".join(given)
         found.append((tag, text, HEADERS[name]))
         if name == "received":
-            found += [(tag, network, WHOLE) for network in _IP_PREFIX.findall(text)]
+            found += [(tag, network, WHOLE) for network in IP_PREFIX.findall(text)]
     found += address_words(message)
     found += [("defect:", defect, WHOLE) for defect in message.defects]
     return found

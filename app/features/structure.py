@@ -205,11 +205,11 @@ def file_words(message: Message) -> list[Span]:
     found: list[Span] = []
     for part in message.parts:
         if part.filename or part.kind or part.members:
-            found += _of_part(part)
+            found += of_part(part)
     return found
 
 
-def _of_part(part: Part) -> list[Span]:
+def of_part(part: Part) -> list[Span]:
     """Return the features of one file."""
     marks = []
     extensions = _extensions(part.filename)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.mail.message import Message
 
 # Texts that are not read where they stand.
-_APART: Final = frozenset({"alt", "hidden"})
+APART: Final = frozenset({"alt", "hidden"})
 # Different letters by themselves, in what may have words letter by letter.
 _SPACED_LETTERS: Final = 4
 
@@ -38,7 +38,7 @@ def sequences(message: Message) -> list[Span]:
     """
     return [
         ("", message.header("subject"), TEXT),
-        *[("", x.content, TEXT) for x in message.texts if x.place not in _APART],
+        *[("", x.content, TEXT) for x in message.texts if x.place not in APART],
     ]
 
 
@@ -50,7 +50,7 @@ def marked_words(message: Message) -> list[Span]:
     for link in message.links:
         found += links.of_link(link)
     return found + [
-        (x.place + ":", x.content, TEXT) for x in message.texts if x.place in _APART
+        (x.place + ":", x.content, TEXT) for x in message.texts if x.place in APART
     ]
 
 

@@ -236,3 +236,25 @@ def _split(
         msg = f"score {where} is not a number; a ranking needs numbers"
         raise InvalidObservation(msg)
     return log_odds[~is_spam], log_odds[is_spam]
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share.
+
+    References
+    ----------
+    .. [1] E. B. Wilson, "Probable inference, the law of succession, and
+       statistical inference", *Journal of the American Statistical
+       Association* 22, 1927, 209-212.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(0, 100)]
+    [0.0, 0.037]
+    """
+    z = 1.959964
+    share = successes / trials
+    middle = share + z * z / (2 * trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
+    whole = 1 + z * z / trials
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)

@@ -67,6 +67,22 @@ class Identity(NamedTuple):
     time: datetime
 
 
+class LedgerLine(NamedTuple):
+    """A row as people look through the ledger: without the features that it holds.
+
+    The fields are columns of the table, as in `LedgerRow`.
+    """
+
+    revision: int
+    time: datetime
+    digest: bytes
+    kind: RowKind
+    label_before: str | None
+    label: str | None
+    source: str
+    undo: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
     """One entry of the ledger; the fields are the columns of the table.

@@ -31,14 +31,16 @@ from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.gate import Gate
-from app.services.history import MessageHistories
+from app.services.history import History, MessageHistories, VerdictRecorder
+from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.keys import LiveKeys, add_key, revoke_key
+from app.services.ledger import Ledgers
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
-from app.services.people import Sessions
+from app.services.people import Sessions, add_person, remove_person
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -51,6 +53,7 @@ from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
 from app.services.undo import Undo
+from app.services.webhook import Webhook, webhook_of
 from app.services.words import Words
 from app.storage import profiles
 from app.storage.database.dialect import dialect_of, missing
@@ -295,6 +298,8 @@ class Application:
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
+        self.tally = Tally()
+        self.webhook = webhook_of(settings, now, self.tally)
         self.engine = open_database(settings, make=make, upgrade=upgrade)
         try:
             with reading(self.engine) as connection:
@@ -345,6 +350,8 @@ class Application:
             scored_days=settings.scored_days,
             scored_rows=settings.scored_rows,
             scored_bytes=settings.scored_bytes,
+            history_days=settings.history_days,
+            history_rows=settings.history_rows,
             vector_days=settings.vector_days,
             event_days=settings.event_days,
             clock=steady,
@@ -362,11 +369,11 @@ class Application:
         self.decay_scheduler = None
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
-        self.tally = Tally()
         self._health = WriteHealth()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
         )
+        self.inspect = Inspect(self.live, self.recent, now)
         self.recall = Recall(
             self.engine,
             self.live,
@@ -383,13 +390,21 @@ class Application:
             self._health,
             self.recent,
             store_words=settings.store_words,
+            webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live, now)
         self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
+        self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
+        self.verdicts = History(self.live, self.engine, self.history, now)
         self.delivery = Delivery(
-            self.classify, self.recipients, words=settings.store_words
+            self.classify,
+            self.recipients,
+            self.tally,
+            self._recorder(),
+            words=settings.store_words,
+            webhook=self.webhook,
         )
 
     @property
@@ -424,6 +439,12 @@ class Application:
             per_day=self.settings.autolearn_per_day,
             store_words=self.settings.store_words,
         )
+
+    def _recorder(self) -> VerdictRecorder | None:
+        settings = self.settings
+        if self.recent is None or not (settings.history_days and settings.history_rows):
+            return None
+        return VerdictRecorder(self.recent, self.live, now, words=settings.store_words)
 
     def _maintain(self) -> float:
         self.aliases.refresh()
@@ -462,7 +483,7 @@ class Application:
                 log.warning("the messages scored last are not stored: %s", error)
         self.engine.dispose()
 
-    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler]:
+    def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler | Webhook]:
         """Yield the threads in the order in which they are stopped."""
         yield self.writer
         if self.notifier is not None:
@@ -471,6 +492,9 @@ class Application:
         yield self.scheduler
         if self.decay_scheduler is not None:
             yield self.decay_scheduler
+        # The last, behind the writer whose feedback it posts.
+        if self.webhook is not None:
+            yield self.webhook
 
     def profile(self, name: str) -> ProfileState:
         """Return the specification and the counts of a profile."""
@@ -510,10 +534,30 @@ class Application:
             self.keys.refresh()
         return revoked
 
-    def folded_revision(self, profile: ProfileRow) -> int:
-        """Return the ledger row up to which the counts of a profile hold everything."""
+    def add_person(self, name: str, **given: Any) -> None:
+        """Let somebody sign in, as `app.services.people.add_person`; here at once."""
+        add_person(self.engine, name, **given)
+        self.keys.refresh()
+
+    def remove_person(self, name: str, *, who: str) -> None:
+        """Let somebody sign in no more, as `app.services.people.remove_person`."""
+        remove_person(self.engine, name, who=who)
+        self.keys.refresh()
+
+    def revisions(self, profile: ProfileRow) -> tuple[int, int]:
+        """Return the newest ledger row, and the last one that is in the counts."""
         with reading(self.engine) as connection:
-            return folded_revision(connection, profile.id)
+            newest = profiles.last_revision(connection, profile.id)
+            return newest, folded_revision(connection, profile.id)
+
+    @property
+    def backlog(self) -> dict[str, int]:
+        """The work of this process that waits, by what waits."""
+        return {
+            "feedback": self.writer.waiting,
+            "look-up": self.recall.waiting,
+            "scored": 0 if self.recent is None else self.recent.waiting,
+        }
 
     def ping(self) -> None:
         """Raise DatabaseUnavailable if the database does not answer, or takes nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
@@ -28,6 +28,34 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
+    from app.storage.profiles import ProfileRow
+
+
+class Head(NamedTuple):
+    """A message, as people name it.
+
+    Parameters
+    ----------
+    message_id, sender, to, subject : str
+        Its headers Message-ID, From, To and Subject, decoded; empty where it has none.
+    size : int
+        Of the message.  Unit: bytes.
+    """
+
+    message_id: str = ""
+    sender: str = ""
+    to: str = ""
+    subject: str = ""
+    size: int = 0
+
+    @classmethod
+    def of(cls, message: Message, size: int) -> Self:
+        """Return how people name a message of so many bytes."""
+        head = message.header
+        return cls(head("message-id"), head("from"), head("to"), head("subject"), size)
+
+
+_NO_HEAD: Final = Head()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +80,8 @@ class Classified:
         The ledger row that the profile had learned last.
     specification : Specification
         The specification of the profile then: its thresholds.
-    message_id : str
-        Its header Message-ID; empty where it has none.
+    head : Head
+        The message, as people name it.
     """
 
     observation: Observation
@@ -64,7 +92,12 @@ class Classified:
     labels: tuple[str, ...]
     revision: int
     specification: Specification
-    message_id: str = ""
+    head: Head = _NO_HEAD
+
+    @property
+    def message_id(self) -> str:
+        """Its header Message-ID; empty where it has none."""
+        return self.head.message_id
 
     @property
     def action(self) -> Action:
@@ -196,22 +229,25 @@ class Classify:
             cached = self._live.find(name)
             known[cached.row.id] = cached.specification
         views = {view for made_of in known.values() for view in made_of.views}
-        with self._tally.classifying():
-            message = read(raw)
-            read_once = extract(message, views)
-            # A database has one key at most.
-            keys = {made_of.key for made_of in known.values()}
-            observations = {key: read_once.keyed(key) for key in keys}
-            message_id = message.header("message-id")
-            classified = {
-                name: classify_observation(
-                    live,
-                    observations[live.specification.key],
-                    strongest=strongest,
-                    message_id=message_id,
-                )
-                for name, live in lives.items()
-            }
+        stages = self._tally.classifying()
+        message = read(raw)
+        stages.passed("parse")
+        read_once = extract(message, views)
+        # A database has one key at most.
+        keys = {made_of.key for made_of in known.values()}
+        observations = {key: read_once.keyed(key) for key in keys}
+        stages.passed("features")
+        head = Head.of(message, len(raw))
+        classified = {
+            name: classify_observation(
+                live,
+                observations[live.specification.key],
+                strongest=strongest,
+                head=head,
+            )
+            for name, live in lives.items()
+        }
+        stages.passed("score")
         now = self._clock()
         for name, live in lives.items():
             self._tally.classified(classified[name].verdict.decision)
@@ -236,25 +272,37 @@ def classify_observation(
     observation: Observation,
     *,
     strongest: int,
-    message_id: str = "",
+    head: Head = _NO_HEAD,
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        verdict = score(snapshot, observation.views)
-        attribution = attribute(verdict, snapshot)
-        return Classified(
-            observation=observation,
-            verdict=verdict,
-            attribution=attribution,
-            explanation=explain(
-                attribution, snapshot, observation, strongest=strongest
-            ),
-            profile=live.row.name,
-            labels=live.row.labels,
-            revision=snapshot.revision,
-            specification=snapshot.specification,
-            message_id=message_id,
+        return classify_by(
+            snapshot, live.row, observation, strongest=strongest, head=head
         )
+
+
+def classify_by(
+    snapshot: Snapshot,
+    row: ProfileRow,
+    observation: Observation,
+    *,
+    strongest: int,
+    head: Head = _NO_HEAD,
+) -> Classified:
+    """Score the features of a message by the snapshot of a profile."""
+    verdict = score(snapshot, observation.views)
+    attribution = attribute(verdict, snapshot)
+    return Classified(
+        observation=observation,
+        verdict=verdict,
+        attribution=attribution,
+        explanation=explain(attribution, snapshot, observation, strongest=strongest),
+        profile=row.name,
+        labels=row.labels,
+        revision=snapshot.revision,
+        specification=snapshot.specification,
+        head=head,
+    )
 
 
 def warm_up() -> None:

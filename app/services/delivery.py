@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from app.access.rights import Principal
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
+    from app.services.history import VerdictRecorder
+    from app.services.metrics import Tally
+    from app.services.webhook import Webhook
 
 # RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
 MAX_ADDRESS: Final = 64 + 1 + 255
@@ -262,8 +265,14 @@ class Delivery:
         The classification.
     recipients : Recipients
         Finds the profiles.
+    tally : Tally
+        Where the times of each door go.
+    recorder : VerdictRecorder or None
+        Notes the verdicts for the history; None keeps none.
     words : bool
         Whether the log may hold the text of a word.
+    webhook : Webhook or None
+        Posts verdicts; None posts none.
 
     Notes
     -----
@@ -271,11 +280,21 @@ class Delivery:
     """
 
     def __init__(
-        self, classify: Classify, recipients: Recipients, *, words: bool = True
+        self,
+        classify: Classify,
+        recipients: Recipients,
+        tally: Tally,
+        recorder: VerdictRecorder | None = None,
+        *,
+        words: bool = True,
+        webhook: Webhook | None = None,
     ) -> None:
         self._classify = classify
         self._recipients = recipients
+        self._tally = tally
+        self._recorder = recorder
         self._words = words
+        self._webhook = webhook
 
     def address(
         self,
@@ -325,10 +344,26 @@ class Delivery:
         strongest: int,
         door: str,
         queue: str = "",
+        sender: str = "",
     ) -> Delivered:
-        """Return one answer for all recipients; `queue` is the mail server's id.
+        """Return one answer for all recipients.
 
         Their own profiles are asked only where the message would be held or refused.
+
+        Parameters
+        ----------
+        recipients : sequence of str
+            Who they are.
+        raw : bytes
+            The message, RFC 5322.
+        strongest : int
+            How many of the strongest reasons of each side the explanation names.
+        door : str
+            What asks.
+        queue : str
+            The mail server's own id of the message.
+        sender : str
+            Of the SMTP envelope.
 
         Raises
         ------
@@ -343,25 +378,54 @@ class Delivery:
             own = {self._recipients.answering([each]) for each in recipients}
             return name, own - {name}
 
-        (name, own), answered = _answered(
-            choose,
-            choose(),
-            lambda chosen: self._classify.each(
-                (chosen[0],), raw, strongest=strongest, taught=taught, others=chosen[1]
-            ),
-        )
-        classified = answered[name]
-        action = classified.action
-        if own and action in {"quarantine", "reject"}:
-            answers = self._classify.each(own, raw, strongest=0)
-            action = agreed(action, (each.action for each in answers.values()))
+        with self._tally.delivering(door):
+            (name, own), answered = _answered(
+                choose,
+                choose(),
+                lambda chosen: self._classify.each(
+                    (chosen[0],),
+                    raw,
+                    strongest=strongest,
+                    taught=taught,
+                    others=chosen[1],
+                ),
+            )
+            classified = answered[name]
+            action = classified.action
+            if own and action in {"quarantine", "reject"}:
+                answers = self._classify.each(own, raw, strongest=0)
+                action = agreed(action, (each.action for each in answers.values()))
         self._tell(classified, recipients, action, begun, door=door, queue=queue)
+        if self._recorder is not None:
+            for profile in {name, *taught}:
+                self._recorder(
+                    profile, classified, door=door, recipients=recipients, sender=sender
+                )
         return Delivered(classified, {}, action)
 
     def answer(
-        self, asked: Addressed, raw: bytes, *, strongest: int, door: str
+        self,
+        asked: Addressed,
+        raw: bytes,
+        *,
+        strongest: int,
+        door: str,
+        sender: str = "",
     ) -> Delivered:
         """Return the answers of profiles; one is of all recipients.
+
+        Parameters
+        ----------
+        asked : Addressed
+            The profiles.
+        raw : bytes
+            The message, RFC 5322.
+        strongest : int
+            How many of the strongest reasons of each side an explanation names.
+        door : str
+            What asks.
+        sender : str
+            Of the SMTP envelope, where the door knows it.
 
         Raises
         ------
@@ -372,22 +436,61 @@ class Delivery:
         """
         begun = time.perf_counter()
         people = [*asked.recipients]
-        asked, answers = _answered(
-            lambda: self.address(
-                people, profile=asked.profile, principal=asked.principal
-            ),
-            asked,
-            lambda chosen: self._classify.each(
-                chosen.profiles, raw, strongest=strongest, taught=chosen.taught
-            ),
-        )
+        with self._tally.delivering(door):
+            asked, answers = _answered(
+                lambda: self.address(
+                    people, profile=asked.profile, principal=asked.principal
+                ),
+                asked,
+                lambda chosen: self._classify.each(
+                    chosen.profiles, raw, strongest=strongest, taught=chosen.taught
+                ),
+            )
         for name, classified in answers.items():
             own = [each for each, its in asked.recipients.items() if its == name]
             self._tell(classified, own, classified.action, begun, door=door)
+        if self._recorder is not None:
+            self._note(asked, answers, door=door, sender=sender)
         return Delivered.of(
             answers[asked.name],
             {each: answers[name] for each, name in asked.recipients.items()},
         )
+
+    def _note(
+        self,
+        asked: Addressed,
+        answers: Mapping[str, Classified],
+        *,
+        door: str,
+        sender: str,
+    ) -> None:
+        """Note the answers for the history of each profile, with its recipients alone.
+
+        A profile for which another one answered, since it knows too little, gets that
+        answer: its owner teaches it from there.
+        """
+        record = self._recorder
+        if record is None:
+            return
+        everybody = [*asked.recipients]
+        for profile in {*answers, *asked.taught}:
+            own = [
+                each
+                for each, name in asked.recipients.items()
+                if profile in {name, self._recipients.profile(each)}
+            ]
+            shared = profile == asked.name or not own
+            answer = (
+                answers.get(profile)
+                or answers[asked.name if shared else asked.recipients[own[0]]]
+            )
+            record(
+                profile,
+                answer,
+                door=door,
+                recipients=everybody if shared else own,
+                sender=sender,
+            )
 
     def _tell(
         self,
@@ -399,20 +502,25 @@ class Delivery:
         door: str,
         queue: str = "",
     ) -> None:
-        """Log a verdict."""
+        """Log a verdict, and post it."""
+        webhook = self._webhook
+        if webhook is not None and not webhook.wants(classified.verdict.decision):
+            webhook = None
         # All that costs something is done where the line is written.
-        if log.isEnabledFor(logging.INFO):
-            log.info(
-                verdict(
-                    classified,
-                    door=door,
-                    recipients=recipients,
-                    seconds=time.perf_counter() - begun,
-                    words=self._words,
-                    action=action if action in {"quarantine", "reject"} else None,
-                    queue=queue,
-                )
-            )
+        if webhook is None and not log.isEnabledFor(logging.INFO):
+            return
+        event = verdict(
+            classified,
+            door=door,
+            recipients=recipients,
+            seconds=time.perf_counter() - begun,
+            words=self._words,
+            action=action if action in {"quarantine", "reject"} else None,
+            queue=queue,
+        )
+        log.info(event)
+        if webhook is not None:
+            webhook(event)
 
 
 def _answered(

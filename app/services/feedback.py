@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.services.metrics import Tally
     from app.services.retry import WriteHealth
     from app.services.threads.writer import Writer, Written
+    from app.services.webhook import Webhook
 
 
 log = logging.getLogger(__name__)
@@ -147,6 +148,8 @@ class Feedback:
         The messages that were scored last, for those that are forgotten.
     store_words : bool
         Whether the text of features is kept.
+    webhook : Webhook or None
+        Posts what was taught; None posts nothing.
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Feedback:
         recent: RecentMessages | None = None,
         *,
         store_words: bool,
+        webhook: Webhook | None = None,
     ) -> None:
         self._live = live
         self._writer = writer
@@ -169,6 +173,8 @@ class Feedback:
         self._recent = recent
         self._health = health
         self._store_words = store_words
+        wanted = webhook is not None and webhook.wants("feedback")
+        self._webhook = webhook if wanted else None
 
     def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
         """Learn a message, or move it to another label.
@@ -354,8 +360,12 @@ class Feedback:
             self._tally.taught(outcome.kind, seconds=seconds)
             if outcome.row is not None:
                 self._health.succeeded()
-            if log.isEnabledFor(logging.INFO):
-                log.info(feedback(done.result(), teaching, seconds=seconds))
+            webhook = None if outcome.row is None else self._webhook
+            if webhook is not None or log.isEnabledFor(logging.INFO):
+                event = feedback(done.result(), teaching, seconds=seconds)
+                log.info(event)
+                if webhook is not None:
+                    webhook(event)
 
         answer.add_done_callback(count)
         return PendingFeedback(digest=digest, answer=answer)

@@ -252,15 +252,27 @@ class Sessions:
             note(connection, "signed in", who=f"user:{name}", of=name)
         return self.begin(person)
 
+    def prepare(self) -> None:
+        """Have a secret that cookies and forms are signed with.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be stored.
+        """
+        self._keys.read_secret()
+        if self._keys.secret is None:
+            with writing(self._engine) as connection:
+                access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
+            self._keys.read_secret()
+
     def begin(self, person: Person) -> str:
         """Return the cookie of a new session of somebody who has proved who they are.
 
         It may ask the database for the secret of the cookies.
         """
         if self._keys.secret is None:
-            with writing(self._engine) as connection:
-                access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
-            self._keys.read_secret()
+            self.prepare()
         return self._signed(Session(person.name, person.revision, int(self._clock())))
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:

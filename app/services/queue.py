@@ -23,6 +23,11 @@ class JobQueue(Generic[Job]):
         # Without it, a job could be put after the last look of a thread that ends.
         self._putting = threading.Lock()
 
+    @property
+    def size(self) -> int:
+        """How many jobs wait, or one more when it is closed."""
+        return self._jobs.qsize()
+
     def put(self, job: Job) -> None:
         """Leave a job for the thread.
 

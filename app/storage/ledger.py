@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.classifier.fusion import Lesson
-from app.ledger.entry import OWN, Identity, LedgerRow, epoch_of
+from app.ledger.entry import OWN, Identity, LedgerLine, LedgerRow, epoch_of
 from app.ledger.teaching import decide
-from app.storage import profiles, scored, tables
+from app.storage import history, profiles, scored, tables
 from app.storage.database.statements import Prepared, chunks, materialized
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from app.ledger.teaching import Outcome, Teaching
+    from app.ledger.undo import Selection
     from app.storage.profiles import ProfileRow
 
 _LEDGER: Final = tables.ledger
@@ -257,7 +258,9 @@ def _latest(size: int) -> Prepared:
     )
 
 
-def history(connection: Connection, profile_id: int, digest: bytes) -> list[LedgerRow]:
+def of_message(
+    connection: Connection, profile_id: int, digest: bytes
+) -> list[LedgerRow]:
     """Return the newest rows of a message, oldest first."""
     ledger = _LEDGER.c
     rows = connection.execute(
@@ -271,6 +274,55 @@ def history(connection: Connection, profile_id: int, digest: bytes) -> list[Ledg
         .limit(ROWS_AT_ONCE)
     )
     return [_read(row) for row in rows][::-1]
+
+
+def lines(
+    connection: Connection,
+    profile_id: int,
+    asked: Selection,
+    *,
+    label: str | None,
+    before: int | None,
+    limit: int,
+) -> list[LedgerLine]:
+    """Return the newest rows that meet all conditions, without what they hold.
+
+    Parameters
+    ----------
+    connection : Connection
+        One snapshot.
+    profile_id : int
+        Whose rows.
+    asked : Selection
+        Messages, source and time; an undo is asked for by its name, as a source.
+    label : str or None
+        What the rows made of their messages; None means any.
+    before : int or None
+        Only rows older than this revision; None means all.
+    limit : int
+        How many rows at most.
+    """
+    ledger = _LEDGER.c
+    conditions = [ledger.profile_id == profile_id]
+    if asked.ids:
+        conditions += [ledger.digest.in_(asked.ids), ledger.kind == "message"]
+    if asked.source is not None:
+        conditions.append(ledger.source == asked.source)
+    if asked.since is not None:
+        conditions.append(ledger.time >= asked.since)
+    if asked.until is not None:
+        conditions.append(ledger.time < asked.until)
+    if label is not None:
+        conditions.append(ledger.label == label)
+    if before is not None:
+        conditions.append(ledger.revision < before)
+    rows = connection.execute(
+        select(*(ledger[name] for name in LedgerLine._fields))
+        .where(*conditions)
+        .order_by(ledger.revision.desc())
+        .limit(limit)
+    )
+    return [LedgerLine(*row) for row in rows]
 
 
 def get_many(
@@ -364,6 +416,7 @@ def append(
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
     if gone:
         scored.drop(connection, profile.id, gone)
+        history.drop(connection, profile.id, gone)
         _forget_words(connection, profile.id, [row for row in written if row.forgotten])
     return outcomes
 

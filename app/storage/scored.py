@@ -106,6 +106,20 @@ def get_many(
     return found
 
 
+def present(
+    connection: Connection, profile_id: int, digests: Iterable[bytes]
+) -> set[bytes]:
+    """Return which messages are remembered, without what is remembered of them."""
+    found: set[bytes] = set()
+    for chunk in chunks(digests):
+        query = select(tables.scored.c.digest).where(
+            tables.scored.c.profile_id == profile_id,
+            tables.scored.c.digest.in_(chunk),
+        )
+        found.update(connection.scalars(query))
+    return found
+
+
 def copy(
     connection: Connection,
     profile_id: int,

@@ -19,6 +19,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -362,4 +363,29 @@ service_secret: Final = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
+)
+# One row for each verdict.  Text is what a person finds the mail by, each a line of a
+# bounded length; NULL: words are not stored.
+history: Final = Table(
+    "history",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("time", UtcDateTime, primary_key=True),
+    Column("door", Text, nullable=False),
+    Column("decision", Text, nullable=False),
+    # NULL: not finite.
+    Column("log_odds", Float),
+    Column("size", BigInteger, nullable=False),
+    # Features of the message, and those of them that were new to the profile.
+    Column("features", Integer, nullable=False),
+    Column("unseen", Integer, nullable=False),
+    Column("sender", Text),
+    Column("subject", Text),
+    Column("recipients", Text),
+    Column("envelope", Text),
+    # The strongest reasons and what they added.  NULL: not computed then.
+    Column("reasons", JSON(none_as_null=True)),
+    # With all that the overview counts, which then reads no row.
+    Index(None, "profile_id", "time", "digest", "decision", "door"),
 )

@@ -12,6 +12,7 @@ _TYPES: Final = {
     str: "TEXT",
     int: "NUMBER",
     Path: "PATH",
+    list[str]: "TEXT",
     list[Path]: "PATH...",
     float: "NUMBER",
 }
@@ -73,6 +74,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "keys": (*_COMMON, 0, 65),
     "people": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
+    "digest": (*_COMMON, 0, 65),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
     "migrate": (0, *_COMMON),
     "backup": (*_COMMON, 0, 1, 65),

@@ -18,6 +18,7 @@ ErrorClass = type[errors.PostbayesError]
 
 CLASSIFY: Final = "POST /classify"
 BATCH: Final = "POST /classify/batch"
+MESSAGE: Final = "POST /message"
 FEEDBACK: Final = "POST /feedback"
 FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
@@ -26,6 +27,8 @@ PROFILE: Final = "GET /profiles/{name}"
 CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
+LEDGER: Final = "GET /ledger"
+SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
 METRICS: Final = "GET /metrics"
@@ -37,6 +40,7 @@ EVENTS: Final = "GET /events"
 ASKING: Final = (
     CLASSIFY,
     BATCH,
+    MESSAGE,
     FEEDBACK,
     FORGET,
     UNDO,
@@ -45,6 +49,8 @@ ASKING: Final = (
     CHANGE,
     FIGURES,
     WORD,
+    LEDGER,
+    SETTINGS,
     METRICS,
     KEYS,
     MAKE_KEY,
@@ -71,6 +77,7 @@ _STORED: Final = (
     "keys",
     "people",
     "events",
+    "digest",
     "backup",
     "export",
     "import",
@@ -101,27 +108,35 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 
 # Those that read the database, or load a profile.
 _DATABASE: Final = (
-    *(CLASSIFY, FEEDBACK, FORGET, UNDO),
-    *(PROFILE, CHANGE, FIGURES, WORD, READY),
+    *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
+    *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(KEYS, MAKE_KEY, REVOKE, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
         "Correct the input as the sentence asks. With `--url` the sentence is the "
         "answer of the service.",
-        commands=("learn", "classify", "feedback", "backup", "import", "imap"),
+        commands=(
+            "learn",
+            "classify",
+            "feedback",
+            "backup",
+            "import",
+            "imap",
+            "digest",
+        ),
     ),
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
         "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
     ),
     errors.BatchTooLarge: Advice(
         "Send the messages in several batches; larger batches are not faster.",
@@ -129,7 +144,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field or the query parameter. Unknown names are "
@@ -139,6 +154,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(
             CLASSIFY,
             BATCH,
+            MESSAGE,
             FEEDBACK,
             FORGET,
             UNDO,
@@ -148,6 +164,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             MAKE_KEY,
             FIGURES,
             WORD,
+            LEDGER,
+            SETTINGS,
         ),
     ),
     errors.InvalidSelection: Advice(
@@ -159,7 +177,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone declares the body to be a form.",
-        operations=(CLASSIFY, BATCH, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
     ),
     errors.Unauthenticated: Advice(
         "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "
@@ -207,7 +225,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnknownLabel: Advice(
         "Use one of the labels that the sentence lists. The labels of a profile are "
         "chosen when it is made.",
-        operations=(FEEDBACK,),
+        operations=(FEEDBACK, LEDGER),
         commands=("learn", "feedback", "evaluate", "import"),
     ),
     errors.UnreadableMessage: Advice(
@@ -271,6 +289,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         operations=(
             CLASSIFY,
             BATCH,
+            MESSAGE,
             FEEDBACK,
             FORGET,
             UNDO,
@@ -278,6 +297,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             FIGURES,
             WORD,
+            LEDGER,
             METRICS,
         ),
         commands=(
@@ -289,6 +309,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             "prune",
             "audit",
             "policy",
+            "digest",
             "export",
             "import",
         ),
@@ -298,7 +319,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
         "learning. A forgotten message is unknown, and a message that is not learned "
         "need not be forgotten.",
-        operations=(FEEDBACK, FORGET, UNDO),
+        operations=(FEEDBACK, FORGET, UNDO, LEDGER),
         commands=("feedback", "undo", "why"),
     ),
     errors.UnknownSource: Advice(
@@ -366,7 +387,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "The profile was not in memory, and to load it takes longer than the 5 s that "
         "a request waits. It is loaded meanwhile. Requests for a recipient are "
         "answered by the next profile above.",
-        operations=(CLASSIFY, FEEDBACK, FORGET, PROFILE, CHANGE, WORD),
+        operations=(CLASSIFY, MESSAGE, FEEDBACK, FORGET, PROFILE, CHANGE, WORD),
+    ),
+    errors.MailServerUnavailable: Advice(
+        "Check POSTBAYES_SMTP and the log of the mail server. The next `postbayes "
+        "digest` lists what this one could not send.",
+        commands=("digest",),
     ),
     errors.MailboxUnavailable: Advice(
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
@@ -469,7 +495,7 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    without_body = {FORGET, PROFILES, PROFILE, FIGURES, WORD}
+    without_body = {FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS}
     return [wrong] if operation in without_body else [status, wrong]
 
 

@@ -29,6 +29,7 @@ JSON: Final = "application/json"
 # learned in, as far as they are folded already.
 MOMENTS: Final[dict[str, Any]] = {
     "created_at": "2026-01-31T12:00:00Z",
+    "time": "2026-01-31T12:00:00Z",
     "folded_revision": 2,
     "epochs": [
         {
@@ -119,6 +120,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/feedback?label=ham&source=ann@example.org", SPAM),
         Exchange("POST", "/feedback?label=junk", NEW),
     ),
+    ("POST", "/message"): (
+        Exchange("POST", "/message?explain=1", '{"subject": "Free money at noon"}'),
+    ),
     ("DELETE", "/feedback/{id}"): (Exchange("DELETE", f"/feedback/{_ID}"),),
     ("POST", "/classify/batch"): (
         Exchange(
@@ -161,6 +165,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/feedback/undo", '{"source": "ann@example.org"}'),
         Exchange("POST", "/feedback/undo", '{"source": "undo:1"}'),
     ),
+    ("GET", "/ledger"): (Exchange("GET", "/ledger?source=ann@example.org"),),
+    # All settings, which have a page of their own.
+    ("GET", "/settings"): (),
 }
 """Requests of each operation, in the order in which they are made."""
 

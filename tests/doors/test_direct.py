@@ -18,6 +18,7 @@ from app.doors.documents.verdict import VerdictOut, ViewOut
 from app.doors.http import errors
 from app.doors.http.body import Body  # noqa: TC001  read at run time
 from app.doors.http.direct import Direct, document, install
+from app.doors.http.page.environment import problem_page
 from app.doors.http.query import MAX_QUERIED, ClassifyQuery, FeedbackQuery
 from app.doors.http.routes import ApplicationDep  # noqa: TC001
 from app.errors import UnknownProfile
@@ -79,7 +80,7 @@ def served(router):
     settings = Settings(_env_file=None, max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
     app.state.guards = ()
-    errors.install(app)
+    errors.install(app, problem_page)
     install(app, router)
     return TestClient(app, raise_server_exceptions=False)
 

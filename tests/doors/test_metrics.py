@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app import __version__
 from app.doors.http.app import create_app
 from app.services.application import Application
-from app.services.metrics import SHARED, Tally
+from app.services.metrics import SHARED, STAGES, Tally
 from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.databases import sqlite_url
@@ -57,7 +57,7 @@ def test_verdicts_and_answers_are_counted(client):
 
     spam_count = ("postbayes_classified_total", ("decision", "spam"))
     assert 2 == after[spam_count] - before.get(spam_count, 0)
-    assert 2 == after[("postbayes_classify_seconds_count",)]
+    assert 2 == after[("postbayes_classify_seconds_count", ("door", "http"))]
     assert 1 == after[("postbayes_http_responses_total", ("status", "404"))]
 
 
@@ -87,6 +87,49 @@ def test_the_state_of_the_profile_is_told(client):
     assert 1 == told[("postbayes_database_up",)]
     assert 0 <= told[("postbayes_ham_lost_ratio", profile)] <= 1
     assert 0 <= told[("postbayes_calibration_error", profile)] <= 1
+
+
+def test_times_are_told_by_stage(client):
+    """Each verdict has all of them, whichever door asks."""
+    client.post("/classify", content=spam(7), headers=RAW)
+
+    told = samples(client)
+    assert dict.fromkeys(STAGES, 1) == {
+        stage: told[("postbayes_stage_seconds_count", ("stage", stage))]
+        for stage in STAGES
+    }
+
+
+def test_what_waits_is_told(client):
+    """By kind; a scored message waits until the upkeep stores it."""
+    application = client.app.state.application
+    application.scheduler.stop()
+    application.recent.flush(application.engine)
+    client.post("/classify", content=spam(7), headers=RAW)
+
+    told = samples(client)
+
+    assert 1 == told[("postbayes_waiting", ("kind", "scored"))]
+    assert 0 == told[("postbayes_waiting", ("kind", "feedback"))]
+    assert 0 == told[("postbayes_waiting", ("kind", "look-up"))]
+    assert told[("postbayes_upkeep_age_seconds",)] > 0
+
+
+def test_rows_of_another_process_are_unread_until_they_are_followed(client, tmp_path):
+    """The upkeep that follows them stands still here."""
+    client.app.state.application.scheduler.stop()
+    settings = Settings(
+        _env_file=None, database_url=f"sqlite:///{tmp_path}/postbayes.db"
+    )
+    with TestClient(
+        create_app(Application(settings)), client=("127.0.0.1", 50000)
+    ) as other:
+        other.post("/feedback?label=spam", content=spam(9), headers=RAW)
+
+    unread = ("postbayes_unread_rows", ("profile", "default"))
+    assert 1 == samples(client)[unread]
+    client.app.state.application.live.refresh()
+    assert 0 == samples(client)[unread]
 
 
 def test_openmetrics_is_spoken_to_those_who_ask(client):

@@ -174,6 +174,8 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
             scored_days=1,
             scored_rows=9,
             scored_bytes=10**6,
+            history_days=30,
+            history_rows=1000,
             vector_days=0,
             clock=lambda: LATER,
         )

@@ -854,6 +854,8 @@ def test_a_service_goes_on_while_a_profile_is_replaced(engine):
         scored_days=1,
         scored_rows=9,
         scored_bytes=10**6,
+        history_days=30,
+        history_rows=1000,
         vector_days=0,
         clock=lambda: MARCH,
     )

@@ -349,6 +349,8 @@ def upkeep_of(engine):
         scored_days=1,
         scored_rows=1,
         scored_bytes=10**6,
+        history_days=30,
+        history_rows=1000,
         vector_days=0,
         clock=now,
     )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from app.services.metrics import SHARED, Tally
+from app.services.metrics import SHARED, STAGES, Tally
 
 COUNT = """
 from app.services.metrics import Tally
@@ -51,10 +51,25 @@ def test_two_tallies_of_one_process_are_two():
 def test_a_failure_is_not_a_duration():
     """A verdict that there was none of has no time."""
     tally = Tally()
-    with pytest.raises(ValueError, match="invalid literal"), tally.classifying():
+    with pytest.raises(ValueError, match="invalid literal"), tally.delivering("http"):
         int("mail")
+    door = {"door": "http"}
 
-    assert 0 == tally.registry.get_sample_value("postbayes_classify_seconds_count")
+    assert not tally.registry.get_sample_value("postbayes_classify_seconds_count", door)
+
+
+def test_a_stage_begins_where_the_one_before_ends():
+    """The stages of a verdict add up to no more than the whole; each has a series."""
+    tally = Tally()
+    with tally.delivering("http"):
+        stages = tally.classifying()
+        for stage in STAGES:
+            stages.passed(stage)
+    found = tally.registry.get_sample_value
+    sums = [found("postbayes_stage_seconds_sum", {"stage": each}) for each in STAGES]
+    whole = found("postbayes_classify_seconds_sum", {"door": "http"})
+
+    assert 0 < sum(sums) <= whole
 
 
 def test_workers_that_share_a_folder_add_up(tmp_path):

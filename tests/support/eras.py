@@ -22,10 +22,11 @@ from sqlalchemy import DateTime, LargeBinary, MetaData
 from app.access.keys import AccessKey, digest_of
 from app.access.people import Person
 from app.access.rights import Right
+from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import access, profiles, scored, tables
+from app.storage import access, history, profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
@@ -35,6 +36,7 @@ from tests.support.builders import (
     APRIL,
     MARCH,
     begin_undo,
+    digest,
     drop_vectors,
     fold,
     fold_a_part,
@@ -203,6 +205,26 @@ def _access(engine, profile):
         access.add_secret(connection, "cookies", bytes(32))
 
 
+def _history(engine, profile):
+    """Note a verdict."""
+    with writing(engine) as connection:
+        line = HistoryLine(
+            digest=digest(12),
+            time=APRIL,
+            door="milter",
+            decision="unsure",
+            log_odds=-0.25,
+            size=812,
+            features=3,
+            unseen=1,
+            sender="Ann <ann@example.org>",
+            subject="seen",
+            recipients="bob@example.org",
+            reasons=[("seen", -0.25)],
+        )
+        history.put_many(connection, profile.id, [line])
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -229,6 +251,7 @@ CHAPTERS: Final = {
     "0008": _forgotten,
     "0009": _id_key,
     "0010": _access,
+    "0011": _history,
 }
 
 

@@ -199,9 +199,9 @@ class Application:
         self.recipients = Recipients(self.labels, site="default", aliases={})
         self.feedback = Feedback(self.labels)
         self.classify = Classify(self.labels, self.made_of)
-        self.delivery = Delivery(self.classify, self.recipients)
-        self.live = Live(self.labels, self.made_of)
         self.tally = Tally()
+        self.delivery = Delivery(self.classify, self.recipients, self.tally)
+        self.live = Live(self.labels, self.made_of)
 
     def decide(self, profile, **policy):
         """Have a profile decide by thresholds of its own."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
 
 from app.bayes.posterior import probability_of
-from app.classifier.policy import SAYS, Policy, threshold_of
+from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
 from app.doors.cli.console import OUT, Json, Profile, print_json, this_user
-from app.errors import InvalidPolicy
 from app.services import profiles as policies
 from app.services.application import opened_database, specification
 from app.settings import load_settings
@@ -20,8 +19,6 @@ from app.settings import load_settings
 if TYPE_CHECKING:
     from app.classifier.specification import Specification
 
-DEFAULT: Final = "default"
-"""What is said for a value that the service's settings are to give."""
 _COLUMN: Final = 44
 
 
@@ -72,7 +69,7 @@ def policy(
     name = profile or settings.profile
     changes = dict.fromkeys(_NAMES) if reset else {}
     changes |= {
-        option: _value(option, text)
+        option: value_of(option, text, named=f"--{option.replace('_', '-')}")
         for option, text in (
             ("ham_cost", ham_cost),
             ("ham_threshold", ham_threshold),
@@ -154,35 +151,3 @@ def percent(log_odds: float) -> str:
     shown = 100.0 - rest if log_odds > 0 else rest
     text = f"{shown:.{digits}f}"
     return (text.rstrip("0").rstrip(".") if digits else text) + " %"
-
-
-def _value(option: str, text: str) -> Any:
-    """Return what the text of an option means for a policy.
-
-    Raises
-    ------
-    InvalidPolicy
-        If it means nothing.
-    """
-    given = text.strip().lower()
-    if given == DEFAULT:
-        return None
-    try:
-        value = float(given) if option == "ham_cost" else threshold_of(given)
-    except ValueError:
-        value = math.nan
-    if option == "ham_cost":
-        if value is not None and math.isfinite(value):
-            return value
-        msg = f"--ham-cost is a number of missed spam such as 9, got {text[:64]!r}"
-        raise InvalidPolicy(msg)
-    if value is None and option != "ham_threshold":
-        return "never"
-    if value is not None and math.isfinite(value):
-        return value
-    never = "" if option == "ham_threshold" else ", never"
-    msg = (
-        f"--{option.replace('_', '-')} is {SAYS}{never}, or {DEFAULT}; "
-        f"got {text[:64]!r}"
-    )
-    raise InvalidPolicy(msg)

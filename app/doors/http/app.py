@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,21 @@ from app.doors.http import batch, errors, keys, metrics, profiles, reference, ro
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
+from app.doors.http.page import (
+    assets,
+    digest,
+    history,
+    ledger,
+    message,
+    overview,
+    people,
+    review,
+    site,
+    words,
+)
+from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
+from app.errors import PostbayesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -45,6 +59,27 @@ INCLUDED: Final = (
     keys.router,
     metrics.router,
     reference.router,
+    assets.router,
+    history.router,
+    history.page,
+    history.teaching,
+    overview.router,
+    overview.page,
+    review.router,
+    review.page,
+    message.router,
+    message.page,
+    message.teaching,
+    ledger.router,
+    ledger.page,
+    ledger.undoing,
+    words.page,
+    people.page,
+    people.managing,
+    site.router,
+    site.page,
+    site.changing,
+    digest.page,
 )
 """The routers that the framework serves."""
 
@@ -83,6 +118,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(application.start)
+        # Without it the pages change nothing, as it is with the database away.
+        with suppress(PostbayesError):
+            await run_in_threadpool(application.sessions.prepare)
         try:
             async with beside():
                 yield
@@ -105,7 +143,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app)
+    errors.install(app, problem_page)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (

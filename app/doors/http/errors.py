@@ -20,9 +20,9 @@ from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI, Request, Response
 
 # Of a document with many things wrong, and of a name that somebody made up.
 _SHOWN: Final = 5
@@ -243,9 +243,20 @@ DEFECT: Final = _problem(
 """The answer to an unexpected exception."""
 
 
-def _answer(
-    problem: ProblemOut, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+def _headers(
+    error: errors.PostbayesError, status: HTTPStatus
+) -> Mapping[str, str] | None:
+    """Return what an answer says besides its problem."""
+    if status is HTTPStatus.UNAUTHORIZED:
+        return {"WWW-Authenticate": CHALLENGE}
+    if isinstance(error, errors.TooManyRequests):
+        return {"Retry-After": f"{math.ceil(error.seconds)}"}
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        return {"Retry-After": RETRY_AFTER}
+    return None
+
+
+def _document(problem: ProblemOut, headers: Mapping[str, str] | None) -> Response:
     return JSONResponse(
         problem.model_dump(),
         status_code=problem.status,
@@ -254,29 +265,40 @@ def _answer(
     )
 
 
-def install(app: FastAPI) -> None:
-    """Have every error of an application answered as a problem document."""
+def install(app: FastAPI, page: Callable[[Request, ProblemOut], Response]) -> None:
+    """Have every error of an application answered as a problem document, or as a page.
+
+    Parameters
+    ----------
+    app : FastAPI
+        The application.
+    page : callable
+        Returns the page of a problem, for the paths below `/ui`.
+    """
     sparing = SparingLog(log)
 
+    def answer(
+        request: Request, problem: ProblemOut, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        if not request.url.path.startswith("/ui/"):
+            return _document(problem, headers)
+        shown = page(request, problem)
+        shown.headers.update(headers or {})
+        return shown
+
     @app.exception_handler(errors.PostbayesError)
-    async def _(request: Request, error: errors.PostbayesError) -> JSONResponse:
+    async def _(request: Request, error: errors.PostbayesError) -> Response:
         status = status_of(error)
         if status is HTTPStatus.INTERNAL_SERVER_ERROR:
             sparing.error("%s %s: %s", request.method, request.url.path, error)
-        headers = None
-        if status is HTTPStatus.UNAUTHORIZED:
-            headers = {"WWW-Authenticate": CHALLENGE}
-        if isinstance(error, errors.TooManyRequests):
-            headers = {"Retry-After": f"{math.ceil(error.seconds)}"}
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             sparing.warning(
                 "%s %s is refused: %s", request.method, request.url.path, error
             )
-            headers = {"Retry-After": RETRY_AFTER}
-        return _answer(described(error), headers)
+        return answer(request, described(error), _headers(error, status))
 
     @app.exception_handler(RequestValidationError)
-    async def _(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def _(request: Request, error: RequestValidationError) -> Response:
         names = parameters(request.scope["route"])
         found: dict[str, list[dict[str, Any]]] = {}
         for each in error.errors():
@@ -287,10 +309,11 @@ def install(app: FastAPI) -> None:
             for where, some in found.items()
         )
         kind = problem_type(errors.MalformedRequest)
-        return _answer(_problem(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail))
+        problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail)
+        return answer(request, problem)
 
     @app.exception_handler(HTTPException)
-    async def _(_: Request, error: HTTPException) -> JSONResponse:
+    async def _(request: Request, error: HTTPException) -> Response:
         detail = f"{error.detail}; the interface is described at /docs"
         problem = _problem(HTTPStatus(error.status_code), "about:blank", detail)
-        return _answer(problem, error.headers)
+        return answer(request, problem, error.headers)

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
 
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Path
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 
 from app.doors.serving.caller import caller_of
 
@@ -96,7 +97,32 @@ async def of_this_site(site: Site, access: Access) -> None:
 async def with_the_right(gate: Gate, access: Access) -> None:
     """Deny what whoever asks may not do."""
     caller = caller_of(access.scope, gate.proxies, sign_in=gate.sign_in_header)
-    access.admit(gate.admit(caller, access.right))
+    principal = gate.admit(caller, access.right)
+    access.admit(principal)
+    if principal.profiles is not None and access.right is not None:
+        _hold_to_profiles(access, principal)
+
+
+def _hold_to_profiles(access: Access, principal: Principal) -> None:
+    """Refuse other profiles in the query, whatever the route does with it.
+
+    Where nothing is named, the query gets the one profile of the principal; a route
+    would take that of the site.
+    """
+    scope = access.scope
+    query = QueryParams(scope["query_string"])
+    site: str = scope["app"].state.application.settings.profile
+    named = query.getlist("profile")
+    for name in named:
+        principal.require(name or site)
+    if named or query.getlist("recipient") or not access.route.takes_profile:
+        return
+    only = principal.only_profile
+    if only is None:
+        principal.require(site)
+    else:
+        pairs = [*query.multi_items(), ("profile", only)]
+        scope["query_string"] = urlencode(pairs).encode()
 
 
 def principal_of(request: Request) -> Principal:
@@ -142,6 +168,7 @@ class Guarded(APIRoute):
             RIGHT: getattr(self, "right", None),
             **(self.openapi_extra or {}),
         }
+        self.takes_profile = "profile" in parameters(self)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may be made."""

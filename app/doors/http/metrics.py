@@ -118,6 +118,21 @@ class Collected(Collector):
             "Memory that these counts take, in bytes.",
             app.live.nbytes,
         )
+        waiting = GaugeMetricFamily(
+            "postbayes_waiting",
+            "Work of this process that waits, by kind: feedback for the disk, look-up "
+            "by an id, scored messages that are not stored yet.",
+            labels=("kind",),
+        )
+        for kind, n in app.backlog.items():
+            waiting.add_metric((kind,), n)
+        yield waiting
+        yield _gauge(
+            "upkeep_age_seconds",
+            "Time since the upkeep of this process (folding, following, expiry) "
+            "succeeded last; below a second unless a step takes longer.",
+            app.scheduler.age,
+        )
         families = {
             name: GaugeMetricFamily(f"postbayes_{name}", meaning, labels=labels)
             for name, (labels, meaning) in STATE.items()
@@ -129,13 +144,15 @@ class Collected(Collector):
             for label, n in learned(each).items():
                 families["learned_messages"].add_metric((profile, label), n)
             try:
-                folded = app.folded_revision(each.row)
+                newest, folded = app.revisions(each.row)
                 figures = app.figures(profile, window=WINDOW)
             except (DatabaseUnavailable, DatabaseDamaged):
                 up = 0
                 continue
             behind = max(0, each.revision - folded)
             families["unfolded_rows"].add_metric((profile,), behind)
+            unread = max(0, newest - each.revision)
+            families["unread_rows"].add_metric((profile,), unread)
             for name, labels, value in _of_figures(figures):
                 families[name].add_metric((profile, *labels), value)
         yield from (family for family in families.values() if family.samples)
@@ -158,6 +175,10 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         "Messages that the profile has learned.",
     ),
     "unfolded_rows": (PROFILE, "Ledger rows that are not in the count tables yet."),
+    "unread_rows": (
+        PROFILE,
+        "Ledger rows of other processes that this one has not learned yet.",
+    ),
     "ham_lost_ratio": (
         PROFILE,
         "Share of the newest ham of feedback that it would have lost.",

@@ -152,7 +152,8 @@ def word(
 
 
 # One is carried out at a time anyway, and each may take a minute.
-_THREADS: Final = CapacityLimiter(4)
+UNDO_THREADS: Final = CapacityLimiter(4)
+"""The threads that plan and carry out undos."""
 
 
 @managed.post(
@@ -184,5 +185,7 @@ async def undo(
         if asked.dry_run
         else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
     )
-    undone = await to_thread.run_sync(partial(act, name, selection), limiter=_THREADS)
+    undone = await to_thread.run_sync(
+        partial(act, name, selection), limiter=UNDO_THREADS
+    )
     return UndoOut.of(undone)

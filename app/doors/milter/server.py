@@ -125,6 +125,7 @@ class Milter:
             strongest=self._strongest,
             door="milter",
             queue=envelope.queue_id,
+            sender=envelope.sender,
         )
         classified, action = delivered.classified, delivered.action
         app.tally.acted("milter", action)

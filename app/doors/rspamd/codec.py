@@ -57,6 +57,8 @@ class Ask:
         For *learn*: what the message is.
     recipients : tuple of str
         The recipients of the message.
+    sender : str
+        Of the SMTP envelope; empty where it is not given.
     user : str
         Who teaches, for the ledger.
     packed : bool
@@ -68,6 +70,7 @@ class Ask:
     kind: Kind
     label: str = ""
     recipients: tuple[str, ...] = ()
+    sender: str = ""
     user: str = ""
     packed: bool = False
     packs: bool = False
@@ -172,6 +175,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
         kind=kind,
         label=label,
         recipients=tuple(recipients),
+        sender=last("from"),
         user=user or deliver,
         packed=any(each.lower() == ZSTD for each in _packings(values)),
         packs=any(

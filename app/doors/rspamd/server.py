@@ -157,7 +157,12 @@ class Rspamd:
         people = list(dict.fromkeys(ask.recipients))
         asked = app.delivery.address(people, principal=who)
         classify = partial(
-            app.delivery.answer, asked, raw, strongest=self._strongest, door="rspamd"
+            app.delivery.answer,
+            asked,
+            raw,
+            strongest=self._strongest,
+            door="rspamd",
+            sender=ask.sender,
         )
         delivered = await computing(classify, len(raw) * max(1, len(people)), gone)
         seconds = time.perf_counter() - began

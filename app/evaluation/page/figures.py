@@ -11,7 +11,7 @@ from app.drawing.markup import figure, number, series, table
 from app.drawing.svg import Axis, Linear, Logarithmic, Logit, Plot, written
 from app.figures.calibration import reliability
 from app.figures.curves import error_over_time, learning_curve, roc
-from app.figures.metrics import spam_missed_at
+from app.figures.metrics import spam_missed_at, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -300,28 +300,6 @@ def histogram_figure(run: Run, whose: str) -> str:
         [],
         table("Messages by score", ("log-odds", "ham", "spam"), rows, text=1),
     )
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share.
-
-    References
-    ----------
-    .. [1] E. B. Wilson, "Probable inference, the law of succession, and
-       statistical inference", *Journal of the American Statistical
-       Association* 22, 1927, 209-212.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in wilson(0, 100)]
-    [0.0, 0.037]
-    """
-    z = 1.959964
-    share = successes / trials
-    middle = share + z * z / (2 * trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
-    whole = 1 + z * z / trials
-    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 def _counts(

@@ -139,6 +139,11 @@ class Recall:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def waiting(self) -> int:
+        """Look-ups that wait for the thread."""
+        return self._queue.size
+
     def stop(self) -> None:
         """Answer all look-ups that wait, and end the thread."""
         self._queue.close()

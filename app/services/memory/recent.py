@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from app.ledger.teaching import ScoredRow
-from app.storage import profiles
+from app.storage import history, profiles
 from app.storage.database.engine import writing
 from app.storage.scored import put_many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Engine
 
     from app.features.observation import Observation
+    from app.ledger.history import HistoryLine
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -63,6 +65,10 @@ class BoundedCache(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         """Return the value of a key, or None."""
         return self._entries.get(key)
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
 
     def items(self) -> list[tuple[Key, Value]]:
         """Return all entries, oldest first."""
@@ -122,10 +128,19 @@ class RecentMessages:
         self._waiting: BoundedCache[tuple[int, bytes], _Scored] = BoundedCache(
             most=CAPACITY, weigh=_features, heaviest=FEATURES
         )
+        # Lines of the history, which are written with them and then gone from here.
+        self._noted: BoundedCache[tuple[int, bytes], HistoryLine] = BoundedCache(
+            most=CAPACITY, weigh=lambda _: 1, heaviest=CAPACITY
+        )
         self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
         self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are not written yet."""
+        return len(self._waiting)
 
     def add(self, profile_id: int, observation: Observation, time: datetime) -> None:
         """Add one message that a profile has scored."""
@@ -134,6 +149,11 @@ class RecentMessages:
             self._waiting.put(
                 (profile_id, observation.digest), _Scored(observation, time)
             )
+
+    def note(self, profile_id: int, line: HistoryLine) -> None:
+        """Add the line of a verdict; of two before the next `flush`, the newer one."""
+        with self._lock:
+            self._noted.put((profile_id, line.digest), line)
 
     def get(self, profile_id: int, digest: bytes) -> ScoredRow | None:
         """Return a message that is still in memory, or None."""
@@ -147,6 +167,7 @@ class RecentMessages:
         """Drop a message that is to be forgotten."""
         with self._lock:
             self._waiting.drop((profile_id, digest))
+            self._noted.drop((profile_id, digest))
             self._written.drop((profile_id, digest))
 
     def forget(self, *, before: datetime, profiles: Container[int]) -> None:
@@ -173,36 +194,36 @@ class RecentMessages:
             If they cannot be written; they stay here.
         """
         with self._lock:
-            waiting = dict(self._waiting.items())
-        if not waiting:
-            return 0
-        by_profile: dict[int, list[bytes]] = {}
-        for profile_id, digest in waiting:
-            by_profile.setdefault(profile_id, []).append(digest)
-        for profile_id, digests in sorted(by_profile.items()):
-            part: dict[bytes, _Scored] = {}
-            room = FLUSH_FEATURES
-            for digest in digests:
-                scored = waiting[profile_id, digest]
-                if part and (len(part) == FLUSH_ROWS or _features(scored) > room):
-                    self._write(engine, profile_id, part)
-                    part, room = {}, FLUSH_FEATURES
-                part[digest] = scored
-                room -= _features(scored)
-            self._write(engine, profile_id, part)
+            waiting, noted = dict(self._waiting.items()), dict(self._noted.items())
+        for profile_id in sorted({owner for owner, _ in (*waiting, *noted)}):
+            scored = {key[1]: waiting[key] for key in waiting if key[0] == profile_id}
+            lines = [noted[key] for key in noted if key[0] == profile_id]
+            some = (
+                lines[at : at + FLUSH_ROWS] for at in range(0, len(lines), FLUSH_ROWS)
+            )
+            for part, told in zip_longest(_parts(scored), some):
+                self._write(engine, profile_id, part or {}, told or ())
         return len(waiting)
 
     def _write(
-        self, engine: Engine, profile_id: int, part: Mapping[bytes, _Scored]
+        self,
+        engine: Engine,
+        profile_id: int,
+        part: Mapping[bytes, _Scored],
+        lines: Sequence[HistoryLine],
     ) -> None:
-        """Write some messages of one profile."""
+        """Write some messages, and some lines of the history, of one profile."""
         rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
             # The messages of a profile that was replaced since go with it.
             there = profile_id in {row.id for row in profiles.list_all(connection)}
             if there:
                 put_many(connection, profile_id, rows)
+                history.put_many(connection, profile_id, lines)
         with self._lock:
+            for line in lines:
+                if self._noted.get((profile_id, line.digest)) is line:
+                    self._noted.drop((profile_id, line.digest))
             for row in rows:
                 key = profile_id, row.digest
                 # First, so that it is in one of the two caches at any time.
@@ -211,6 +232,20 @@ class RecentMessages:
                 # The message may have been scored again meanwhile.
                 if self._waiting.get(key) is part[row.digest]:
                     self._waiting.drop(key)
+
+
+def _parts(waiting: Mapping[bytes, _Scored]) -> Iterator[dict[bytes, _Scored]]:
+    """Yield messages as they are written, some in each transaction."""
+    part: dict[bytes, _Scored] = {}
+    room = FLUSH_FEATURES
+    for digest, scored in waiting.items():
+        if part and (len(part) == FLUSH_ROWS or _features(scored) > room):
+            yield part
+            part, room = {}, FLUSH_FEATURES
+        part[digest] = scored
+        room -= _features(scored)
+    if part:
+        yield part
 
 
 def _features(scored: _Scored) -> int:

@@ -22,7 +22,7 @@ from app.services.fold import Folding
 from app.services.retry import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, erase_some
-from app.storage import hidden, scored
+from app.storage import hidden, history, scored
 from app.storage.database import engine
 from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import (
@@ -129,6 +129,7 @@ class Scheduler:
         self._idle = idle
         self._failures = Failures()
         self._failed = 0
+        self._succeeded = time.monotonic()
         self.failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -141,6 +142,11 @@ class Scheduler:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def age(self) -> float:
+        """For how long no step has succeeded.  Unit: seconds."""
+        return time.monotonic() - self._succeeded
 
     def stop(self) -> None:
         """Finish the step that is under way, and end the thread."""
@@ -172,6 +178,7 @@ class Scheduler:
                 log.exception("maintenance failed; scoring and feedback go on")
             return self._note(error)
         self._failed = 0
+        self._succeeded = time.monotonic()
         self.failure = None
         self._failures.resolve("defect")
         if self._failures.resolve("task"):
@@ -212,6 +219,10 @@ class Maintenance:
         Days for which scored messages are stored.
     scored_rows, scored_bytes : int
         Most scored messages of a profile that are stored, and most bytes of them.
+    history_days : float
+        Days for which the history keeps a line.
+    history_rows : int
+        Most lines of a profile in the history.
     vector_days : float
         Days for which the ledger keeps vectors; 0 for ever.
     clock : callable
@@ -231,6 +242,8 @@ class Maintenance:
         scored_days: float,
         scored_rows: int,
         scored_bytes: int,
+        history_days: float,
+        history_rows: int,
         vector_days: float,
         clock: Callable[[], datetime],
         event_days: float = 0.0,
@@ -242,6 +255,8 @@ class Maintenance:
         self._keep = timedelta(days=scored_days)
         self._scored_rows = scored_rows
         self._scored_bytes = scored_bytes
+        self._keep_lines = timedelta(days=history_days)
+        self._history_rows = history_rows
         self._vector_days = vector_days
         self._event_days = event_days
         self._keys = keys
@@ -392,7 +407,7 @@ class Maintenance:
         return min(wait, FOLLOW_SECONDS)
 
     def _forget(self, profile: CachedProfile) -> bool:
-        """Drop a few scored messages of one profile; True if there may be more."""
+        """Drop a little of what a profile scored; True if there may be more."""
         with reading(self._engine) as connection:
             last = scored.last_over(
                 connection,
@@ -406,6 +421,13 @@ class Maintenance:
                 profile.row.id,
                 before=self._clock() - self._keep,
                 upto=last,
+                limit=FORGOTTEN_ROWS,
+            )
+            gone += history.expire(
+                connection,
+                profile.row.id,
+                before=self._clock() - self._keep_lines,
+                keep=self._history_rows,
                 limit=FORGOTTEN_ROWS,
             )
         if gone == 0:

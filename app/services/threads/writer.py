@@ -105,6 +105,11 @@ class Writer:
         return self._thread.is_alive()
 
     @property
+    def waiting(self) -> int:
+        """Teachings that wait for the thread."""
+        return self._queue.size
+
+    @property
     def idle(self) -> float:
         """For how long nothing was taught. Unit: seconds."""
         return time.monotonic() - self._committed_at

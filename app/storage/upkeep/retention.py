@@ -30,7 +30,7 @@ from sqlalchemy import delete, func, insert, select, update
 from app.bayes.state import History, State
 from app.ledger.entry import sum_by_epoch
 from app.ledger.sums import decode_sum, encode_sum
-from app.storage import ledger, profiles, scored, tables
+from app.storage import history, ledger, profiles, scored, tables
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 
@@ -486,6 +486,7 @@ def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool
     # What another process had scored by then, and stored after the forgetting.
     for digest, time in erasure.forgotten.items():
         scored.drop(connection, profile.id, [digest], upto=time)
+        history.drop(connection, profile.id, [digest], upto=time)
     return True
 
 

@@ -306,12 +306,13 @@ def test_a_key_of_a_label_teaches_no_other(application):
 BODIES = {
     ("post", "/classify"): (RAW, spam(9)),
     ("post", "/feedback"): (RAW, spam(9)),
+    ("post", "/message"): (RAW, spam(9)),
     ("post", "/classify/batch"): ({}, b'{"messages": [{"body": "hello"}]}'),
     ("patch", "/profiles/{name}"): ({}, b'{"ham_cost": 20}'),
     ("post", "/feedback/undo"): ({}, b'{"source": "test", "dry_run": true}'),
     ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
 }
-OF_ALL = {"/metrics", "/keys", "/keys/{name}", "/events"}
+OF_ALL = {"/settings", "/metrics", "/keys", "/keys/{name}", "/events"}
 
 
 @pytest.fixture

@@ -1,0 +1,303 @@
+"""Shading: the log-odds of a verdict at the places of the text that they come from.
+
+Contract of this file: the segments of a passage are its text, and what all segments
+add, what the features without a place add, and the prior sum to the log-odds, but for
+the rounding of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from app.classifier.explain import Attribution
+    from app.classifier.snapshot import Snapshot
+    from app.features.observation import Observation
+    from app.features.places import Kind, Passage, Placed
+
+STEPS: Final = (0.05, 0.25, 0.5)
+"""From which share of the strongest piece on a piece has the shade 1, 2 and 3."""
+FAINT: Final = 1e-3
+"""Where the strongest piece adds less, nothing is shaded.  Unit: nats."""
+MOST_SEGMENTS: Final = 2_000
+"""Pieces that are shaded, at most: the strongest.
+
+A page of so many is as long as a book's chapter, and takes 1 MB.
+"""
+MOST_FEATURES: Final = 4
+"""Features that are listed of a segment, at most; most words are one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureHere:
+    """One feature at one of its places.
+
+    Parameters
+    ----------
+    feature : str
+        Its text; ``"#"`` and its id in hex where the text is not kept.
+    view : str
+        Its view.
+    log_odds : float
+        What it adds in all its places together.  Unit: nats.
+    places : int
+        In how many places it is: each adds as much as any other.
+    messages : mapping of str to int
+        In how many learned messages of each label it was.
+    """
+
+    feature: str
+    view: str
+    log_odds: float
+    places: int
+    messages: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of text, and what it adds.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    log_odds : float
+        What its features add here.  Unit: nats; positive speaks for spam.
+    shade : int
+        -3 to 3: how strong its features are beside the strongest of the message,
+        with the sign of the side; 0 for what hardly counts.
+    features : tuple of FeatureHere
+        The strongest of its features; none of a segment without a shade.
+    """
+
+    text: str
+    log_odds: float
+    shade: int = 0
+    features: tuple[FeatureHere, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadedPassage:
+    """A passage of a message in segments; `kind` and `name` as of a `Passage`."""
+
+    kind: Kind
+    name: str
+    segments: tuple[Segment, ...]
+
+    @property
+    def log_odds(self) -> float:
+        """What the passage adds.  Unit: nats."""
+        return math.fsum(segment.log_odds for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shading:
+    """The log-odds of a verdict by place.
+
+    Parameters
+    ----------
+    passages : tuple of ShadedPassage
+        Headers, texts, links and files, in the order of the message.
+    elsewhere : mapping of str to float
+        View by view, what the features without a place add.  Unit: nats.
+    prior : float
+        What the class prior and the bias of the fusion add.  Unit: nats.
+    """
+
+    passages: tuple[ShadedPassage, ...]
+    elsewhere: Mapping[str, float]
+    prior: float
+
+    @property
+    def log_odds(self) -> float:
+        """The sum.  Unit: nats."""
+        here = [passage.log_odds for passage in self.passages]
+        return math.fsum([*here, *self.elsewhere.values(), self.prior])
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The features of one view at their places, as numbers of the observation's."""
+
+    name: str
+    piece: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    added: NDArray[np.float64]
+    places: NDArray[np.int64]
+
+
+def shade(
+    found: Sequence[Passage],
+    places: Mapping[str, Placed],
+    observation: Observation,
+    attribution: Attribution,
+    snapshot: Snapshot,
+    *,
+    most: int = MOST_SEGMENTS,
+) -> Shading:
+    """Return what each place of a message adds to the log-odds of its verdict.
+
+    Parameters
+    ----------
+    found : sequence of Passage
+        The passages of the message, from `app.features.places`.
+    places : mapping of str to Placed
+        Their features, from there, too.
+    observation : Observation
+        What was seen of the message, with the ids of the profile.
+    attribution : Attribution
+        What each feature adds.
+    snapshot : Snapshot
+        The snapshot that gave the verdict.
+    most : int
+        How many pieces may be segments of their own: the strongest.
+
+    Notes
+    -----
+    A feature that stands in several places adds the same part of its contribution in
+    each.  The shade goes by the whole contribution, so that a word is as dark in its
+    tenth place as it would be in its only one.
+    """
+    size = sum(len(passage.pieces) for passage in found)
+    views = list(_views(places, observation, attribution, snapshot))
+    here, strength = np.zeros(size), np.zeros(size)
+    elsewhere = {
+        view: math.fsum(added.tolist())
+        for view, added in attribution.contributions.items()
+    }
+    for view in views:
+        share = view.added / np.maximum(view.places, 1)
+        here += np.bincount(view.piece, share.take(view.feature), minlength=size)
+        # A word that a piece has twice is no stronger for that.
+        once = np.unique(view.piece * view.added.size + view.feature)
+        piece, feature = np.divmod(once, max(view.added.size, 1))
+        strength += np.bincount(piece, view.added.take(feature), minlength=size)
+        elsewhere[view.name] = math.fsum(view.added[view.places == 0].tolist())
+    shades = _shades(strength, most)
+    listed: dict[int, list[FeatureHere]] = {
+        at: [] for at in shades.nonzero()[0].tolist()
+    }
+    for view in views:
+        _list(listed, view, observation, snapshot)
+    return Shading(
+        passages=tuple(_segmented(found, here, shades, listed)),
+        elsewhere=elsewhere,
+        prior=attribution.prior,
+    )
+
+
+def _views(
+    places: Mapping[str, Placed],
+    observation: Observation,
+    attribution: Attribution,
+    snapshot: Snapshot,
+) -> Iterator[_View]:
+    """Yield the places of the features that the message has, by view."""
+    key = snapshot.specification.key
+    for name, each in places.items():
+        if name not in attribution.contributions or name not in observation.views:
+            continue
+        known = observation.views[name].ids
+        ids = each.ids if key is None else key.ids(name, each.ids)
+        at = np.searchsorted(known, ids)
+        # What the rules of a whole message leave out, as words beyond the most.
+        there = at < known.size
+        there[there] = known[at[there]] == ids[there]
+        at = at[there]
+        yield _View(
+            name=name,
+            piece=each.piece[there],
+            feature=at,
+            added=attribution.contributions[name],
+            places=np.bincount(at, minlength=known.size),
+        )
+
+
+def _shades(strength: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return the shade of each piece."""
+    dark = np.abs(strength)
+    strongest = float(dark.max(initial=0.0))
+    if strongest < FAINT:
+        return np.zeros(strength.size, np.int64)
+    shades = np.searchsorted(np.array(STEPS) * strongest, dark, side="right")
+    shades[(-dark).argsort(kind="stable")[most:]] = 0
+    return np.where(strength < 0, -shades, shades)
+
+
+def _list(
+    listed: dict[int, list[FeatureHere]],
+    view: _View,
+    observation: Observation,
+    snapshot: Snapshot,
+) -> None:
+    """Add the features of a view to those of the pieces that list them."""
+    pairs = sorted(set(zip(view.piece.tolist(), view.feature.tolist(), strict=True)))
+    kept = [(piece, at) for piece, at in pairs if piece in listed and view.added[at]]
+    if not kept:
+        return
+    ids, names = observation.views[view.name].ids, observation.names.get(view.name)
+    wanted = sorted({at for _, at in kept})
+    table = snapshot.feature_tables[view.name]
+    counts = table.look_up(ids.take(wanted), "presence")
+    features = {
+        at: FeatureHere(
+            feature=names[at] if names else f"#{int(ids[at]) % 2**64:016x}",
+            view=view.name,
+            log_odds=float(view.added[at]),
+            places=int(view.places[at]),
+            messages=snapshot.specification.by_label(row),
+        )
+        for at, row in zip(wanted, counts, strict=True)
+    }
+    for piece, at in kept:
+        listed[piece].append(features[at])
+
+
+def _segmented(
+    found: Sequence[Passage],
+    here: NDArray[np.float64],
+    shades: NDArray[np.int64],
+    listed: Mapping[int, Sequence[FeatureHere]],
+) -> Iterator[ShadedPassage]:
+    """Yield the passages; pieces without a shade are one segment with those beside."""
+    at = 0
+    for passage in found:
+        segments: list[Segment] = []
+        texts: list[str] = []
+        added: list[float] = []
+        for piece in passage.pieces:
+            shade_here = int(shades[at])
+            if shade_here and texts:
+                segments.append(_plain(texts, added))
+                texts, added = [], []
+            if shade_here:
+                strongest = sorted(listed[at], key=lambda each: -abs(each.log_odds))
+                segments.append(
+                    Segment(
+                        text=piece.text,
+                        log_odds=float(here[at]),
+                        shade=shade_here,
+                        features=tuple(strongest[:MOST_FEATURES]),
+                    )
+                )
+            else:
+                texts.append(piece.text)
+                added.append(float(here[at]))
+            at += 1
+        if texts:
+            segments.append(_plain(texts, added))
+        yield ShadedPassage(
+            kind=passage.kind, name=passage.name, segments=tuple(segments)
+        )
+
+
+def _plain(texts: list[str], added: list[float]) -> Segment:
+    return Segment(text="".join(texts), log_odds=math.fsum(added))

@@ -1,0 +1,201 @@
+"""`postbayes digest`: mail to users about what was taken for spam or left unsure."""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import tempfile
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.doors.cli.console import OUT
+from app.doors.cli.figures import loaded
+from app.errors import InvalidInput, InvalidSetting, MailServerUnavailable, reason
+from app.services.clock import now
+from app.services.digest import collect, links_of, mail, sending_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from email.message import EmailMessage
+
+    from app.services.application import Application
+
+_PATIENCE = 30.0
+
+
+def digest(
+    profiles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile",
+            help="Name of a profile, may be repeated; all that are named like an "
+            "address if not given.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Who gets the mail, if not the address that the profile is named "
+            "like.",
+        ),
+    ] = None,
+    hours: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=8_760, help="How far back the first digest of a profile goes."
+        ),
+    ] = 24.0,
+    stdout: Annotated[
+        bool,
+        typer.Option(
+            "--stdout", help="Print the mail instead, and remember nothing of it."
+        ),
+    ] = False,
+) -> None:
+    """Mail to users what was taken for spam or left unsure since the last time.
+
+    As from cron or a systemd timer. The mail lists what the history keeps; its links
+    are signed and show why, and their page teaches. A profile without such a message
+    gets no mail. POSTBAYES_SMTP is the mail server, without a login.
+    """
+    with loaded() as app:
+        settings = app.settings
+        links, how = links_of(settings), sending_of(settings)
+        memory = Memory(settings.digest_state)
+        sent = 0
+        with _sender(None if stdout else settings.smtp) as send:
+            for name, address in _addressed(app, profiles, to):
+                until = now()
+                since = memory.last(name) or until - timedelta(hours=hours)
+                found = collect(app.verdicts, name, since=since, until=until)
+                if found.entries:
+                    send(
+                        mail(
+                            found,
+                            links,
+                            sender=how.sender,
+                            recipient=address,
+                            url=how.url,
+                        )
+                    )
+                    sent += 1
+                if not stdout:
+                    memory.keep(name, until)
+    if not stdout:
+        OUT.print(f"{sent} digests")
+
+
+def _addressed(
+    app: Application, profiles: Sequence[str] | None, to: str | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the profiles that get a digest, and who gets it.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not known where the digest of a profile goes.
+    UnknownProfile
+        If there is no such profile.
+    """
+    if to is not None and len(profiles or ()) != 1:
+        msg = "--to is of one profile; name it with --profile"
+        raise InvalidInput(msg)
+    every = [each.row.name for each in app.live]
+    # A profile of a domain begins with the sign.
+    named = profiles or sorted(name for name in every if "@" in name[1:])
+    for name in named:
+        app.live.find(name)
+        if to is None and "@" not in name[1:]:
+            msg = f"the profile {name!r} is no address; say who gets its digest by --to"
+            raise InvalidInput(msg)
+        yield name, to or name
+
+
+@contextmanager
+def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
+    """Give what sends a mail by a mail server; without one, it is printed.
+
+    Raises
+    ------
+    InvalidSetting
+        If the server's name cannot be used.
+    MailServerUnavailable
+        If the server does not take the mail.
+    """
+    if server is None:
+        yield lambda made: OUT.print(made.as_string())
+        return
+    host, _, port = server.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:  # noqa: PLR2004
+        msg = f"POSTBAYES_SMTP is {server!r}; write host:port, such as 127.0.0.1:25"
+        raise InvalidSetting(msg)
+    try:
+        with smtplib.SMTP(host.strip("[]"), int(port), timeout=_PATIENCE) as smtp:
+            yield smtp.send_message
+    except (OSError, smtplib.SMTPException) as error:
+        msg = f"the mail server {server} did not take a digest: {reason(error)}"
+        raise MailServerUnavailable(msg) from error
+
+
+class Memory:
+    """When each profile had its last digest, in a file that is replaced as a whole.
+
+    Parameters
+    ----------
+    path : Path
+        Where; its folder is made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._times: dict[str, str] = {}
+        try:
+            self._times = dict(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError) as error:
+            msg = f"POSTBAYES_DIGEST_STATE, {path}, cannot be read: {error}"
+            raise InvalidSetting(msg) from error
+
+    def last(self, profile: str) -> datetime | None:
+        """Return when a profile had its last digest.
+
+        Raises
+        ------
+        InvalidSetting
+            If the file says no time.
+        """
+        found = self._times.get(profile)
+        try:
+            return None if found is None else datetime.fromisoformat(found).astimezone()
+        except (ValueError, TypeError) as error:
+            msg = f"POSTBAYES_DIGEST_STATE, {self._path}, has no time of {profile!r}"
+            raise InvalidSetting(msg) from error
+
+    def keep(self, profile: str, time: datetime) -> None:
+        """Write when a profile had its last digest.
+
+        Raises
+        ------
+        InvalidSetting
+            If it cannot be written.
+        """
+        self._times[profile] = time.isoformat()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            number, name = tempfile.mkstemp(dir=self._path.parent, prefix=".digest-")
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                json.dump(self._times, file)
+            Path(name).replace(self._path)
+        except OSError as error:
+            msg = (
+                f"POSTBAYES_DIGEST_STATE, {self._path}, cannot be written: "
+                f"{reason(error)}"
+            )
+            raise InvalidSetting(msg) from error

@@ -1,0 +1,202 @@
+"""Documents of the history and the review."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003  pydantic reads it at run time
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import BaseModel, Field
+
+from app.bayes.posterior import probability_of
+from app.doors.documents.verdict import ClassifyOut
+from app.services.delivery import Delivered
+
+if TYPE_CHECKING:
+    from app.ledger.history import Place
+    from app.services.history import HistoryEntry, MessageHistory
+
+Door = Literal["http", "milter", "spamd", "rspamd"]
+Decision = Literal["spam", "ham", "unsure"]
+
+
+class LineReasonOut(BaseModel):
+    """One of the strongest reasons of a verdict."""
+
+    text: str = Field(description="The words, the header, or the domain of the links.")
+    log_odds: float = Field(description="What it added, in nats.")
+
+
+class HistoryEntryOut(BaseModel):
+    """One verdict, and what is known of its message now."""
+
+    id: str = Field(description="The id of the message, which teaches it.")
+    time: datetime = Field(description="When it was scored, in UTC.")
+    door: Door = Field(description="What asked for the verdict.")
+    decision: Decision = Field(description="The decision of that time.")
+    probability: float | None = Field(
+        description="Probability of spam of that time; null where it is not defined."
+    )
+    log_odds: float | None = Field(
+        description="Spam against the rest at that time, in nats; null where infinite."
+    )
+    size: int = Field(description="Bytes of the message.")
+    features: int = Field(description="Features of the message.")
+    unseen: int = Field(description="Those that the profile had never seen.")
+    sender: str | None = Field(
+        description="Its header From, with control characters as escapes; this and the "
+        "texts below are null where POSTBAYES_STORE_WORDS is off."
+    )
+    subject: str | None = Field(description="Its header Subject.")
+    recipients: str | None = Field(
+        description="Recipients of this profile as the mail server named them; else "
+        "its header To."
+    )
+    envelope: str | None = Field(
+        description="Sender of the SMTP envelope, where the door knows it."
+    )
+    reasons: list[LineReasonOut] | None = Field(
+        description="The strongest reasons of that time; null where no explanation was "
+        "asked for: `/history/{id}` then explains the message by what is learned now."
+    )
+    label: str | None = Field(
+        description="What the message is taught as now; null: it is not."
+    )
+    source: str | None = Field(description="Who taught it last, or took that back.")
+    teachable: bool = Field(description="Whether its id suffices to teach it.")
+    worth: float = Field(
+        description="What teaching it is worth, from 0 to 2: 4p(1 - p) times 1 and the "
+        "share of its features that were new."
+    )
+
+    @classmethod
+    def of(cls, entry: HistoryEntry) -> Self:
+        """Return the document of an entry."""
+        line = entry.line
+        reasons = None
+        if line.reasons is not None:
+            reasons = [
+                LineReasonOut(text=text, log_odds=nats) for text, nats in line.reasons
+            ]
+        odds = line.log_odds
+        fields = {
+            "id": line.digest.hex(),
+            "time": line.time,
+            "door": line.door,
+            "decision": line.decision,
+            "probability": None if odds is None else probability_of(odds),
+            "log_odds": odds,
+            "size": line.size,
+            "features": line.features,
+            "unseen": line.unseen,
+            "sender": line.sender,
+            "subject": line.subject,
+            "recipients": line.recipients,
+            "envelope": line.envelope,
+            "reasons": reasons,
+            "label": entry.label,
+            "source": entry.source,
+            "teachable": entry.teachable,
+            "worth": entry.worth,
+        }
+        return cls.model_validate(fields)
+
+
+class HistoryOut(BaseModel):
+    """The answer of `/history`."""
+
+    profile: str = Field(description="The profile that answered.")
+    entries: list[HistoryEntryOut] = Field(description="Verdicts, newest first.")
+    before: str | None = Field(
+        description="Where to go on: the `before` of the next request; null where "
+        "there is no more. A search looks at 20,000 verdicts, and may go on though it "
+        "found none."
+    )
+
+    @classmethod
+    def found(
+        cls, profile: str, entries: list[HistoryEntry], before: Place | None
+    ) -> Self:
+        """Return the document of a page."""
+        return cls(
+            profile=profile,
+            entries=[HistoryEntryOut.of(entry) for entry in entries],
+            before=None if before is None else cursor(before),
+        )
+
+
+class TaughtOut(BaseModel):
+    """One row of the ledger about a message."""
+
+    revision: int = Field(description="Number of the row.")
+    time: datetime = Field(description="When it was written, in UTC.")
+    label_before: str | None = Field(
+        description="What the message was before; null: not learned."
+    )
+    label: str | None = Field(description="What it became; null: not learned.")
+    source: str = Field(description="Who said so.")
+
+
+class MessageHistoryOut(BaseModel):
+    """The answer of `/history/{id}`."""
+
+    id: str = Field(description="The id of the message.")
+    profile: str = Field(description="The profile that answered.")
+    entries: list[HistoryEntryOut] = Field(
+        description="Its newest verdicts, 20 at most; none where it was taught only, "
+        "or where they are older than POSTBAYES_HISTORY_DAYS."
+    )
+    taught: list[TaughtOut] = Field(description="What was taught of it, oldest first.")
+    now: ClassifyOut | None = Field(
+        description="The verdict by what is learned now, which may be the message "
+        "itself; null where its features are no longer stored."
+    )
+
+    @classmethod
+    def found(
+        cls,
+        profile: str,
+        digest: bytes,
+        entries: list[HistoryEntry],
+        stored: MessageHistory | None,
+    ) -> Self:
+        """Return the document of a message."""
+        now = None if stored is None else stored.now
+        return cls(
+            id=digest.hex(),
+            profile=profile,
+            entries=[HistoryEntryOut.of(entry) for entry in entries],
+            taught=[
+                TaughtOut(
+                    revision=row.revision,
+                    time=row.time,
+                    label_before=row.label_before,
+                    label=row.label,
+                    source=row.source,
+                )
+                for row in (() if stored is None else stored.rows)
+            ],
+            now=None if now is None else ClassifyOut.of(Delivered.of(now)),
+        )
+
+
+class ReviewOut(BaseModel):
+    """The answer of `/review`."""
+
+    profile: str = Field(description="The profile that answered.")
+    entries: list[HistoryEntryOut] = Field(
+        description="Messages that nobody taught, *unsure* ones first, and then by "
+        "their `worth`."
+    )
+
+
+def cursor(place: Place) -> str:
+    r"""Return a place in the history as a text without blanks.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> cursor((datetime(2026, 3, 1, tzinfo=UTC), b"\x01\x02"))
+    '20260301T000000.000000-0102'
+    """
+    time, digest = place
+    return f"{time:%Y%m%dT%H%M%S.%f}-{digest.hex()}"

@@ -1,0 +1,1 @@
+"""Pages: what a browser shows of a service, rendered by the service."""

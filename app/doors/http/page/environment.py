@@ -1,0 +1,270 @@
+"""Environment of the pages: templates, their filters, and the headers of an answer.
+
+Contract of this room: whatever comes from mail is text.  Templates escape it, nothing
+of it becomes a link or an image, and `shown` has made its control characters visible.
+A page needs no script; `page.js` adds the keyboard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.doors.http.page.session import csrf_token, keep_cookies, signed_in
+from app.services.log import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jinja2.runtime import Context
+    from starlette.requests import Request
+
+    from app.doors.documents.message import ProblemOut
+
+HERE: Final = Path(__file__).parent
+SECURITY: Final[Mapping[str, str]] = {
+    # An empty fragment of a style is one too: there is no inline style or script.
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'; object-src 'none'"
+    ),
+    # Not `no-referrer`: a browser then posts the forms of this very page with
+    # `Origin: null` (Fetch standard, "append a request Origin header"), which the
+    # guard refuses as those of another site.  No other site gets a referrer.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of every page and every static file."""
+PLACES: Final = (
+    ("Overview", "overview"),
+    ("History", "history"),
+    ("Review", "review"),
+    ("Message", "message"),
+    ("Ledger", "ledger"),
+    ("Words", "words"),
+    ("Site", "site"),
+    ("Keys", "keys"),
+)
+"""Navigation: the title of each page and its path below `/ui`."""
+
+
+class StaticFile:
+    """A file that the pages load, in memory.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.content = path.read_bytes()
+        self.digest = hashlib.sha256(self.content).hexdigest()[:16]
+        kind, _ = mimetypes.guess_type(path.name)
+        self.media_type = kind or "application/octet-stream"
+
+
+STATIC: Final = {
+    path.name: StaticFile(path)
+    for path in sorted((HERE / "static").iterdir())
+    if path.is_file()
+}
+"""The static files by name: few and small, so that they are read once."""
+
+
+class PageResponse(HTMLResponse):
+    """A page: kept in no cache, since it shows mail."""
+
+    def __init__(
+        self, content: str, status_code: int = 200, **headers: str | None
+    ) -> None:
+        more = {key.replace("_", "-"): value for key, value in headers.items() if value}
+        kept = {"Cache-Control": "no-store", **SECURITY, **more}
+        super().__init__(content, status_code=status_code, headers=kept)
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes; half a surrogate pair, which UTF-8 lacks, as `?`."""
+        return str(content).encode("utf-8", "replace")
+
+
+def seen_at(time: datetime) -> Markup:
+    """Return a time as an element, to the second and in UTC."""
+    utc = time.astimezone(UTC)
+    text = f"{utc:%Y-%m-%d %H:%M:%S}"
+    return Markup('<time datetime="{}Z">{}</time>').format(text.replace(" ", "T"), text)
+
+
+def mail_text(text: str) -> str:
+    r"""Return a text of mail in its lines, with characters that hide shown as escapes.
+
+    Examples
+    --------
+    >>> mail_text("a\u202eb\u00a0c\n\x1b[2J")
+    'a\\u202eb c\n\\x1b[2J'
+    """
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join([c if c in "\n\t" else _visible(c) for c in text])
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character.isspace():
+        return " "
+    return character.encode("unicode_escape").decode()
+
+
+def nats(value: float | None, digits: int = 1) -> str:
+    """Return log-odds with their sign; infinite ones as such.
+
+    Examples
+    --------
+    >>> nats(3.217), nats(-0.04), nats(None)
+    ('+3.2', '\N{MINUS SIGN}0.0', '\N{EN DASH}')
+    """
+    if value is None:
+        return "\N{EN DASH}"
+    return f"{value:+,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """Return per cent, or a dash where they are not defined."""
+    return "\N{EN DASH}" if value is None else f"{value:,.{digits}f} %"
+
+
+def size(value: float) -> str:
+    """Return bytes as a person reads them.
+
+    Examples
+    --------
+    >>> size(812), size(48_300), size(3_400_000)
+    ('812 B', '48 kB', '3.4 MB')
+    """
+    for unit, step in (("GB", 1e9), ("MB", 1e6)):
+        if value >= step:
+            return f"{value / step:,.1f} {unit}"
+    return f"{value / 1e3:,.0f} kB" if value >= 1e3 else f"{value:,.0f} B"  # noqa: PLR2004
+
+
+def link(
+    path: str, query: Mapping[str, object] | None = None, /, **more: object
+) -> str:
+    """Return a path with the parameters that have a value.
+
+    Examples
+    --------
+    >>> link("/ui/history", {"verdict": "spam", "door": None}, search="a&b")
+    '/ui/history?verdict=spam&search=a%26b'
+    """
+    given = {**(query or {}), **more}
+    used = [(key, value) for key, value in given.items() if value not in (None, "")]
+    return f"{path}?{urlencode(used)}" if used else path
+
+
+def static(name: str) -> str:
+    """Return the path of a static file, with what it holds: it may be cached."""
+    return f"/ui/static/{name}?v={STATIC[name].digest}"
+
+
+@pass_context
+def _csrf(context: Context) -> Markup:
+    """Return the hidden field of a form."""
+    token = csrf_token(context["request"])
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "shown": shown,
+        "seen_at": seen_at,
+        "mail_text": mail_text,
+        "nats": nats,
+        "percent": percent,
+        "size": size,
+    }
+    made.globals |= {
+        "places": PLACES,
+        "link": link,
+        "static": static,
+        "csrf_field": _csrf,
+        "csrf_token": csrf_token,
+        "signed_in": signed_in,
+    }
+    return made
+
+
+TEMPLATES: Final = _environment()
+LARGE: Final = 1 << 20
+"""What a page with a table is to `computing`: 10 ms or more, in which others wait."""
+
+
+def render(
+    request: Request,
+    template: str,
+    *,
+    here: str,
+    profile: str | None = None,
+    status: int = 200,
+    **context: Any,
+) -> Response:
+    """Return a page.
+
+    Parameters
+    ----------
+    request : Request
+        What is answered.
+    template : str
+        Name of a file in `templates`.
+    here : str
+        The place in `PLACES`, which the navigation marks.
+    profile : str, optional
+        The profile of the page; links of the navigation keep it.
+    status : int
+        The HTTP status.
+    **context : Any
+        What the template shows.
+    """
+    application = request.app.state.application
+    site = application.settings.profile
+    text = TEMPLATES.get_template(template).render(
+        request=request,
+        here=here,
+        profile=profile or site,
+        # The profile of the site goes without saying.
+        keep={} if profile in (None, site) else {"profile": profile},
+        **context,
+    )
+    response = PageResponse(text, status)
+    keep_cookies(request, response)
+    return response
+
+
+def problem_page(request: Request, problem: ProblemOut) -> Response:
+    """Return the page of a problem, or the way to sign in."""
+    if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
+        path = request.url.path
+        there = f"{path}?{request.url.query}" if request.url.query else path
+        sign_in = link("/ui/sign-in", next=there)
+        return RedirectResponse(sign_in, HTTPStatus.SEE_OTHER)
+    return render(
+        request, "problem.html", here="", status=problem.status, problem=problem
+    )

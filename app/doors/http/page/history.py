@@ -1,0 +1,389 @@
+"""History: every verdict, found and taught with one click; and its JSON twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AwareDatetime  # noqa: TC002  read at run time
+from starlette.responses import RedirectResponse
+
+from app.access.rights import Right
+from app.doors.documents.history import (
+    Decision,
+    Door,
+    HistoryEntryOut,
+    HistoryOut,
+    MessageHistoryOut,
+)
+from app.doors.http.guard import asking, principal_of
+from app.doors.http.page.environment import LARGE, link, render
+from app.doors.http.page.forms import moment_of, read_form, text_of
+from app.doors.http.profiles import UNDO_THREADS
+from app.doors.http.query import (  # noqa: TC001  read at run time
+    Explain,
+    ProfileName,
+)
+from app.doors.http.routes import (
+    DATABASE_THREADS,
+    ApplicationDep,
+    answered,
+    problems,
+    recalled,
+)
+from app.doors.serving.process import computing
+from app.errors import MalformedRequest
+from app.features.observation import parse_id
+from app.ledger.history import HistoryFilter
+from app.ledger.undo import Selection
+from app.services.history import line_of
+
+if TYPE_CHECKING:
+    from app.services.application import Application
+
+router = APIRouter(route_class=asking(Right.READ))
+page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
+teaching = APIRouter(
+    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
+)
+MAX_ENTRIES: Final = 200
+"""Verdicts of one answer."""
+ENTRIES: Final = 50
+"""Verdicts of one page."""
+STRONGEST: Final = 10
+MAX_BACK: Final = 2_000
+SAID: Final = {
+    "learned": "learned as {label}",
+    "relabelled": "moved to {label}",
+    "unchanged": "is {label} already; nothing changed",
+    "undone": "taken back, as if it had never been taught",
+    "nothing": "was not taught, or no longer; there was nothing to take back",
+}
+"""What a page says of a click, by its outcome: no text comes from the address."""
+Search = Annotated[
+    str,
+    Query(
+        max_length=200,
+        description="Text that stands in sender, subject, recipients or envelope; "
+        "ASCII letters in any case.",
+    ),
+]
+Before = Annotated[
+    str | None,
+    Query(max_length=80, description="Where to go on: the `before` of an answer."),
+]
+# A form sends fields that are empty.
+Field = Annotated[str, Query(max_length=40)]
+
+
+@router.get("/history", tags=["history"], responses=problems(404, 422, 503))
+async def history(
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    search: Search = "",
+    verdict: Annotated[
+        Decision | None, Query(description="Only verdicts of this decision.")
+    ] = None,
+    door: Annotated[
+        Door | None, Query(description="Only verdicts that this door asked for.")
+    ] = None,
+    taught: Annotated[
+        bool | None,
+        Query(description="Only messages that are taught now, or that are not."),
+    ] = None,
+    since: Annotated[
+        AwareDatetime | None,
+        Query(alias="from", description="Scored then or later. With a time zone."),
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None,
+        Query(description="Scored before then. With a time zone."),
+    ] = None,
+    before: Before = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_ENTRIES, description="How many verdicts at most.")
+    ] = ENTRIES,
+) -> HistoryOut:
+    """Return verdicts, newest first, with sender, subject and recipients.
+
+    They are kept for POSTBAYES_HISTORY_DAYS. A search looks at 20,000 of them, and
+    says with `before` where the next one goes on.
+    """
+    asked = HistoryFilter(
+        search=line_of(search),
+        decision=verdict,
+        door=door,
+        taught=taught,
+        since=since,
+        until=until,
+    )
+    return await _found(app, profile, asked, before, limit)
+
+
+@router.get("/history/{id}", tags=["history"], responses=problems(404, 422, 503))
+async def message_history(
+    id: str,  # noqa: A002  the name of the path parameter is part of the interface
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    explain: Explain = STRONGEST,
+) -> MessageHistoryOut:
+    """Return the verdicts on one message, what was taught of it, and why.
+
+    `now` explains it by what is learned now, from the features that are stored of it.
+    """
+    return await _message(app, profile, parse_id(id), explain)
+
+
+class Row(NamedTuple):
+    """A row of a page.
+
+    Parameters
+    ----------
+    entry : HistoryEntryOut
+        What it shows.
+    anchor : str
+        Where the page comes back to after a click.
+    after : str
+        Where it comes back to if the row has left the page.
+    """
+
+    entry: HistoryEntryOut
+    anchor: str
+    after: str
+
+
+def rows_of(entries: list[HistoryEntryOut]) -> list[Row]:
+    """Return entries as rows with an anchor each, though a message came twice."""
+    seen: dict[str, int] = {}
+    anchors = []
+    for entry in entries:
+        n = seen[entry.id] = seen.get(entry.id, 0) + 1
+        anchors.append(f"row-{entry.id}" if n == 1 else f"row-{entry.id}-{n}")
+    last = anchors[-2] if len(anchors) > 1 else "main"
+    following = [*anchors[1:], last][: len(anchors)]
+    return [Row(*each) for each in zip(entries, anchors, following, strict=True)]
+
+
+@page.get("/history")
+async def history_page(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    search: Search = "",
+    verdict: Field = "",
+    door: Field = "",
+    taught: Field = "",
+    since: Annotated[str, Query(alias="from", max_length=40)] = "",
+    until: Field = "",
+    before: Before = None,
+    said: Field = "",
+    about: Field = "",
+    label: Field = "",
+) -> Response:
+    """Show some verdicts, a search, and the buttons that teach and take back."""
+    # As the text of a line, so that one finds what one copies from it.
+    search = line_of(search)
+    asked = HistoryFilter(
+        search=search,
+        decision=verdict or None,
+        door=door or None,
+        taught={"yes": True, "no": False}.get(taught),
+        since=moment_of(since),
+        until=moment_of(until),
+    )
+    found = await _found(app, profile, asked, before, ENTRIES)
+    given = {
+        "search": search,
+        "verdict": verdict,
+        "door": door,
+        "taught": taught,
+        "from": since,
+        "until": until,
+    }
+    show = partial(
+        render,
+        request,
+        "history.html",
+        here="history",
+        profile=profile,
+        found=found,
+        rows=rows_of(found.entries),
+        given=given,
+        before=before,
+        **shared(app, profile, request, said=said, about=about, label=label),
+    )
+    return await computing(show, LARGE)
+
+
+@page.get("/history/{id}")
+async def message_page(
+    request: Request,
+    id: str,  # noqa: A002  as in the twin
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    said: Field = "",
+    about: Field = "",
+    label: Field = "",
+) -> Response:
+    """Show what is known of one message."""
+    found = await _message(app, profile, parse_id(id), STRONGEST)
+    last = found.taught[-1] if found.taught else None
+    return render(
+        request,
+        "verdict.html",
+        here="history",
+        profile=profile,
+        found=found,
+        newest=found.entries[0] if found.entries else None,
+        learned=None if last is None else last.label,
+        **shared(app, profile, request, said=said, about=about, label=label),
+    )
+
+
+@teaching.post("/history/{id}/teach")
+async def teach_from_history(
+    request: Request,
+    id: str,  # noqa: A002  as in the twin
+    app: ApplicationDep,
+    profile: ProfileName = None,
+) -> Response:
+    """Teach a message, and come back to the page of the click."""
+    form = await read_form(request)
+    name = profile or app.settings.profile
+    digest = parse_id(id)
+    who = principal_of(request)
+    stored = await recalled(app, name, digest, within=app.recall.write_behind)
+    teach = partial(
+        app.feedback.start_teach_by_id,
+        name,
+        digest,
+        stored,
+        label=who.require_label(text_of(form.get("label", b""))),
+        source=who.name,
+    )
+    told = await answered(await computing(teach, 0))
+    return _back(
+        form,
+        digest,
+        profile,
+        said=told.outcome.kind,
+        label=told.outcome.label or "",
+    )
+
+
+@teaching.post("/history/{id}/undo")
+async def undo_from_history(
+    request: Request,
+    id: str,  # noqa: A002  as in the twin
+    app: ApplicationDep,
+    profile: ProfileName = None,
+) -> Response:
+    """Take back what was taught of a message, and come back."""
+    form = await read_form(request)
+    digest = parse_id(id)
+    undo = partial(
+        app.undo,
+        profile or app.settings.profile,
+        Selection(ids=frozenset({digest})),
+        source=principal_of(request).name,
+    )
+    undone = await to_thread.run_sync(undo, limiter=UNDO_THREADS)
+    said = "nothing" if undone.name is None else "undone"
+    return _back(form, digest, profile, said=said, label="")
+
+
+def shared(
+    app: Application,
+    profile: str | None,
+    request: Request,
+    *,
+    said: str,
+    about: str,
+    label: str,
+) -> dict[str, Any]:
+    """Return what pages with teaching buttons show beside their rows."""
+    row = app.live.find(profile or app.settings.profile).row
+    sentence = None
+    if said in SAID and (label in row.labels or "{label}" not in SAID[said]):
+        sentence = SAID[said].format(label=label)
+    path = request.url.path
+    return {
+        "labels": row.labels,
+        "spam_labels": row.spam_labels,
+        "said": sentence,
+        "about": about if about.isalnum() else "",
+        "back": f"{path}?{request.url.query}" if request.url.query else path,
+    }
+
+
+def _back(
+    form: dict[str, bytes],
+    digest: bytes,
+    profile: str | None,
+    *,
+    said: str,
+    label: str,
+) -> Response:
+    """Return the way back to the page of a form, which says what happened."""
+    there = urlsplit(text_of(form.get("back", b""))[:MAX_BACK])
+    # A path of these pages, and nowhere else.
+    path = there.path if there.path.startswith("/ui/") else "/ui/history"
+    told = {"said": said, "about": digest.hex(), "label": label}
+    kept = [(name, value) for name, value in parse_qsl(there.query) if name not in told]
+    query = {"profile": profile, **dict(kept), **told}
+    anchor = text_of(form.get("anchor", b""))
+    mark = f"#{anchor}" if anchor.replace("-", "").isalnum() else ""
+    return RedirectResponse(link(path, query) + mark, HTTPStatus.SEE_OTHER)
+
+
+async def _found(
+    app: Application,
+    profile: str | None,
+    asked: HistoryFilter,
+    before: str | None,
+    limit: int,
+) -> HistoryOut:
+    name = profile or app.settings.profile
+    look_up = partial(
+        app.verdicts.page,
+        name,
+        asked,
+        before=None if before is None else _place(before),
+        limit=limit,
+    )
+    entries, following = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return HistoryOut.found(name, entries, following)
+
+
+async def _message(
+    app: Application, profile: str | None, digest: bytes, strongest: int
+) -> MessageHistoryOut:
+    name = profile or app.settings.profile
+    look_up = partial(app.verdicts.message, name, digest, strongest=strongest)
+    entries, stored = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return MessageHistoryOut.found(name, digest, entries, stored)
+
+
+def _place(text: str) -> tuple[datetime, bytes]:
+    """Return the place that `cursor` wrote.
+
+    Raises
+    ------
+    MalformedRequest
+        If it did not.
+    """
+    time, _, digest = text.partition("-")
+    try:
+        place = (
+            datetime.strptime(time, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC),
+            bytes.fromhex(digest),
+        )
+    except ValueError as error:
+        msg = f"`before` is {text[:40]!r}; take it from the answer that goes before"
+        raise MalformedRequest(msg) from error
+    return place

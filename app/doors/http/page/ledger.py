@@ -1,0 +1,194 @@
+"""Ledger: what was learned, by whom, and undo with its dry run; and its JSON twin."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AwareDatetime  # noqa: TC002  read at run time
+from starlette.responses import RedirectResponse
+
+from app.access.rights import Right
+from app.doors.documents.feedback import MAX_IDS, UndoOut
+from app.doors.documents.ledger import LedgerOut
+from app.doors.http.guard import asking, principal_of
+from app.doors.http.page.environment import link, render
+from app.doors.http.page.forms import moment_of, read_form, text_of
+from app.doors.http.profiles import UNDO_THREADS
+from app.doors.http.query import ProfileName, Source  # noqa: TC001  read at run time
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.errors import InvalidSelection
+from app.features.observation import parse_id
+from app.ledger.undo import Selection
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.services.ledger import LedgerPage
+
+router = APIRouter(route_class=asking(Right.READ))
+page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
+undoing = APIRouter(
+    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
+)
+MOST_ROWS: Final = 500
+"""Rows of one answer."""
+ROWS: Final = 50
+"""Rows of one page."""
+Before = Annotated[
+    int | None,
+    Query(ge=1, le=2**63 - 1, description="Only rows older than this revision."),
+]
+LabelOfRow = Annotated[
+    str | None,
+    Query(max_length=32, description="Only rows that made their message this."),
+]
+MessageId = Annotated[
+    str | None, Query(max_length=64, description="Only rows of this message.")
+]
+# A form sends fields that are empty.
+Field = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+@router.get("/ledger", tags=["profiles"], responses=problems(404, 422, 503))
+async def ledger(
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    id: MessageId = None,  # noqa: A002  the name is part of the interface
+    source: Source = None,
+    label: LabelOfRow = None,
+    since: Annotated[
+        AwareDatetime | None,
+        Query(alias="from", description="Written then or later. With a time zone."),
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None,
+        Query(description="Written before then. With a time zone."),
+    ] = None,
+    before: Before = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MOST_ROWS, description="How many rows at most.")
+    ] = ROWS,
+) -> LedgerOut:
+    """Return what was learned, when and by whom, newest first.
+
+    The rows that carry out an undo are among them, under its name as their source.
+    """
+    asked = _selection(id or "", source, since, until)
+    name = profile or app.settings.profile
+    look_up = partial(app.ledgers, name, asked, label=label, before=before, limit=limit)
+    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return LedgerOut.of(found)
+
+
+@page.get("/ledger")
+async def ledger_page(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    id: MessageId = None,  # noqa: A002  as in the twin
+    source: Field = None,
+    label: LabelOfRow = None,
+    since: Annotated[str | None, Query(alias="from", max_length=40)] = None,
+    until: Field = None,
+    before: Before = None,
+    undone: Annotated[str | None, Query(max_length=64)] = None,
+) -> Response:
+    """Show some rows, and the form that takes rows back."""
+    asked = _selection(id or "", source or None, moment_of(since), moment_of(until))
+    name = profile or app.settings.profile
+    look_up = partial(
+        app.ledgers, name, asked, label=label or None, before=before, limit=ROWS
+    )
+    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    filters = {
+        "id": id,
+        "source": source,
+        "label": label,
+        "from": since,
+        "until": until,
+    }
+    return _rendered(request, profile, found=found, filters=filters, undone=undone)
+
+
+def _rendered(
+    request: Request,
+    profile: str | None,
+    *,
+    found: LedgerPage,
+    filters: dict[str, str | None],
+    undone: str | None,
+) -> Response:
+    return render(
+        request,
+        "ledger.html",
+        here="ledger",
+        profile=profile,
+        found=LedgerOut.of(found),
+        labels=request.app.state.application.live.find(found.profile).row.labels,
+        filters=filters,
+        undone=undone,
+    )
+
+
+@undoing.post("/ledger/undo")
+async def undo_page(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Show what an undo would change; or record it, if the form was that page's.
+
+    A recorded undo is carried out by the service, step by step: a large one takes
+    longer than a browser waits.
+    """
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    given = {
+        key: form.get(key, "").strip() for key in ("id", "source", "from", "until")
+    }
+    asked = _selection(
+        given["id"],
+        given["source"] or None,
+        moment_of(given["from"]),
+        moment_of(given["until"]),
+    )
+    name = profile or app.settings.profile
+    if form.get("act") != "undo":
+        undone = await to_thread.run_sync(
+            partial(app.undo.forecast, name, asked), limiter=UNDO_THREADS
+        )
+        return render(
+            request,
+            "undo.html",
+            here="ledger",
+            profile=profile,
+            asked=given,
+            told=UndoOut.of(undone),
+        )
+    record = partial(
+        app.undo.begin,
+        name,
+        asked,
+        source=principal_of(request).name,
+        confirm=form.get("confirm") or None,
+    )
+    recorded = await to_thread.run_sync(record, limiter=UNDO_THREADS)
+    back = link("/ui/ledger", profile=profile, undone=recorded.name or "nothing")
+    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+
+
+def _selection(
+    ids: str, source: str | None, since: datetime | None, until: datetime | None
+) -> Selection:
+    """Return a selection by what was typed: ids with blanks or commas between them."""
+    each = ids.replace(",", " ").split()
+    if len(each) > MAX_IDS:
+        msg = (
+            f"there are {len(each):,} ids, and an undo takes {MAX_IDS:,} at most; give "
+            "a source or a time"
+        )
+        raise InvalidSelection(msg)
+    return Selection(
+        ids=frozenset(map(parse_id, each)), source=source, since=since, until=until
+    )

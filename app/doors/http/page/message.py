@@ -1,0 +1,200 @@
+"""Message: a pasted or dropped mail as the filter reads it, and its JSON twin."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.access.rights import Right
+from app.doors.documents.inspection import MessageOut, message_fields
+from app.doors.documents.message import TextIn
+from app.doors.documents.verdict import explained_pct
+from app.doors.http.body import Body, is_json, openapi_body, parse_json
+from app.doors.http.direct import document
+from app.doors.http.guard import asking, principal_of
+from app.doors.http.page.environment import link, render
+from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.query import Explain, ProfileName  # noqa: TC001  read at run time
+from app.doors.http.routes import ApplicationDep, answered, problems, recalled, required
+from app.doors.serving.process import INLINE_BYTES, computing
+from app.errors import EmptyMessage
+from app.features.observation import parse_id
+
+if TYPE_CHECKING:
+    from app.classifier.shading import FeatureHere, Shading
+    from app.ledger.teaching import Outcome
+    from app.services.application import Application
+    from app.services.inspection import Inspected
+
+router = APIRouter(route_class=asking(Right.CLASSIFY))
+page = APIRouter(
+    prefix="/ui", route_class=asking(Right.CLASSIFY), include_in_schema=False
+)
+teaching = APIRouter(
+    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
+)
+# To take a message apart by place takes several times as long as to score it.
+_LARGE: Final = INLINE_BYTES + 1
+STRONGEST: Final = 10
+"""Reasons of each side, and words, that the page lists."""
+MOST_LINES: Final = 25
+"""Passages that the sum lists by themselves: the strongest."""
+
+
+@router.post(
+    "/message",
+    tags=["mail"],
+    response_model=MessageOut,
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
+    openapi_extra=openapi_body(TextIn),
+)
+async def message(
+    request: Request,
+    body: Body,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    explain: Explain = STRONGEST,
+) -> Response:
+    """Return one message as the filter reads it, with what each place adds.
+
+    Send what `/classify` takes.  The answer is that of `/classify`, and the message
+    in segments: the contributions of the segments, those of features without a place
+    (`elsewhere`) and the prior sum to `log_odds`.  The message counts as no traffic:
+    metrics, log and history leave it out, and it can be taught by its id.
+    """
+    raw = body
+    if is_json(request):
+        read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
+        raw = required(read)
+    inspect = partial(
+        app.inspect, profile or app.settings.profile, raw, strongest=explain
+    )
+    return await computing(lambda: document(message_fields(inspect())), _LARGE)
+
+
+@page.get("/message")
+async def message_form(
+    request: Request,
+    profile: ProfileName = None,
+    taught: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
+    label: Annotated[str | None, Query(max_length=64)] = None,
+) -> Response:
+    """Show the form, and what was taught from here just now."""
+    return render(
+        request,
+        "message.html",
+        here="message",
+        profile=profile,
+        taught=taught,
+        label=label,
+        found=None,
+    )
+
+
+@page.post("/message")
+async def show_message(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Show a message that was pasted or chosen as a file."""
+    form = await read_form(request)
+    raw = form.get("file") or form.get("message", b"")
+    if not raw.strip():
+        msg = "paste a message with its headers, or choose its file (.eml)"
+        raise EmptyMessage(msg)
+    inspect = partial(
+        app.inspect, profile or app.settings.profile, raw, strongest=STRONGEST
+    )
+    return await computing(lambda: _shown(request, inspect(), profile), _LARGE)
+
+
+def _shown(request: Request, found: Inspected, profile: str | None) -> Response:
+    classified, shading = found.classified, found.shading
+    return render(
+        request,
+        "message.html",
+        here="message",
+        profile=profile,
+        taught=None,
+        label=None,
+        found=found,
+        classified=classified,
+        verdict=classified.verdict,
+        explained=explained_pct(classified),
+        spam_labels=classified.specification.spam_labels,
+        sums=sums(shading),
+        words=strongest_words(shading),
+    )
+
+
+def sums(shading: Shading) -> list[tuple[str, str, float]]:
+    """Return the summands of the log-odds by place: kind, name, and what each adds.
+
+    The strongest passages are by themselves; the last two rows are the prior, and of
+    long messages the passages that are left.
+    """
+    rows: list[tuple[str, str, float]] = [
+        (each.kind, each.name, each.log_odds) for each in shading.passages
+    ]
+    rows += [("no place", view, added) for view, added in shading.elsewhere.items()]
+    rows.sort(key=lambda row: -abs(row[2]))
+    rest = sum(added for _, _, added in rows[MOST_LINES:])
+    more = len(rows) - MOST_LINES
+    listed = [row for row in rows[:MOST_LINES] if row[2]]
+    if more > 0:
+        listed.append(("rest", f"{more:,} more", rest))
+    return [*listed, ("prior", "", shading.prior)]
+
+
+def strongest_words(shading: Shading) -> list[FeatureHere]:
+    """Return the features with a place that add most, each once, of both sides."""
+    features = {
+        (each.view, each.feature): each
+        for passage in shading.passages
+        for segment in passage.segments
+        for each in segment.features
+    }
+    ranked = sorted(features.values(), key=lambda each: -abs(each.log_odds))
+    return ranked[: 2 * STRONGEST]
+
+
+@teaching.post("/message/teach")
+async def teach_message(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Teach a message that the page showed."""
+    form = await read_form(request)
+    name = profile or app.settings.profile
+    digest = parse_id(text_of(form.get("id", b"")))
+    who = principal_of(request)
+    label = who.require_label(text_of(form.get("label", b"")))
+    outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
+    back = link(
+        "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
+    )
+    return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+
+
+async def teach_by_id(
+    app: Application, profile: str, digest: bytes, *, label: str, source: str
+) -> Outcome:
+    """Teach a message by what is stored of it, and wait until that is on disk.
+
+    Raises
+    ------
+    UnknownProfile, UnknownMessage, UnknownLabel, Expired, DatabaseUnavailable
+        As `/feedback`.
+    """
+    stored = await recalled(app, profile, digest, within=app.recall.write_behind)
+    teach = partial(
+        app.feedback.start_teach_by_id,
+        profile,
+        digest,
+        stored,
+        label=label,
+        source=source,
+    )
+    return (await answered(await computing(teach, 0))).outcome

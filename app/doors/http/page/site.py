@@ -1,0 +1,97 @@
+"""Site: profiles, policies and the settings in force; their twins are JSON."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.access.rights import Right
+from app.classifier.policy import DEFAULT, SAYS, value_of
+from app.doors.documents.profile import ProfileOut
+from app.doors.documents.settings import SettingsOut
+from app.doors.http.guard import asking, principal_of
+from app.doors.http.page.environment import link, render
+from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.profiles import profiles
+from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.doors.serving.process import computing
+from app.services.site import site_state
+
+router = APIRouter(route_class=asking(Right.READ))
+page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
+changing = APIRouter(
+    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
+)
+FIELDS: Final = {
+    "ham_cost": ("Ham cost", "missed spam that a lost ham is worth"),
+    "ham_threshold": ("Ham ends", "from here down the decision is ham"),
+    "quarantine_from": ("Quarantine from", "from here up mail servers hold spam"),
+    "reject_from": ("Reject from", "from here up mail servers reject spam"),
+}
+"""The fields of a policy, as the page names them."""
+LISTED: Final = 100
+"""Profiles of one page."""
+
+
+@router.get("/settings", tags=["operation"], responses=problems(422))
+async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOut:
+    """Return the settings in force, and what the service is made of.
+
+    Passwords and other secrets are hidden; the names of files that hold them are not.
+    """
+    principal_of(request).require_all("the settings, which are of all profiles")
+    return SettingsOut.model_validate(site_state(app), from_attributes=True)
+
+
+@page.get("/site")
+async def site_page(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    after: Annotated[str, Query(max_length=128)] = "",
+    changed: Annotated[str | None, Query(max_length=1)] = None,
+) -> Response:
+    """Show the profiles, the policy of one of them, and the settings."""
+    principal_of(request).require_all("the settings, which are of all profiles")
+    name = profile or app.settings.profile
+    state = await computing(partial(app.profile, name), 0)
+    return render(
+        request,
+        "site.html",
+        here="site",
+        profile=profile,
+        listed=await to_thread.run_sync(
+            partial(profiles, request, app, after, LISTED), limiter=DATABASE_THREADS
+        ),
+        one=ProfileOut.model_validate(state, from_attributes=True),
+        site=site_state(app),
+        fields=FIELDS,
+        says=SAYS,
+        changed=changed,
+    )
+
+
+@changing.post("/site/policy")
+async def change_policy_page(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Change the policy of a profile; an empty field leaves it to the settings."""
+    form = await read_form(request)
+    name = profile or app.settings.profile
+    changes = {
+        field: value_of(field, text_of(form[field]).strip() or DEFAULT, named=title)
+        for field, (title, _) in FIELDS.items()
+        if field in form
+    }
+    await to_thread.run_sync(
+        partial(app.change_policy, name, changes, who=principal_of(request).name),
+        limiter=DATABASE_THREADS,
+    )
+    back = link("/ui/site", profile=profile, changed="1")
+    return RedirectResponse(f"{back}#policy", HTTPStatus.SEE_OTHER)

@@ -1,0 +1,63 @@
+// The keyboard.  Every page works without this file: its keys press buttons that the
+// page has anyway.
+"use strict";
+
+const rows = () => [...document.querySelectorAll("[data-row]")];
+const current = () => document.activeElement?.closest("[data-row]");
+
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.indexOf(current());
+  const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step;
+  all[Math.min(all.length - 1, Math.max(0, next))].focus();
+}
+
+// A page about one message has its buttons outside of any row.
+function press(key) {
+  const row = current();
+  const inside = row ?? (rows().length ? null : document);
+  inside?.querySelector(`[data-key="${key}"]`)?.click();
+}
+
+function open(id) {
+  const dialog = document.getElementById(id);
+  if (dialog instanceof HTMLDialogElement && !dialog.open) dialog.showModal();
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  s: () => press("s"),
+  h: () => press("h"),
+  u: () => press("u"),
+  o: () => press("o"),
+  "/": () => document.querySelector("[data-search]")?.focus(),
+  "?": () => open("keyboard"),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const target = event.target;
+  if (target instanceof Element && target.closest("input, select, textarea, dialog")) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target instanceof Element && event.target.closest("[data-opens]");
+  if (button) open(button.dataset.opens);
+});
+
+for (const each of document.querySelectorAll(".needs-script")) each.hidden = false;
+for (const each of rows()) each.tabIndex = -1;
+// After a form was posted the page comes back at its row.
+if (location.hash) {
+  const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (row?.matches("[data-row]")) row.focus();
+}

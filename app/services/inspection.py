@@ -1,0 +1,112 @@
+"""Inspection: one message as the filter reads it, with what each place adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.classifier.shading import shade
+from app.features.extract import extract
+from app.features.places import passages, placed
+from app.services.classify import Head, classify_by, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from app.classifier.shading import Shading
+    from app.mail.message import Part
+    from app.services.classify import Classified
+    from app.services.memory.cache import LiveProfiles
+    from app.services.memory.recent import RecentMessages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """The answer about one message, and where it comes from.
+
+    Parameters
+    ----------
+    classified : Classified
+        The answer.
+    shading : Shading
+        Its log-odds at the places of the text.
+    attachments : tuple of Part
+        The parts that mail programs offer as files.
+    """
+
+    classified: Classified
+    shading: Shading
+    attachments: tuple[Part, ...]
+
+
+class Inspect:
+    """Looks closely at single messages.
+
+    A message that somebody looks at is no traffic: no counter counts it, no log line
+    names it, and the filter does not learn it by itself.  It can be taught by its id.
+
+    Parameters
+    ----------
+    live : LiveProfiles
+        The profiles in memory.
+    recent : RecentMessages or None
+        The cache of observations for teaching by id; None stores none.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(
+        self,
+        live: LiveProfiles,
+        recent: RecentMessages | None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._live = live
+        self._recent = recent
+        self._clock = clock
+
+    def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Inspected:
+        """Read and score a message.
+
+        Parameters
+        ----------
+        profile : str
+            Name of the profile.
+        raw : bytes
+            The message, RFC 5322.
+        strongest : int
+            How many of the strongest reasons of each side the explanation names.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        ProfileLoading
+            If it is not in memory yet.
+        EmptyMessage
+            If the message is blank.
+        """
+        live = self._live.get(profile)
+        message = read(raw)
+        found = passages(message)
+        known = live.specification
+        places = placed(found)
+        observation = extract(message, known.views).keyed(known.key)
+        # Nothing is learned between the verdict and the counts beside it.
+        with live.scoring() as snapshot:
+            classified = classify_by(
+                snapshot,
+                live.row,
+                observation,
+                strongest=strongest,
+                head=Head.of(message, len(raw)),
+            )
+            shading = shade(
+                found, places, observation, classified.attribution, snapshot
+            )
+        if self._recent is not None:
+            self._recent.add(live.row.id, observation, self._clock())
+        return Inspected(
+            classified=classified, shading=shading, attachments=message.attachments
+        )

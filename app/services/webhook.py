@@ -1,0 +1,261 @@
+"""Webhook: verdicts and feedback posted to a URL, signed and retried.
+
+Contract of this file: no verdict and no feedback waits for a receiver.  An event is
+what its log line says, and no more of the mail.  The events wait in a queue of bounded
+length for one thread; where it is full the oldest goes, and is counted.  They are
+posted one after the other in their order, each until it is taken or refused for good: a
+receiver may get one twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import threading
+import time
+from collections import deque
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from app import __version__
+from app.errors import InvalidSetting, reason
+from app.services.retry import Failures
+from app.services.secret_file import read_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    import httpx2
+
+    from app.services.log import Event
+    from app.services.metrics import Tally
+    from app.settings import Settings
+
+log = logging.getLogger(__name__)
+EVENTS: Final = ("feedback", "spam", "unsure", "ham")
+"""Feedback, and verdicts by their decision."""
+MOST_WAITING: Final = 1_000
+"""Events that wait, at most: about 1 MB."""
+TIMEOUT: Final = 10.0
+"""How long a receiver may take.  Unit: seconds."""
+LAST: Final = 2.0
+"""How long a service that stops goes on posting what waits.  Unit: seconds."""
+SIGNATURE: Final = "Postbayes-Signature"
+"""Header `t=…,v1=…`: Unix time, and HMAC-SHA256 of it, a dot and the body, in hex."""
+_LOOK: Final = 0.25
+# A receiver says so of itself or of the network, and may take the event later.
+_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class Posted(NamedTuple):
+    """The answer to an event: taken, or refused for a reason, for good or not."""
+
+    taken: bool
+    final: bool
+    reason: str = ""
+
+
+def signature(secret: bytes, body: bytes, *, at: int) -> str:
+    """Return the signature of a body that is posted at a time, in Unix seconds.
+
+    Examples
+    --------
+    >>> signature(b"0123456789abcdef", b"{}", at=1793953800)[:24]
+    't=1793953800,v1=6aaf8ded'
+    """
+    made = hmac.new(secret, b"%d." % at + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={made}"
+
+
+class Webhook:
+    """Posts events to one URL, from a thread of its own.
+
+    Parameters
+    ----------
+    url : str
+        Where to.
+    secret : bytes
+        What signs them.
+    events : collection of str
+        Which of `EVENTS` are posted.
+    now : callable
+        Returns the time now, in UTC.
+    tally : Tally
+        Counts what becomes of them.
+    failures : Failures
+        When to try again.
+    most : int
+        Events that wait, at most.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: bytes,
+        events: frozenset[str],
+        *,
+        now: Callable[[], datetime],
+        tally: Tally,
+        failures: Failures | None = None,
+        most: int = MOST_WAITING,
+    ) -> None:
+        self._url = url
+        self._secret = secret
+        self._events = events
+        self._now = now
+        self._tally = tally
+        self._failures = failures or Failures()
+        self._most = most
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._until: float | None = None
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def wants(self, kind: str) -> bool:
+        """Return whether events of a kind are posted."""
+        return kind in self._events
+
+    def __call__(self, event: Event) -> None:
+        """Leave an event for the thread; does not wait."""
+        document = {
+            "event": event.name,
+            "event_id": uuid4().hex,
+            "time": self._now().isoformat(timespec="milliseconds"),
+            **{name: value for name, value in event.fields().items() if name != "ms"},
+        }
+        # Half of a surrogate pair, which a header can have, as an escape.
+        body = json.dumps(document).encode()
+        with self._changed:
+            if len(self._waiting) >= self._most:
+                self._waiting.popleft()
+                self._tally.posted("dropped")
+            self._waiting.append(body)
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Post what waits, for a moment, and end the thread; twice does nothing."""
+        with self._changed:
+            if self._until is None:
+                self._until = time.monotonic() + LAST
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        # Here, since most services have no webhook.
+        import httpx2  # noqa: PLC0415
+
+        with httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client:
+            while (body := self._next()) is not None:
+                try:
+                    self._attempt(client, body)
+                except Exception:  # the thread's outermost loop: it must go on
+                    log.exception("an event of the webhook is lost")
+                    self._done(body, "dropped")
+        left = len(self._waiting)
+        for _ in range(left):
+            self._tally.posted("dropped")
+        if left:
+            log.warning("%d events of the webhook are lost", left)
+
+    def _next(self) -> bytes | None:
+        """Wait for an event, and for the end of a pause; None: it is time to end."""
+        with self._changed:
+            while True:
+                if self._until is not None and (
+                    not self._waiting or time.monotonic() >= self._until
+                ):
+                    return None
+                if self._waiting and not self._failures.pausing(self._url):
+                    return self._waiting[0]
+                pausing = bool(self._waiting) or self._until is not None
+                self._changed.wait(_LOOK if pausing else None)
+
+    def _attempt(self, client: httpx2.Client, body: bytes) -> None:
+        answer = self._post(client, body)
+        if answer.taken:
+            self._done(body, "sent")
+            if self._failures.resolve(self._url):
+                log.info("the webhook takes events again")
+            return
+        self._tally.posted("failed")
+        if answer.final:
+            log.warning("the webhook refuses an event: %s", answer.reason)
+            self._done(body, "dropped")
+        elif self._failures.report(self._url, answer.reason):
+            log.warning("the webhook takes no events, which wait: %s", answer.reason)
+
+    def _post(self, client: httpx2.Client, body: bytes) -> Posted:
+        from httpx2 import TransportError  # noqa: PLC0415
+
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"Postbayes/{__version__}",
+            SIGNATURE: signature(self._secret, body, at=int(time.time())),
+        }
+        try:
+            answer = client.post(self._url, content=body, headers=headers)
+        except TransportError as error:
+            return Posted(taken=False, final=False, reason=reason(error))
+        status = answer.status_code
+        return Posted(
+            taken=answer.is_success,
+            final=not answer.is_server_error and status not in _LATER,
+            reason=f"it answered {status}",
+        )
+
+    def _done(self, body: bytes, outcome: str) -> None:
+        """Take an event out of the queue, unless the queue was too long for it."""
+        with self._changed:
+            if self._waiting and self._waiting[0] is body:
+                self._waiting.popleft()
+                self._tally.posted(outcome)
+
+
+def webhook_of(
+    settings: Settings, now: Callable[[], datetime], tally: Tally
+) -> Webhook | None:
+    """Return the webhook of the settings; None without one.
+
+    Raises
+    ------
+    InvalidSetting
+        If it cannot be used.
+    """
+    if settings.webhook is None:
+        return None
+    parts = urlsplit(settings.webhook)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        msg = (
+            "POSTBAYES_WEBHOOK is no address to post to; write one like "
+            "https://hooks.example.org/postbayes"
+        )
+        raise InvalidSetting(msg)
+    strangers = [each for each in settings.webhook_events if each not in EVENTS]
+    if strangers or not settings.webhook_events:
+        msg = (
+            f"POSTBAYES_WEBHOOK_EVENTS are some of {', '.join(EVENTS)}, got "
+            f"{', '.join(strangers) or 'none'}"
+        )
+        raise InvalidSetting(msg)
+    secret = read_secret(
+        settings.webhook_secret_file,
+        "POSTBAYES_WEBHOOK_SECRET_FILE",
+        purpose="POSTBAYES_WEBHOOK needs a secret that signs its events",
+    )
+    return Webhook(
+        settings.webhook,
+        secret,
+        frozenset(settings.webhook_events),
+        now=now,
+        tally=tally,
+    )

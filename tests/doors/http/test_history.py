@@ -1,0 +1,268 @@
+"""The pages of history and review, and their JSON twins: found, taught, taken back."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from app.doors.http.app import create_app
+from app.services.application import Application
+from app.settings import Settings
+from tests.support.application import PageClient
+from tests.support.messages import ham, spam
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }} </title><b>",
+    "invoice \u202egpj.exe",
+    "y" * 10_000,
+    "bell \x07 escape \x1b[2J",
+)
+LOOKS = re.compile(r'name="csrf" value="([^"]*)"')
+
+
+@pytest.fixture
+def app(database_url):
+    """A service that has learned a little."""
+    app = Application(Settings(_env_file=None, database_url=database_url))
+    with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
+        for n in range(4):
+            app.feedback.teach("default", ham(n), label="ham", source="test")
+            app.feedback.teach("default", spam(n), label="spam", source="test")
+        app.client = client
+        yield app
+
+
+@pytest.fixture
+def client(app):
+    """A client of this service."""
+    return app.client
+
+
+def score(app, raw, *, strongest=3, **more):
+    """Have a message scored as a mail server has, and return its id."""
+    delivered = app.delivery.together(
+        ["ann@example.org"], raw, strongest=strongest, door="milter", **more
+    )
+    app.recent.flush(app.engine)
+    return delivered.classified.observation.id
+
+
+def post(client, url, **fields):
+    """Post the form of a page, as a browser of this site does."""
+    return client.post(
+        url,
+        data={**_token(client), **fields},
+        headers={"Origin": "http://testserver"},
+        follow_redirects=False,
+    )
+
+
+def _token(client):
+    found = LOOKS.search(client.get("/ui/history").text)
+    # A page without a verdict has no form.
+    return {"csrf": unescape(found[1])} if found else {}
+
+
+def test_the_history_has_a_verdict_with_what_it_is_found_by(app, client):
+    """Newest first, with its reasons; the page shows the same."""
+    score(app, ham(9))
+    id_ = score(app, spam(9), sender="bounce@prizes.example")
+    document = client.get("/history").json()
+    first = document["entries"][0]
+
+    assert id_ == first["id"]
+    assert ("You are a WINNER", "Winner <win@prizes.example>") == (
+        first["subject"],
+        first["sender"],
+    )
+    assert ("ann@example.org", "bounce@prizes.example", "milter") == (
+        first["recipients"],
+        first["envelope"],
+        first["door"],
+    )
+    assert first["reasons"]
+    assert (None, True) == (first["label"], first["teachable"])
+    page = client.get("/ui/history")
+    assert page.text.index(f"row-{id_}") < page.text.index("Lunch on Friday")
+    assert "no-store" == page.headers["cache-control"]
+
+
+def test_pages_of_the_history_follow_each_other(app, client):
+    """By the cursor of the answer before; one that somebody made up is refused."""
+    ids = [score(app, ham(n)) for n in range(5)]
+    first = client.get("/history?limit=3").json()
+    second = client.get("/history", params={"limit": 3, "before": first["before"]})
+
+    found = first["entries"] + second.json()["entries"]
+    assert ids[::-1] == [each["id"] for each in found]
+    assert second.json()["before"] is None
+    assert 400 == client.get("/history?before=yesterday").status_code
+    assert "take it from the answer" in client.get("/ui/history?before=x").text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"search": "winner"}, 1),
+        ({"search": "%"}, 0),
+        ({"door": "http"}, 0),
+        ({"taught": "true"}, 0),
+        ({"from": "2020-01-01T00:00:00Z"}, 2),
+        ({"until": "2020-01-01T00:00:00Z"}, 0),
+    ],
+)
+def test_the_history_is_searched(app, client, query, expected):
+    """Each filter of the twin is one of the page."""
+    score(app, ham(9))
+    score(app, spam(9))
+
+    assert expected == len(client.get("/history", params=query).json()["entries"])
+    as_form = {
+        **query,
+        **({"taught": "yes"} if "taught" in query else {}),
+        "verdict": "",
+        "until": query.get("until", "").removesuffix("Z"),
+    }
+    page = client.get("/ui/history", params=as_form).text
+    assert expected == page.count("<tr data-row")
+
+
+def test_one_click_teaches_and_one_takes_back(app, client):
+    """Each says what it did, and comes back to the row and the search."""
+    id_ = score(app, spam(9))
+    back = "/ui/history?search=winner"
+    taught = post(
+        client,
+        f"/ui/history/{id_}/teach",
+        label="spam",
+        back=back,
+        anchor=f"row-{id_}",
+    )
+
+    assert 303 == taught.status_code
+    assert taught.headers["location"].startswith("/ui/history?search=winner&said=")
+    assert taught.headers["location"].endswith(f"#row-{id_}")
+    page = client.get(taught.headers["location"]).text
+    assert "learned as spam" in page
+    assert "taught spam" in page
+    assert "spam" == client.get("/history").json()["entries"][0]["label"]
+    undone = post(client, f"/ui/history/{id_}/undo", back=back)
+    assert "taken back" in client.get(undone.headers["location"]).text
+    entry = client.get("/history").json()["entries"][0]
+    assert (None, True) == (entry["label"], entry["teachable"])
+    again = post(client, f"/ui/history/{id_}/undo", back=back)
+    assert "nothing to take back" in client.get(again.headers["location"]).text
+
+
+def test_teaching_again_moves_a_message_or_changes_nothing(app, client):
+    """As a feedback does."""
+    id_ = score(app, spam(9))
+    said = []
+    for label in ("ham", "spam", "spam"):
+        answer = post(client, f"/ui/history/{id_}/teach", label=label)
+        said.append(re.search(r"said=(\w+)", answer.headers["location"])[1])
+
+    assert ["learned", "relabelled", "unchanged"] == said
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["https://evil.example/ui/", "//evil.example/ui/x", "javascript:x", "\r\nX: y"],
+)
+def test_a_form_leads_back_to_these_pages_alone(app, client, back):
+    """Whatever it says."""
+    id_ = score(app, spam(9))
+    answer = post(client, f"/ui/history/{id_}/teach", label="spam", back=back)
+
+    assert answer.headers["location"].startswith("/ui/")
+
+
+def test_what_cannot_be_taught_is_a_page_that_says_so(client):
+    """With the sentence that the interface has for it."""
+    answer = post(client, f"/ui/history/{'ab' * 16}/teach", label="spam")
+
+    assert 404 == answer.status_code
+    assert "send the message itself" in answer.text
+    assert 404 == client.get(f"/history/{'ab' * 16}").status_code
+    assert 404 == client.get(f"/ui/history/{'ab' * 16}").status_code
+
+
+def test_one_message_is_explained(app, client):
+    """What was decided then, what was taught, and why it is so now."""
+    id_ = score(app, spam(9), strongest=0)
+    post(client, f"/ui/history/{id_}/teach", label="spam")
+    document = client.get(f"/history/{id_}").json()
+
+    assert [None] == [each["reasons"] for each in document["entries"]]
+    assert ["spam"] == [each["label"] for each in document["taught"]]
+    assert document["now"]["explanation"]
+    page = client.get(f"/ui/history/{id_}").text
+    assert "not computed then" in page
+    assert "the message itself is among what is learned" in page
+
+
+def test_review_begins_with_what_is_unsure(app, client):
+    """What was taught is not among it; the page says where to go on."""
+    for n in range(5, 9):
+        score(app, spam(n))
+    unsure = score(app, b"From: x@y.example\nSubject: new\n\nNothing known at all.\n")
+    entries = client.get("/review").json()["entries"]
+    ranks = [(each["decision"] != "unsure", -each["worth"]) for each in entries]
+
+    assert ranks == sorted(ranks)
+    assert unsure in {each["id"] for each in entries}
+    first = entries[0]["id"]
+    answer = post(client, f"/ui/history/{first}/teach", label="ham", back="/ui/review")
+    assert answer.headers["location"].startswith("/ui/review?said=learned")
+    page = client.get(answer.headers["location"]).text
+    assert f'id="row-{first}"' not in page
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text_on_every_page(app, client, text):
+    """It is escaped, bounded, and shows what it hides."""
+    head = text.encode()
+    raw = b"From: " + head + b" <a@b.example>\nTo: " + head + b"\nSubject: " + head
+    id_ = score(app, raw + b"\n\nmoney " + text.encode() + b"\n", sender=text)
+    post(client, f"/ui/history/{id_}/teach", label="spam")
+    paths = ("/ui/history", "/ui/review", f"/ui/history/{id_}", "/ui/ledger")
+    pages = [client.get(path).text for path in paths]
+    searched = client.get("/ui/history", params={"search": text[:100]}).text
+    pages.append(searched)
+
+    assert 1 == searched.count("<tr data-row")
+    for page in pages:
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert "</title><b>" not in page
+        assert "49 </title>" not in page
+        assert "\u202e" not in page
+        assert "y" * 500 not in page
+        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", page)
+
+
+def test_said_and_label_of_an_address_are_not_shown_as_they_are(client):
+    """Nobody has this page say what they like by a link."""
+    page = client.get("/ui/history?said=learned&label=viagra&about=%3Cb%3E").text
+    other = client.get("/ui/history?said=hello").text
+
+    assert "viagra" not in page
+    assert "<b>" not in page.split("<main")[1].split("<form")[0]
+    assert "hello" not in other.split("<main")[1]
+
+
+def test_a_form_of_another_site_teaches_nothing(app, client):
+    """Its origin is another one."""
+    id_ = score(app, spam(9))
+    answer = client.post(
+        f"/ui/history/{id_}/teach",
+        data={"label": "ham"},
+        headers={"Origin": "https://evil.example"},
+    )
+
+    assert 403 == answer.status_code
+    assert client.get("/history").json()["entries"][0]["label"] is None

@@ -1,0 +1,210 @@
+"""The page of a message and its twin: what is pasted is explained, taught, and inert."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from app.doors.documents.inspection import MessageOut
+from app.doors.http.page.environment import mail_text
+from app.mail.limits import MAX_BYTES
+from tests.support.application import served, teach
+from tests.support.messages import ham, spam
+
+RAW = {"content-type": "message/rfc822"}
+HOSTILE = (
+    'From: "<script>alert(1)</script>" <x@"><img src=http://t.example/1.gif>.example>\n'
+    "To: =?utf-8?q?=E2=80=AEsdrawkcab=00?=\n"
+    "Subject: free '\"><svg onload=alert(2)> {{ 7*7 }} \u202egpj.exe\n"
+    'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n'
+    "--b\nContent-Type: text/html; charset=utf-8\n\n"
+    "<p>free money <img src='http://t.example/2.gif' alt='&lt;script&gt;alert(3)&lt;/script&gt;'>"
+    "<a href='javascript:alert(4)'>free</a><a href='http://evil.example/?a=1'>x</a>\n"
+    "&lt;script&gt;alert(5)&lt;/script&gt; <b style='display:none'>&lt;img src=x&gt;</b></p>\n"
+    "--b\nContent-Type: application/zip\n"
+    'Content-Disposition: attachment; filename="<img src=x onerror=alert(6)>.zip"\n\nPK\n--b--\n'
+).encode()
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service that was taught some mail of both sides."""
+    with served(tmp_path) as client:
+        app = client.app.state.application
+        for n in range(6):
+            teach(app, spam(n), "spam")
+            teach(app, ham(n), "ham")
+        yield client
+
+
+def shown(client, raw, **query):
+    """Return the page of a message that is posted as a file."""
+    files = {"file": ("mail.eml", raw, "message/rfc822")}
+    return client.post("/ui/message", files=files, params=query)
+
+
+def verdicts(client):
+    """Return how many messages were classified."""
+    tally = client.app.state.application.tally
+    return tally.counts("postbayes_classified", "decision")
+
+
+def test_segments_features_elsewhere_and_the_prior_are_the_log_odds(client):
+    """And the rest of the document is what `/classify` answers."""
+    found = client.post("/message", content=spam(7), headers=RAW).json()
+    plain = client.post("/classify", content=spam(7), headers=RAW).json()
+    segments = [s["log_odds"] for p in found["passages"] for s in p["segments"]]
+    rest = [*found["elsewhere"].values(), found["prior"]]
+
+    assert plain == {name: found[name] for name in plain}
+    assert found == MessageOut.model_validate(found).model_dump(mode="json")
+    assert math.isclose(found["log_odds"], math.fsum([*segments, *rest]), abs_tol=1e-9)
+    assert math.fsum(segments) > 0
+
+
+def test_a_form_is_taken_as_json(client):
+    """As `/classify` takes it."""
+    given = {"subject": "free money", "body": "claim"}
+    found = client.post("/message", json=given).json()
+
+    assert ["free", " ", "money"] == [
+        each["text"] for p in found["passages"][:1] for each in p["segments"]
+    ]
+
+
+def test_looking_at_a_message_is_no_traffic(client):
+    """No counter counts it; by its id it can be taught all the same."""
+    before = verdicts(client)
+    found = client.post("/message", content=spam(7), headers=RAW).json()
+    taught = client.post("/feedback", json={"id": found["id"], "label": "spam"})
+
+    assert before == verdicts(client)
+    assert "learned" == taught.json()["outcome"]
+
+
+def test_a_pasted_message_is_explained(client):
+    """Its strong words are marked, with the messages that hold them."""
+    files = {"message": (None, spam(7).decode())}
+    text = client.post("/ui/message", files=files).text
+
+    assert re.search(r'<mark class="spam s[123]"[^>]*title="[^"]*spam \d', text)
+    assert "badge spam" in text
+    assert "Teach as spam" in text
+
+
+def test_the_sum_on_the_page_is_the_log_odds(client):
+    """As it is shown above."""
+    text = shown(client, spam(7)).text
+    above = re.search(r"Log-odds of spam</span><b>([^<]+)</b>", text)[1]
+
+    assert f"<b>{above}</b></td></tr>" in text
+
+
+def test_a_file_wins_over_pasted_text(client):
+    """A page that still holds the last paste shows the file that was dropped."""
+    files = {
+        "message": (None, "Subject: pasted\n\nx"),
+        "file": ("a", b"Subject: filed\n\nx"),
+    }
+    text = client.post("/ui/message", files=files).text
+
+    assert "filed" in text
+    assert "pasted" not in text
+
+
+def test_nothing_of_a_mail_acts_on_the_page(client):
+    """No element, no link and no image is made of it; what hides is shown."""
+    text = shown(client, HOSTILE).text
+
+    assert not re.search(r"<(script|img|svg)(?! src=\"/ui/static)", text)
+    assert "t.example" not in " ".join(re.findall(r"(?:src|href)=\"[^\"]*\"", text))
+    assert not re.search(r"href=\"(?![/#])", text)
+    assert "&lt;script&gt;alert(5)&lt;/script&gt;" in text
+    assert "\u202e" not in text
+    assert "\\u202e" in text
+    assert "\0" not in text
+    assert "7*7" in text
+    assert "http://evil.example/?a=1" in text
+    assert "&lt;img src=x onerror=alert(6)&gt;.zip" in text
+
+
+def test_attachments_are_named_with_type_and_size(client):
+    """And nothing of their content is shown."""
+    raw = (
+        b"Content-Type: application/pdf; name=bill.pdf\n"
+        b"Content-Disposition: attachment\n\n%PDF-secret words"
+    )
+    text = shown(client, raw).text
+
+    assert "bill.pdf" in text
+    assert "application/pdf" in text
+    assert "17 B" in text
+    assert "secret" not in text
+
+
+def test_a_message_is_taught_from_its_page(client):
+    """By its id; the page that follows says so and links to the ledger."""
+    text = shown(client, spam(9)).text
+    id_ = re.search(r'name="id" value="([0-9a-f]{32})"', text)[1]
+    after = client.post("/ui/message/teach", data={"id": id_, "label": "spam"})
+
+    assert f"/ui/ledger?id={id_}" in after.text
+    assert "Taught as spam" in after.text
+    assert {"ham": 6, "spam": 7} == client.get("/profiles/default").json()["messages"]
+
+
+def test_an_empty_form_is_refused_with_what_to_do(client):
+    """As a page."""
+    answer = client.post("/ui/message", files={"message": (None, " \n")})
+
+    assert 400 == answer.status_code
+    assert "choose its file" in answer.text
+
+
+def test_a_large_file_is_read_as_far_as_the_parser_reads(client):
+    """Its end is let go, even that of the form."""
+    raw = b"Subject: free\n\n" + b"A" * 76 + b"\n" * (MAX_BYTES + 200_000)
+    answer = shown(client, raw)
+
+    assert 200 == answer.status_code
+    assert "message-too-large" in answer.text
+
+
+def test_a_file_over_the_limit_is_refused(tmp_path):
+    """As the body of `/classify` is."""
+    with served(tmp_path, max_request_bytes=2048) as client:
+        assert 413 == shown(client, b"Subject: x\n\n" + b"y" * 4096).status_code
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status"),
+    [
+        (b"{}", "application/json", 415),
+        (b"x", "multipart/form-data", 415),
+        (b"x", "multipart/form-data; boundary=b", 400),
+        (b"&".join([b"a=1"] * 99), "application/x-www-form-urlencoded", 400),
+        (
+            b"".join(
+                b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
+                for _ in range(99)
+            ),
+            "multipart/form-data; boundary=b",
+            400,
+        ),
+        (b"message=" + b"x" * 70_000, "application/x-www-form-urlencoded", 413),
+    ],
+)
+def test_what_is_no_form_is_refused(client, body, content_type, status):
+    """With a page."""
+    answer = client.post(
+        "/ui/message", content=body, headers={"content-type": content_type}
+    )
+
+    assert (status, True) == (answer.status_code, "<h1>" in answer.text)
+
+
+def test_hiding_characters_are_shown_as_escapes():
+    """Lines stay, and every blank is a blank."""
+    assert "a\tb\n\\u200b\\x00 é" == mail_text("a\tb\n\u200b\0\u2003é")

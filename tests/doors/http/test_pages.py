@@ -1,0 +1,79 @@
+"""The base of the pages: static files, security headers, the way from `/`, problems."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.doors.http.page.environment import STATIC, TEMPLATES, link
+from tests.support.application import served
+
+POLICY = "Content-Security-Policy"
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of an empty service."""
+    with served(tmp_path) as client:
+        yield client
+
+
+def test_a_browser_is_sent_from_the_root_to_the_pages(client):
+    """Whoever types the address of the service sees it."""
+    answer = client.get("/", headers={"Accept": "text/html"}, follow_redirects=False)
+
+    assert (303, "/ui") == (answer.status_code, answer.headers["location"])
+
+
+def test_a_program_is_told_that_nothing_is_at_the_root(client):
+    """A problem document, as ever."""
+    answer = client.get("/", headers={"Accept": "application/json"})
+
+    assert (404, "application/problem+json") == (
+        answer.status_code,
+        answer.headers["content-type"],
+    )
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_static_files_are_cached_by_what_they_hold(client, name):
+    """Under its digest for a year, without it asked for anew each time."""
+    plain = client.get(f"/ui/static/{name}")
+    dated = client.get(f"/ui/static/{name}?v={STATIC[name].digest}")
+    again = client.get(
+        f"/ui/static/{name}", headers={"If-None-Match": plain.headers["etag"]}
+    )
+
+    assert STATIC[name].content == plain.content == dated.content
+    assert "no-cache" == plain.headers["cache-control"]
+    assert "immutable" in dated.headers["cache-control"]
+    assert (304, b"") == (again.status_code, again.content)
+    assert "nosniff" == plain.headers["x-content-type-options"]
+    assert "default-src 'self'" in plain.headers[POLICY]
+
+
+def test_a_missing_page_is_a_page_that_says_so(client):
+    """And not a document for programs; its path is escaped."""
+    answer = client.get("/ui/static/%3Cscript%3E")
+
+    assert 404 == answer.status_code
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "no-store" == answer.headers["cache-control"]
+    assert "frame-ancestors 'none'" in answer.headers[POLICY]
+    assert "<script>" not in answer.text
+
+
+def test_no_template_has_inline_script_or_style():
+    """The policy of the pages forbids them."""
+    for name in TEMPLATES.list_templates():
+        text, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)
+
+        assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:", text), name
+        assert all("src=" in each for each in re.findall(r"<script[^>]*>", text))
+        assert "|safe" not in text.replace(" ", "")
+
+
+def test_links_keep_only_parameters_with_a_value():
+    """An empty field of a form is no filter."""
+    assert "/ui?a=1" == link("/ui", {"a": 1, "b": None}, c="")

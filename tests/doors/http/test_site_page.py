@@ -1,0 +1,157 @@
+"""The page of the site: profiles, policies, and settings without their secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from app.services.clock import now
+from app.services.profiles import create_profile
+from app.services.site import HIDDEN, in_force
+from app.settings import Settings
+from tests.support.application import served, teach
+from tests.support.messages import ham, spam
+
+CANARY = "canary-4711"
+NO_SECRETS = {
+    # Networks that need no key, rates of keys, and days for which those made are known.
+    "keyless_from",
+    "rate_per_key",
+    "rate_per_address",
+    "event_days",
+    # They say that another setting has the secret.
+    "store_words",
+}
+"""Settings whose description names a secret, and that hold none."""
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service that was taught some mail."""
+    with served(tmp_path) as client:
+        app = client.app.state.application
+        teach(app, spam(1), "spam")
+        teach(app, ham(1), "ham")
+        yield client
+
+
+def speaks_of_secrets(name, field):
+    """Return whether a setting's name or description does."""
+    text = f"{name} {field.description}".lower()
+    return any(each in text for each in ("password", "secret", "key"))
+
+
+def is_path(field):
+    """Return whether a setting is the name of a file."""
+    return Path in (field.annotation, *get_args(field.annotation))
+
+
+SECRET = [
+    name
+    for name, field in Settings.model_fields.items()
+    if speaks_of_secrets(name, field) and not is_path(field) and name not in NO_SECRETS
+]
+
+
+def test_settings_that_hold_secrets_are_known():
+    """A new setting is looked at here, whatever it is called."""
+    assert {"database_url", "imap_password"} <= set(SECRET)
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_no_secret_is_shown(name):
+    """Neither as it is nor in a URL; that it is set can be seen."""
+    value = {
+        "database_url": f"postgresql://ann:{CANARY}@db.example/mail?passfile={CANARY}",
+        "webhook": f"https://ann:{CANARY}@hooks.example/{CANARY}?token={CANARY}",
+    }.get(name, CANARY)
+    shown = in_force(Settings(_env_file=None, **{name: value}))
+    (state,) = [each for each in shown if each.variable == f"POSTBAYES_{name.upper()}"]
+
+    assert CANARY not in repr(shown)
+    assert state.value not in (None, "")
+
+
+def test_every_setting_is_listed_with_default_and_description(client):
+    """In the order of the reference; null where one is unset."""
+    found = client.get("/settings").json()
+    by_name = {each["variable"]: each for each in found["settings"]}
+
+    assert [f"POSTBAYES_{name.upper()}" for name in Settings.model_fields] == list(
+        by_name
+    )
+    assert ("8025", "8025") == tuple(
+        by_name["POSTBAYES_PORT"][key] for key in ("value", "default")
+    )
+    assert by_name["POSTBAYES_MILTER"]["value"] is None
+    assert "ham, spam" == by_name["POSTBAYES_LABELS"]["value"]
+    assert "true" == by_name["POSTBAYES_STORE_WORDS"]["value"]
+    assert all(each["description"] for each in found["settings"])
+    assert ("sqlite", 1, 1) == tuple(
+        found[k] for k in ("database", "workers", "profiles")
+    )
+
+
+def test_the_page_hides_secrets_and_escapes_values(tmp_path):
+    """A value is text, as mail is."""
+    with served(
+        tmp_path,
+        imap_password=CANARY,
+        spam_header="X-Spam: <script>alert(1)</script>",
+    ) as client:
+        text = client.get("/ui/site").text
+
+    assert CANARY not in text
+    assert HIDDEN in text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_profiles_are_listed_with_what_they_learned(client):
+    """Each leads to its policy; one that is asked for is shown."""
+    app = client.app.state.application
+    create_profile(
+        app.engine,
+        "ann@example.org",
+        labels=("ham", "spam"),
+        spam_labels=("spam",),
+        time=now(),
+    )
+    app.live.refresh()
+    text = client.get("/ui/site", params={"profile": "ann@example.org"}).text
+
+    assert "/ui/site?profile=default#policy" in text
+    assert "Policy of ann@example.org" in text
+    assert "ham 1, spam 1" in text
+
+
+def test_a_policy_is_changed_and_shown(client):
+    """An empty field leaves it to the settings again."""
+    given = {"ham_cost": "99", "ham_threshold": "", "reject_from": "99.99%"}
+    after = client.post("/ui/site/policy", data=given)
+    profile = client.get("/profiles/default").json()
+    client.post("/ui/site/policy", data=dict.fromkeys(given, ""))
+
+    assert "The policy is changed" in after.text
+    assert 'value="99.0"' in after.text
+    assert {"ham_cost", "reject_from"} == set(profile["policy"])
+    assert {} == client.get("/profiles/default").json()["policy"]
+
+
+@pytest.mark.parametrize("value", ["<script>", "nan", "-1", "x" * 500])
+def test_a_policy_that_means_nothing_is_refused(client, value):
+    """With what to write, and nothing of it as markup."""
+    answer = client.post("/ui/site/policy", data={"ham_cost": value})
+
+    assert 422 == answer.status_code
+    assert "<script>" not in answer.text
+    assert {} == client.get("/profiles/default").json()["policy"]
+
+
+def test_an_unknown_profile_is_a_page_that_says_so(client):
+    """Escaped."""
+    answer = client.get("/ui/site", params={"profile": "<script>"})
+
+    assert (404, True) == (answer.status_code, "<script>" not in answer.text)

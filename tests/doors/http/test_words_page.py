@@ -1,0 +1,120 @@
+"""The page of a word: its counts, its months as a picture, and nothing that acts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.doors.http.page.words import drawn
+from app.drawing.svg import Months
+from app.services.words import WordInView
+from app.storage.counts.classes import EpochCount
+from app.storage.database.engine import writing
+from tests.support.application import served, teach
+from tests.support.builders import fold
+from tests.support.messages import ham, spam
+
+HOSTILE = "<script>alert(1)</script>\"'\u202e{{7*7}}"
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service with nine messages, all folded."""
+    with served(tmp_path) as client:
+        app = client.app.state.application
+        for n in range(6):
+            teach(app, spam(n), "spam")
+        for n in range(3):
+            teach(app, ham(n), "ham")
+        with writing(app.engine) as connection:
+            fold(connection, app.live.get("default").row, limit=100)
+        yield client
+
+
+def counted(epoch, label, messages, learned):
+    """Return the counts of a word in one month."""
+    return EpochCount(
+        epoch=epoch,
+        label=label,
+        occurrences=messages,
+        messages=messages,
+        learned=learned,
+    )
+
+
+def test_a_word_is_shown_with_its_counts_and_its_picture(client):
+    """As its twin has them; a capital is as typed."""
+    twin = client.get("/words/free").json()["views"]["words"]
+    text = client.get("/ui/words", params={"word": " Free "}).text
+
+    assert f"of {twin['learned']['spam']} messages" in text
+    assert "<figure><svg" in text
+    assert f"{twin['log_odds']:+.3f}" in text
+    assert "In words" in text
+
+
+def test_a_word_that_nobody_taught_is_said_to_be_unknown(client):
+    """And no picture is drawn."""
+    text = client.get("/ui/words", params={"word": "unheard"}).text
+
+    assert "Never learned" in text
+    assert "<figure>" not in text
+
+
+@pytest.mark.parametrize("word", [HOSTILE, "a\0b", "x y z", "\ud83d", " "])
+def test_what_is_asked_is_text(client, word):
+    """In the page's title, its form and its picture."""
+    answer = client.get(
+        "/ui/words", params={"word": word.encode("utf-8", "surrogatepass")}
+    )
+
+    assert 200 == answer.status_code
+    assert "<script>" not in answer.text
+    assert "\u202e" not in answer.text
+    assert "\0" not in answer.text
+
+
+def test_a_picture_escapes_its_title_and_its_labels():
+    """Whatever a label or a word is called."""
+    found = WordInView(
+        learned={"<b>": 4, "ham": 3},
+        messages={},
+        occurrences={},
+        log_odds=0.0,
+        epochs=(counted(202511, "<b>", 1, 2), counted(202602, "ham", 3, 3)),
+    )
+    markup = str(drawn(found, title=HOSTILE.replace("\u202e", "")))
+
+    assert "&lt;script&gt;alert(1)" in markup
+    assert "<script>" not in markup
+    assert "<b>" not in markup
+
+
+def test_months_without_mail_break_the_line():
+    """Three months with mail, one gap: two strokes."""
+    found = WordInView(
+        learned={"spam": 9},
+        messages={},
+        occurrences={},
+        log_odds=0.0,
+        epochs=tuple(counted(m, "spam", 1, 2) for m in (202511, 202512, 202602)),
+    )
+    path = re.search(r'<path d="([^"]*)" class="line spam"', drawn(found, title="x"))[1]
+
+    assert (2, 1) == (path.count("M"), path.count("L"))
+
+
+def test_a_word_without_months_has_no_picture():
+    """Until they are folded."""
+    found = WordInView(learned={"spam": 9}, messages={}, occurrences={}, log_odds=0.0)
+
+    assert "" == drawn(found, title="x")
+
+
+def test_many_months_have_few_ticks():
+    """Of whole years, at last."""
+    assert ["2024-01", "2025-01", "2026-01"] == [
+        text for _, text in Months(2023 * 12 + 5, 2026 * 12 + 6).ticks()
+    ]
+    assert 8 > len(Months(1990 * 12, 2026 * 12).ticks()) > 3

@@ -1,0 +1,181 @@
+"""`postbayes digest`: who gets a mail, since when, and by which server."""
+
+from __future__ import annotations
+
+import json
+import queue
+import socketserver
+import threading
+from email import message_from_string
+from email.policy import default
+
+import pytest
+
+from app.services.application import open_database
+from app.services.clock import now
+from app.services.profiles import create_profile
+from app.settings import Settings
+from tests.support.application import running, teach
+from tests.support.messages import ham, spam
+
+ANN = "ann@example.org"
+
+
+class Mailbox(socketserver.ThreadingTCPServer):
+    """A mail server that keeps what it takes."""
+
+    allow_reuse_address = True
+
+    def __init__(self):
+        self.mail = queue.SimpleQueue()
+        self.refuses = False
+        super().__init__(("127.0.0.1", 0), Conversation)
+
+
+class Conversation(socketserver.StreamRequestHandler):
+    """As much of SMTP as a client needs that hands a mail in."""
+
+    def handle(self):
+        """Answer a client to its end."""
+        self.say("220 mail.example.org")
+        while line := self.rfile.readline().decode().strip():
+            verb = line[:4].upper()
+            if verb == "DATA":
+                self.say("354 go on")
+                lines = []
+                while (text := self.rfile.readline()) != b".\r\n":
+                    lines.append(text)
+                self.server.mail.put(b"".join(lines).decode())
+            if verb == "RCPT" and self.server.refuses:
+                self.say("550 nobody here")
+                continue
+            self.say("221 bye" if verb == "QUIT" else "250 fine")
+
+    def say(self, line):
+        """Send a line."""
+        self.wfile.write(line.encode() + b"\r\n")
+
+
+@pytest.fixture
+def server():
+    """A mail server on this machine."""
+    with Mailbox() as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def digest(run, tmp_path, monkeypatch, server):
+    """Run `postbayes digest` for a site where Ann got one spam; return its outcome."""
+    (tmp_path / "secret").write_text("0123456789abcdef")
+    for name, value in {
+        "SMTP": f"127.0.0.1:{server.server_address[1]}",
+        "DIGEST_FROM": "filter@example.org",
+        "DIGEST_URL": "https://filter.example.org/",
+        "DIGEST_SECRET_FILE": str(tmp_path / "secret"),
+    }.items():
+        monkeypatch.setenv(f"POSTBAYES_{name}", value)
+    url = f"sqlite:///{tmp_path}/postbayes.db"
+    engine = open_database(Settings(_env_file=None, database_url=url), make=True)
+    create_profile(
+        engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
+    )
+    engine.dispose()
+    with running(database_url=url) as app:
+        for n in range(4):
+            teach(app, spam(n), "spam", profile=ANN)
+            teach(app, ham(n), "ham", profile=ANN)
+        score(app, spam(9))
+
+    def again(*arguments):
+        return run("digest", *arguments)
+
+    again.url = url
+    return again
+
+
+def score(app, raw):
+    """Score a message for Ann."""
+    app.delivery.answer(app.delivery.address([ANN]), raw, strongest=0, door="http")
+
+
+def test_an_address_gets_its_digest_once(digest, server):
+    """The next one has what came since: nothing, and then one more."""
+    first = digest()
+    second = digest()
+    with running(database_url=digest.url) as app:
+        score(app, spam(12))
+    third = digest()
+
+    assert [(0, "1 digests\n"), (0, "0 digests\n"), (0, "1 digests\n")] == [
+        each[:2] for each in (first, second, third)
+    ]
+    mails = [server.mail.get(timeout=30) for _ in range(2)]
+    for each in mails:
+        read = message_from_string(each, policy=default)
+        assert (ANN, "filter@example.org") == (read["to"], read["from"])
+        assert "https://filter.example.org/ui/digest/" in each.replace("=\r\n", "")
+        assert "Postbayes: 1 held or unsure" == read["subject"]
+
+
+def test_a_digest_can_be_printed_and_is_not_remembered(digest, server, tmp_path):
+    """As often as one likes."""
+    code, out, _ = digest("--stdout")
+
+    assert (0, ANN) == (code, message_from_string(out, policy=default)["to"])
+    assert server.mail.empty()
+    assert not (tmp_path / "var" / "digest.json").exists()
+
+
+def test_another_address_can_get_it(digest, server):
+    """Of one profile, that is named."""
+    code, _, _ = digest("--profile", ANN, "--to", "boss@example.org")
+    refused = digest("--to", "boss@example.org")
+    nobody = digest("--profile", "default")
+
+    assert 0 == code
+    assert "boss@example.org" in server.mail.get(timeout=30)
+    assert (65, True) == (refused[0], "name it with --profile" in refused[2])
+    assert (65, True) == (nobody[0], "by --to" in nobody[2])
+
+
+def test_a_mail_that_is_refused_comes_again(digest, server):
+    """The time of the last digest stays as it was."""
+    server.refuses = True
+    code, _, err = digest()
+    server.refuses = False
+    again = digest()
+
+    assert (75, True) == (code, "did not take a digest" in err)
+    assert "1 digests\n" == again[1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("SMTP", "mail.example.org", "host:port"),
+        ("DIGEST_SECRET_FILE", "", "cannot be read"),
+        ("DIGEST_URL", "filter", "is no address"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(
+    digest, monkeypatch, setting, value, says
+):
+    """And nothing is sent."""
+    monkeypatch.setenv(f"POSTBAYES_{setting}", value)
+    code, _, err = digest()
+
+    assert (78, True) == (code, says in err)
+
+
+@pytest.mark.parametrize("text", ["no json", "[1]", json.dumps({ANN: 3})])
+def test_a_broken_memory_is_named(digest, tmp_path, text):
+    """Rather than a second mail with all of it."""
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "digest.json").write_text(text)
+    code, _, err = digest()
+
+    assert (78, True) == (code, "POSTBAYES_DIGEST_STATE" in err)

@@ -1,0 +1,137 @@
+"""Places: the pieces of a message are its text, and their features its features."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.features.extract import extract
+from app.features.hashing import ids_of
+from app.features.headers import HEADERS
+from app.features.places import passages, placed
+from app.mail.parse import parse
+
+LETTER = (
+    b"Received: from a.example (a.example [192.0.2.7]) by mx; Fri, 6 Nov 2026\n"
+    b"Date: Fri, 6 Nov 2026 09:00:00 +0100\n"
+    b"From: Ann <ann@example.org>\n"
+    b"Subject: Lunch www.example.org\n"
+    b"Subject: second\n"
+    b"X-Other: unread\n"
+    b"Content-Type: text/html\n\n"
+    b"<p>Lunch at <a href='http://shop.example/now'>noon</a>?"
+    b"<img src='http://t.example/1.gif' alt='free money'>"
+    b"<span style='display:none'>pale words</span>"
+)
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=60
+).map(lambda text: text.strip("\n"))
+
+
+def names_of(raw, view):
+    """Return the names of the features of a message in a view."""
+    seen = extract(parse(raw))
+    return dict(
+        zip(seen.views[view].ids.tolist(), seen.names.get(view, ()), strict=True)
+    )
+
+
+def names_at_places(raw, view):
+    """Return the text of each piece that holds a feature, with the feature's name."""
+    found = passages(parse(raw))
+    pieces = [piece.text for passage in found for piece in passage.pieces]
+    names = names_of(raw, view)
+    each = placed(found)[view]
+    return [
+        (pieces[piece], names[id_])
+        for piece, id_ in zip(each.piece.tolist(), each.ids.tolist(), strict=True)
+    ]
+
+
+@given(words, words)
+def test_pieces_are_the_text(subject, body):
+    """Whatever characters stand in it."""
+    message = parse(f"Subject: {subject}\n\n{body}".encode())
+    found = passages(message)
+
+    assert [text.content for text in message.texts] == [
+        passage.text for passage in found if passage.kind == "text"
+    ]
+    assert [header.value for header in message.headers if header.name in HEADERS] == [
+        passage.text for passage in found if passage.kind == "header"
+    ]
+
+
+@given(st.text("aé 中\u200b\u0430.!$-\n'", max_size=80))
+def test_words_of_pieces_are_words_of_the_text(body):
+    """As many of each as the whole text has, but for what only the whole text shows."""
+    raw = b"\n" + body.encode()
+    seen = extract(parse(raw))
+    counts = seen.views["words"].counts.tolist()
+    whole = {
+        name: count
+        for name, count in zip(seen.names.get("words", ()), counts, strict=True)
+        if not name.startswith(("trick:", "random:"))
+    }
+    names = [name for _, name in names_at_places(raw, "words")]
+
+    assert whole == Counter(name for name in names if not name.startswith("trick:"))
+
+
+def test_a_message_without_anything_has_no_places():
+    """No piece, no feature."""
+    assert {"words": 0, "headers": 0} == {
+        view: each.ids.size for view, each in placed(passages(parse(b""))).items()
+    }
+
+
+def test_words_stand_where_they_are_read():
+    """The subject, texts, links, and what is apart from the text, by their names."""
+    found = names_at_places(LETTER, "words")
+
+    assert ("Lunch", "lunch") in found
+    assert ("www.example.org", "example") in found
+    assert ("http://shop.example/now", "link:shop.example") in found
+    assert ("money", "alt:money") in found
+    assert ("pale", "hidden:pale") in found
+
+
+def test_words_of_headers_stand_in_their_header():
+    """With networks and time zones; what is made of several words has no place."""
+    found = names_at_places(LETTER, "headers")
+    placeless = set(names_of(LETTER, "headers").values()) - {name for _, name in found}
+
+    assert ("+0100", "date:+0100") in found
+    assert ("[192.0.2.7])", "received:192.0.2") in found
+    assert ("second", "subject:second") in found
+    assert {"from:shape:a", "defect:html-hidden-text"} <= placeless
+    assert all("shape" in n or "defect" in n or ":." in n for n in placeless)
+
+
+def test_a_second_subject_is_a_header_and_no_text():
+    """As the features have it."""
+    assert "second" not in {name for _, name in names_at_places(LETTER, "words")}
+
+
+def test_tricks_stand_at_the_word_that_plays_them():
+    """Beside the word as a person reads it."""
+    found = names_at_places("\nhello p\u0430ypal".encode(), "words")
+
+    assert [("p\u0430ypal", "paypal"), ("p\u0430ypal", "trick:mixed")] == sorted(
+        pair for pair in found if pair[0] != "hello" and pair[1] != pair[0]
+    )
+
+
+def test_files_are_places_of_their_names():
+    """A file's name and what it is are features of the file."""
+    raw = (
+        b"Content-Type: application/zip; name=bill.pdf.exe\n"
+        b"Content-Disposition: attachment\n\nMZ"
+    )
+
+    assert ("bill.pdf.exe", "file:.exe") in names_at_places(raw, "words")
+    assert set(ids_of(["file:.exe"]).tolist()) <= set(
+        placed(passages(parse(raw)))["words"].ids.tolist()
+    )

@@ -1,0 +1,171 @@
+"""The pages in a real browser: what an operator does with keyboard, mouse and phone."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.page.conftest import PHONE
+from tests.support.command import PATIENCE
+
+ROWS = "tr[data-row]"
+
+
+def wait(browser, condition):
+    """Wait until a condition holds, and return what it gives."""
+    return WebDriverWait(browser, PATIENCE, poll_frequency=0.05).until(condition)
+
+
+def show(browser, path):
+    """Open a page of the service."""
+    browser.get(browser.site + path)
+
+
+def press(browser, *keys):
+    """Type keys, wherever the focus is."""
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def written(site):
+    """Wait until the history has all that was scored."""
+
+    def there(browser):
+        found = site.client.get("/history?limit=200").json()["entries"]
+        return site.ids <= {each["id"] for each in found}
+
+    return there
+
+
+def shows(text):
+    """Return the condition that a page has loaded, and its main part shows a text."""
+
+    def condition(browser):
+        ready = browser.execute_script("return document.readyState") == "complete"
+        return ready and text in browser.execute_script(
+            "return document.querySelector('main')?.innerText ?? ''"
+        )
+
+    return condition
+
+
+def label_of(site, id_):
+    """Return what a message is taught as."""
+    entries = site.client.get(f"/history/{id_}").json()["entries"]
+    return entries[0]["label"]
+
+
+def focused(browser):
+    """Return the id of the element that has the focus."""
+    return browser.execute_script("return document.activeElement.id")
+
+
+def test_a_message_is_found_taught_and_taken_back_by_keyboard(browser, site, picture):
+    """Search, go to the row, teach, take back: ten keys and the search."""
+    wait(browser, written(site))
+    show(browser, "/ui/history")
+    press(browser, "/")
+    press(browser, "regatta", Keys.ENTER)
+    wait(browser, lambda b: len(b.find_elements(By.CSS_SELECTOR, ROWS)) == 1)
+    press(browser, "j")
+    row = focused(browser)
+    id_ = row.removeprefix("row-")
+    press(browser, "h")
+    wait(browser, shows("learned as ham"))
+
+    assert "ham" == label_of(site, id_)
+    assert row == focused(browser)
+    assert "regatta" in browser.current_url
+    picture("history-taught")
+    press(browser, "u")
+    wait(browser, shows("taken back, as if it had never been taught"))
+    assert label_of(site, id_) is None
+
+
+def test_the_mouse_teaches_without_any_script(browser, site):
+    """Every button is a form."""
+    wait(browser, written(site))
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, "/ui/history?search=berth")
+        browser.find_element(By.CSS_SELECTOR, "button[data-key=s]").click()
+        wait(browser, lambda b: "said=learned" in b.current_url)
+        notice = browser.find_element(By.CSS_SELECTOR, ".notice").text
+        browser.find_element(By.CSS_SELECTOR, "button[data-key=u]").click()
+        wait(browser, lambda b: "said=undone" in b.current_url)
+    finally:
+        browser.execute_cdp_cmd(
+            "Emulation.setScriptExecutionDisabled", {"value": False}
+        )
+
+    assert "learned as spam" in notice
+
+
+def test_the_review_goes_from_message_to_message(browser, site, picture):
+    """What was taught leaves the page, and the next row has the focus."""
+    wait(browser, written(site))
+    show(browser, "/ui/review")
+    picture("review")
+    before = [
+        row.get_attribute("id") for row in browser.find_elements(By.CSS_SELECTOR, ROWS)
+    ]
+    press(browser, "j")
+    assert before[0] == focused(browser)
+    press(browser, "s")
+    wait(browser, shows("learned as spam"))
+
+    assert before[1] == focused(browser)
+    assert [] == browser.find_elements(By.ID, before[0])
+
+
+def test_the_keys_are_shown_when_asked(browser):
+    """And closed by Escape; a page without messages has them too."""
+    show(browser, "/ui/overview")
+    press(browser, "?")
+    dialog = browser.find_element(By.ID, "keyboard")
+    wait(browser, lambda _: dialog.is_displayed())
+    press(browser, Keys.ESCAPE)
+    wait(browser, lambda _: not dialog.is_displayed())
+
+
+@pytest.mark.parametrize(
+    "path", ["overview", "history", "review", "message", "ledger", "words", "site"]
+)
+def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
+    """The body does not scroll sideways; a wide table scrolls in itself."""
+    wait(browser, written(site))
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    show(browser, f"/ui/{path}")
+    wide = browser.execute_script("return document.documentElement.scrollWidth")
+    if path == "overview":
+        picture("overview-phone")
+
+    assert wide <= PHONE["width"]
+
+
+def test_the_overview_is_read_on_a_desk(browser, site, picture):
+    """Figures, pictures and what waits."""
+    wait(browser, written(site))
+    show(browser, "/ui/overview")
+    figures = browser.find_elements(By.CSS_SELECTOR, "main figure svg[role=img]")
+    picture("overview")
+
+    assert 3 == len(figures)
+    assert all(each.size["width"] > 200 for each in figures)
+    assert "Ham lost" in browser.find_element(By.TAG_NAME, "main").text
+
+
+def test_one_message_is_explained(browser, site, picture):
+    """From the history with the key that opens it."""
+    wait(browser, written(site))
+    show(browser, "/ui/history")
+    picture("history")
+    show(browser, "/ui/history?search=winner")
+    press(browser, "j")
+    press(browser, "o")
+    wait(browser, shows("By what is learned now"))
+    picture("history-message")
+
+    assert "WINNER" in browser.find_element(By.TAG_NAME, "h1").text

@@ -1,0 +1,276 @@
+"""The webhook: what is posted, what is tried again, and what nobody waits for."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.server
+import json
+import logging
+import queue
+import re
+import threading
+import time
+from itertools import count
+
+import pytest
+
+from app.errors import InvalidSetting
+from app.services.clock import now
+from app.services.log import Event
+from app.services.metrics import Tally
+from app.services.retry import Failures
+from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
+from app.settings import Settings
+from tests.support.application import running
+from tests.support.messages import ham, spam
+
+SECRET = b"0123456789abcdef"
+FULL = frozenset(EVENTS)
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """A receiver that answers what it is told to, and keeps what it takes."""
+
+    def __init__(self):
+        self.answers = queue.SimpleQueue()
+        self.requests = queue.SimpleQueue()
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    def do_POST(self):
+        """Take what is posted."""
+        body = self.rfile.read(int(self.headers["content-length"]))
+        status = 200 if self.server.answers.empty() else self.server.answers.get()
+        self.send_response(status)
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        self.server.requests.put((dict(self.headers), body))
+
+    def log_message(self, *_):
+        """Write nothing."""
+
+
+@pytest.fixture
+def receiver():
+    """A server on this machine."""
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A file with a secret."""
+    file = tmp_path / "secret"
+    file.write_bytes(SECRET + b"\n")
+    return file
+
+
+@pytest.fixture
+def database():
+    """SQLite alone: no rule here is about a database."""
+    return "sqlite"
+
+
+def hook(url, *, tally=None, most=1000):
+    """Return a webhook whose pauses are over at once."""
+    return Webhook(
+        url,
+        SECRET,
+        FULL,
+        now=now,
+        tally=tally or Tally(),
+        failures=Failures(count(0, 1_000).__next__),
+        most=most,
+    )
+
+
+def event(number):
+    """Return an event."""
+    return Event("verdict", lambda: {"id": str(number), "ms": 1.0})
+
+
+def counts(tally):
+    """Return how many events had each outcome."""
+    return tally.counts("postbayes_webhook_events", "outcome")
+
+
+def taken(receiver):
+    """Return the next request that the receiver got."""
+    return receiver.requests.get(timeout=30)
+
+
+def test_events_come_signed_and_in_order(receiver):
+    """By HMAC-SHA256 of the time and the body, as the documentation says."""
+    webhook = hook(receiver.url)
+    webhook.start()
+    for number in range(3):
+        webhook(event(number))
+    got = [taken(receiver) for _ in range(3)]
+    webhook.stop()
+
+    assert ["0", "1", "2"] == [json.loads(body)["id"] for _, body in got]
+    for headers, body in got:
+        at, made = re.fullmatch(
+            r"t=(\d+),v1=([0-9a-f]{64})", headers[SIGNATURE]
+        ).groups()
+        signed = at.encode() + b"." + body
+        assert hmac.new(SECRET, signed, hashlib.sha256).hexdigest() == made
+        assert {"event", "event_id", "time", "id"} == set(json.loads(body))
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_what_may_be_taken_later_is_tried_again(receiver, status):
+    """The same event, until it is taken; those behind it wait."""
+    tally = Tally()
+    webhook = hook(receiver.url, tally=tally)
+    for answer in (status, status):
+        receiver.answers.put(answer)
+    webhook.start()
+    webhook(event(1))
+    webhook(event(2))
+    got = [json.loads(taken(receiver)[1])["id"] for _ in range(4)]
+    webhook.stop()
+
+    assert ["1", "1", "1", "2"] == got
+    assert {"failed": 2, "sent": 2} == counts(tally)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 302])
+def test_what_is_refused_for_good_is_dropped(receiver, status):
+    """Nor is a redirect followed: the next event is tried."""
+    tally = Tally()
+    webhook = hook(receiver.url, tally=tally)
+    receiver.answers.put(status)
+    webhook.start()
+    webhook(event(1))
+    webhook(event(2))
+    got = [json.loads(taken(receiver)[1])["id"] for _ in range(2)]
+    webhook.stop()
+
+    assert ["1", "2"] == got
+    assert {"failed": 1, "dropped": 1, "sent": 1} == counts(tally)
+
+
+def test_a_dead_receiver_costs_the_oldest_events_and_no_time(caplog):
+    """They are counted; the same failure is logged once."""
+    caplog.set_level(logging.WARNING, "app.services.webhook")
+    tally = Tally()
+    # Nobody listens on port 1.
+    webhook = hook("http://127.0.0.1:1/secret-path", tally=tally, most=5)
+    webhook.start()
+    for number in range(50):
+        webhook(event(number))
+    webhook.stop()
+
+    assert 50 == counts(tally)["dropped"]
+    assert "sent" not in counts(tally)
+    assert 1 == sum("takes no events" in each for each in caplog.messages)
+    assert "secret-path" not in caplog.text
+
+
+def test_nothing_is_posted_before_the_thread_starts():
+    """And a webhook that never started stops."""
+    tally = Tally()
+    webhook = hook("http://127.0.0.1:1/", tally=tally)
+    webhook(event(1))
+    webhook.stop()
+    webhook.stop()
+
+    assert {} == counts(tally)
+
+
+def test_verdicts_and_feedback_are_posted(receiver, secret, database_url):
+    """With what their log lines say, and no word of the mail where words are not kept."""
+    with running(
+        database_url=database_url,
+        webhook=receiver.url,
+        webhook_secret_file=secret,
+        webhook_events=("feedback", "unsure"),
+    ) as app:
+        app.feedback.teach("default", spam(1), label="spam", source="ann")
+        asked = app.delivery.address(["bob@example.org"])
+        app.delivery.answer(asked, ham(1), strongest=0, door="http")
+    taught, verdict = (json.loads(taken(receiver)[1]) for _ in range(2))
+
+    assert ("feedback", "spam", "ann", "learned") == tuple(
+        taught[key] for key in ("event", "label", "source", "outcome")
+    )
+    assert ("verdict", "unsure", "http", "bob@example.org", "default") == tuple(
+        verdict[key] for key in ("event", "decision", "door", "recipients", "profile")
+    )
+
+
+def test_only_the_events_that_are_wanted_are_posted(receiver, secret, database_url):
+    """Neither a verdict of another kind nor feedback that changed nothing."""
+    with running(
+        database_url=database_url,
+        webhook=receiver.url,
+        webhook_secret_file=secret,
+        webhook_events=("feedback", "ham"),
+    ) as app:
+        for _ in range(2):
+            app.feedback.teach("default", spam(1), label="spam", source="ann")
+        asked = app.delivery.address([])
+        app.delivery.answer(asked, ham(1), strongest=0, door="http")
+        app.feedback.teach("default", spam(2), label="spam", source="ann")
+    events = [json.loads(taken(receiver)[1]) for _ in range(2)]
+
+    assert receiver.requests.empty()
+    assert ["feedback", "feedback"] == [each["event"] for each in events]
+
+
+def test_a_receiver_that_hangs_holds_no_verdict(secret, database_url):
+    """It is asked by another thread; a verdict comes all the same."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), None)
+    with running(
+        database_url=database_url,
+        webhook=f"http://127.0.0.1:{server.server_port}/",
+        webhook_secret_file=secret,
+        webhook_events=EVENTS,
+    ) as app:
+        asked = app.delivery.address([])
+        begun = time.monotonic()
+        for number in range(3):
+            app.delivery.answer(asked, ham(number), strongest=0, door="http")
+        # The receiver would have let the first of them wait for ten seconds.
+        assert 9 > time.monotonic() - begun
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"webhook": "hooks.example"}, "no address"),
+        ({"webhook": "ftp://hooks.example/"}, "no address"),
+        ({"webhook_secret_file": None}, "openssl rand"),
+        ({"webhook_secret_file": "/missing"}, "cannot be read"),
+        ({"webhook_secret_file": "short"}, "5 characters"),
+        ({"webhook_events": ("feedback", "eggs")}, "eggs"),
+        ({"webhook_events": ()}, "got none"),
+    ],
+)
+def test_a_webhook_that_cannot_work_is_refused(tmp_path, secret, given, says):
+    """Before anything is served, with what to do."""
+    (tmp_path / "short").write_text("short")
+    if given.get("webhook_secret_file") == "short":
+        given = {"webhook_secret_file": tmp_path / "short"}
+    good = {"webhook": "https://hooks.example/x", "webhook_secret_file": secret}
+    settings = Settings(_env_file=None, **good | given)
+
+    with pytest.raises(InvalidSetting, match=says):
+        webhook_of(settings, now, Tally())
+
+
+def test_without_a_setting_there_is_no_webhook():
+    """And no thread."""
+    assert webhook_of(Settings(_env_file=None), now, Tally()) is None
