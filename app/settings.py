@@ -223,7 +223,7 @@ class Settings(BaseSettings):
         100_000,
         ge=0,
         le=2**31,
-        description="Most lines of the history of a profile (about 0.6 kB each); the "
+        description="Most lines of the history of a profile (about 0.5 kB each); the "
         "oldest go first.",
     )
     vector_days: float = Field(

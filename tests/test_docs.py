@@ -476,7 +476,7 @@ def test_requests_in_the_documents_have_an_operation():
     """Each address of the service in a document is an operation of it."""
     patterns = [
         re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
-        for path in [*http_pages.openapi()["paths"], "/docs", "/openapi.json"]
+        for path in [*http_pages.openapi()["paths"], "/docs", "/openapi.json", "/ui"]
     ]
     paths = {
         path

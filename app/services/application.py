@@ -31,7 +31,7 @@ from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.gate import Gate
-from app.services.history import History, MessageHistories, VerdictRecorder
+from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.keys import LiveKeys, add_key, revoke_key
@@ -397,7 +397,7 @@ class Application:
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
-        self.verdicts = History(self.live, self.engine, self.history, now)
+        self.verdicts = VerdictHistory(self.live, self.engine, self.history, now)
         self.delivery = Delivery(
             self.classify,
             self.recipients,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.ledger.history import Place
-    from app.services.history import History, HistoryEntry
+    from app.services.history import HistoryEntry, VerdictHistory
     from app.settings import Settings
 
 MOST_LISTED: Final = 200
@@ -132,7 +132,7 @@ class Digest:
 
 
 def collect(
-    history: History,
+    history: VerdictHistory,
     profile: str,
     *,
     since: datetime,
@@ -167,7 +167,7 @@ def collect(
 
 
 def _entries(
-    history: History, profile: str, asked: HistoryFilter
+    history: VerdictHistory, profile: str, asked: HistoryFilter
 ) -> Iterator[HistoryEntry]:
     before: Place | None = None
     while True:

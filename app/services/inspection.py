@@ -39,6 +39,13 @@ class Inspected:
     shading: Shading
     attachments: tuple[Part, ...]
 
+    @property
+    def tricks(self) -> list[str]:
+        """The tricks that are played on a filter, such as `invisible` characters."""
+        names = self.classified.observation.names.get("words", ())
+        tags = (name.partition(":") for name in names)
+        return [trick for tag, _, trick in tags if tag == "trick"]
+
 
 class Inspect:
     """Looks closely at single messages.

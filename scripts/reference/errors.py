@@ -28,6 +28,10 @@ CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
 LEDGER: Final = "GET /ledger"
+HISTORY: Final = "GET /history"
+LINES: Final = "GET /history/{id}"
+REVIEW: Final = "GET /review"
+OVERVIEW: Final = "GET /overview"
 SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
@@ -50,6 +54,10 @@ ASKING: Final = (
     FIGURES,
     WORD,
     LEDGER,
+    HISTORY,
+    LINES,
+    REVIEW,
+    OVERVIEW,
     SETTINGS,
     METRICS,
     KEYS,
@@ -111,6 +119,7 @@ _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(KEYS, MAKE_KEY, REVOKE, EVENTS),
+    *(HISTORY, LINES, REVIEW, OVERVIEW),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
@@ -165,6 +174,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FIGURES,
             WORD,
             LEDGER,
+            HISTORY,
+            LINES,
+            REVIEW,
+            OVERVIEW,
             SETTINGS,
         ),
     ),
@@ -298,6 +311,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FIGURES,
             WORD,
             LEDGER,
+            HISTORY,
+            LINES,
+            REVIEW,
+            OVERVIEW,
             METRICS,
         ),
         commands=(
@@ -319,7 +336,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`POSTBAYES_SCORED_DAYS` after scoring, and as long as there is a ledger after "
         "learning. A forgotten message is unknown, and a message that is not learned "
         "need not be forgotten.",
-        operations=(FEEDBACK, FORGET, UNDO, LEDGER),
+        operations=(FEEDBACK, FORGET, UNDO, LEDGER, LINES),
         commands=("feedback", "undo", "why"),
     ),
     errors.UnknownSource: Advice(
@@ -495,7 +512,10 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
         return [status]
     # A wrong query parameter, which the framework finds.
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
-    without_body = {FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS}
+    without_body = {
+        *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
+        *(LINES, REVIEW, OVERVIEW),
+    }
     return [wrong] if operation in without_body else [status, wrong]
 
 

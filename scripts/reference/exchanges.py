@@ -30,7 +30,9 @@ JSON: Final = "application/json"
 MOMENTS: Final[dict[str, Any]] = {
     "created_at": "2026-01-31T12:00:00Z",
     "time": "2026-01-31T12:00:00Z",
+    "begin": "2026-01-31T12:00:00Z",
     "folded_revision": 2,
+    "unfolded": 0,
     "epochs": [
         {
             "epoch": 202601,
@@ -104,6 +106,7 @@ BEFORE: Final = (taught("spam", SPAM), taught("ham", HAM))
 """What the service is taught before the examples."""
 
 _ID: Final = "7a846c218c4fcd6d25b1e88d5fde0574"
+_SCORED: Final = "2916cfa651635430764ea1347538e811"
 
 EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("POST", "/classify"): (
@@ -165,6 +168,10 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/feedback/undo", '{"source": "ann@example.org"}'),
         Exchange("POST", "/feedback/undo", '{"source": "undo:1"}'),
     ),
+    ("GET", "/history"): (Exchange("GET", "/history?search=minutes&limit=10"),),
+    ("GET", "/history/{id}"): (Exchange("GET", f"/history/{_SCORED}?explain=1"),),
+    ("GET", "/review"): (Exchange("GET", "/review?limit=1"),),
+    ("GET", "/overview"): (Exchange("GET", "/overview?days=1"),),
     ("GET", "/ledger"): (Exchange("GET", "/ledger?source=ann@example.org"),),
     # All settings, which have a page of their own.
     ("GET", "/settings"): (),
@@ -204,6 +211,9 @@ def taught_service() -> Iterator[TestClient]:
 
 def _answer(client: TestClient, request: Exchange) -> Any:
     """Make a request, and return the document that answers it."""
+    # What the maintenance does about twice a second.
+    app = client.app.state.application
+    app.recent.flush(app.engine)
     return client.request(
         request.method,
         request.path,

@@ -16,7 +16,7 @@ from tests.support.service import Service
 
 REQUIRE = "POSTBAYES_REQUIRE_BROWSER"
 PHONE = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-DESK = {"width": 1120, "height": 700, "deviceScaleFactor": 1, "mobile": False}
+DESK = {"width": 1120, "height": 560, "deviceScaleFactor": 1, "mobile": False}
 UNSURE = (
     b"From: Tilda Holm <tilda@harbour.example>\nTo: crew@harbour.example\n"
     b"Subject: Prize for the regatta\n\nWho collects the cup and the prize money?\n",

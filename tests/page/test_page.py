@@ -166,6 +166,5 @@ def test_one_message_is_explained(browser, site, picture):
     press(browser, "j")
     press(browser, "o")
     wait(browser, shows("By what is learned now"))
-    picture("history-message")
 
     assert "WINNER" in browser.find_element(By.TAG_NAME, "h1").text

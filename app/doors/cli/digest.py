@@ -67,7 +67,7 @@ def digest(
     with loaded() as app:
         settings = app.settings
         links, how = links_of(settings), sending_of(settings)
-        memory = Memory(settings.digest_state)
+        memory = LastDigests(settings.digest_state)
         sent = 0
         with _sender(None if stdout else settings.smtp) as send:
             for name, address in _addressed(app, profiles, to):
@@ -143,7 +143,7 @@ def _sender(server: str | None) -> Iterator[Callable[[EmailMessage], object]]:
         raise MailServerUnavailable(msg) from error
 
 
-class Memory:
+class LastDigests:
     """When each profile had its last digest, in a file that is replaced as a whole.
 
     Parameters

@@ -97,6 +97,10 @@ class MessageOut(ClassifyOut):
     prior: Nats = Field(
         description="What the class prior and the bias of the fusion add."
     )
+    tricks: list[str] = Field(
+        description="Tricks that are played with characters: `invisible`, `bidi`, "
+        "`mixed` scripts and `spaced` letters."
+    )
     attachments: list[AttachmentOut] = Field(
         description="The files of the message: named, and not opened."
     )
@@ -118,6 +122,7 @@ def message_fields(found: Inspected) -> dict[str, object]:
         ],
         "elsewhere": shading.elsewhere,
         "prior": shading.prior,
+        "tricks": found.tricks,
         "attachments": [
             {
                 "name": part.filename,

@@ -64,7 +64,9 @@ class OverviewOut(BaseModel):
         "labelled, as `/profiles/{name}/figures` says."
     )
     backlog: BacklogOut = Field(description="What waits, in this process.")
-    database: DatabaseOut = Field(description="The database.")
+    database: DatabaseOut = Field(
+        description="Which database it is, and whether it can be written."
+    )
 
 
 def verdicts_of(counts: Iterable[Count]) -> list[VerdictsOut]:

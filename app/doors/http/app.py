@@ -67,7 +67,6 @@ INCLUDED: Final = (
     overview.page,
     review.router,
     review.page,
-    message.router,
     message.page,
     message.teaching,
     ledger.router,

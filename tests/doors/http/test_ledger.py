@@ -51,7 +51,7 @@ def act(page, button):
         re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form)
     )
     return fields | dict(
-        re.findall(rf'<button[^>]*name="(\w+)" value="(\w+)">{button}', form)
+        re.findall(rf'<button[^>]*name="(\w+)" value="(\w+)"[^>]*>{button}', form)
     )
 
 

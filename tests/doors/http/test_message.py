@@ -130,6 +130,15 @@ def test_nothing_of_a_mail_acts_on_the_page(client):
     assert "&lt;img src=x onerror=alert(6)&gt;.zip" in text
 
 
+def test_tricks_are_named(client):
+    """And the characters that play them are shown as escapes."""
+    raw = "Subject: x\n\nfr\u200bee p\u0430ypal v i a g r a".encode()
+    found = client.post("/message", content=raw, headers=RAW).json()
+
+    assert {"invisible", "mixed", "spaced"} == set(found["tricks"])
+    assert "fr\\u200bee" in shown(client, raw).text
+
+
 def test_attachments_are_named_with_type_and_size(client):
     """And nothing of their content is shown."""
     raw = (

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from app.access.rights import ALL_RIGHTS, Principal
 from app.services.clock import now
 from app.services.profiles import create_profile
 from app.services.site import HIDDEN, in_force
@@ -148,6 +149,24 @@ def test_a_policy_that_means_nothing_is_refused(client, value):
     assert 422 == answer.status_code
     assert "<script>" not in answer.text
     assert {} == client.get("/profiles/default").json()["policy"]
+
+
+def test_who_may_use_one_profile_does_not_see_the_settings(tmp_path):
+    """They are those of the whole site; the profile and its policy are shown."""
+    owner = Principal("user:ann", ALL_RIGHTS, frozenset({"default"}), "person")
+
+    async def admit(access):
+        access.admit(owner)
+
+    with served(tmp_path) as client:
+        guards = client.app.state.guards
+        client.app.state.guards = (guards[0], admit)
+        twin = client.get("/settings")
+        text = client.get("/ui/site").text
+
+    assert (403, True) == (twin.status_code, "all profiles" in twin.json()["detail"])
+    assert "Policy of default" in text
+    assert "POSTBAYES_" not in text
 
 
 def test_an_unknown_profile_is_a_page_that_says_so(client):

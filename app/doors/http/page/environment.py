@@ -126,6 +126,21 @@ def _visible(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def prose(text: str) -> Markup:
+    """Return a description with what stands between backticks as code.
+
+    Examples
+    --------
+    >>> prose("Set `a<b>` first.")
+    Markup('Set <code>a&lt;b&gt;</code> first.')
+    """
+    pieces = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if at % 2 else piece
+        for at, piece in enumerate(pieces)
+    )
+
+
 def nats(value: float | None, digits: int = 1) -> str:
     """Return log-odds with their sign; infinite ones as such.
 
@@ -198,6 +213,7 @@ def _environment() -> Environment:
         "seen_at": seen_at,
         "mail_text": mail_text,
         "nats": nats,
+        "prose": prose,
         "percent": percent,
         "size": size,
     }

@@ -81,7 +81,7 @@ Before = Annotated[
 Field = Annotated[str, Query(max_length=40)]
 
 
-@router.get("/history", tags=["history"], responses=problems(404, 422, 503))
+@router.get("/history", tags=["history"], responses=problems(400, 404, 422, 503))
 async def history(
     app: ApplicationDep,
     profile: ProfileName = None,
@@ -139,7 +139,7 @@ async def message_history(
     return await _message(app, profile, parse_id(id), explain)
 
 
-class Row(NamedTuple):
+class HistoryRow(NamedTuple):
     """A row of a page.
 
     Parameters
@@ -157,7 +157,7 @@ class Row(NamedTuple):
     after: str
 
 
-def rows_of(entries: list[HistoryEntryOut]) -> list[Row]:
+def rows_of(entries: list[HistoryEntryOut]) -> list[HistoryRow]:
     """Return entries as rows with an anchor each, though a message came twice."""
     seen: dict[str, int] = {}
     anchors = []
@@ -166,7 +166,7 @@ def rows_of(entries: list[HistoryEntryOut]) -> list[Row]:
         anchors.append(f"row-{entry.id}" if n == 1 else f"row-{entry.id}-{n}")
     last = anchors[-2] if len(anchors) > 1 else "main"
     following = [*anchors[1:], last][: len(anchors)]
-    return [Row(*each) for each in zip(entries, anchors, following, strict=True)]
+    return [HistoryRow(*each) for each in zip(entries, anchors, following, strict=True)]
 
 
 @page.get("/history")

@@ -16,11 +16,11 @@ from app.doors.documents.verdict import explained_pct
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import document
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import link, render
+from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.query import Explain, ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import ApplicationDep, answered, problems, recalled, required
-from app.doors.serving.process import INLINE_BYTES, computing
+from app.doors.serving.process import computing
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
 
@@ -37,8 +37,6 @@ page = APIRouter(
 teaching = APIRouter(
     prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
 )
-# To take a message apart by place takes several times as long as to score it.
-_LARGE: Final = INLINE_BYTES + 1
 STRONGEST: Final = 10
 """Reasons of each side, and words, that the page lists."""
 MOST_LINES: Final = 25
@@ -73,7 +71,7 @@ async def message(
     inspect = partial(
         app.inspect, profile or app.settings.profile, raw, strongest=explain
     )
-    return await computing(lambda: document(message_fields(inspect())), _LARGE)
+    return await computing(lambda: document(message_fields(inspect())), LARGE)
 
 
 @page.get("/message")
@@ -108,7 +106,7 @@ async def show_message(
     inspect = partial(
         app.inspect, profile or app.settings.profile, raw, strongest=STRONGEST
     )
-    return await computing(lambda: _shown(request, inspect(), profile), _LARGE)
+    return await computing(lambda: _shown(request, inspect(), profile), LARGE)
 
 
 def _shown(request: Request, found: Inspected, profile: str | None) -> Response:

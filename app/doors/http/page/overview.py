@@ -56,7 +56,7 @@ _STACKED: Final = (
 )
 Days = Annotated[
     float,
-    Query(gt=0, le=366, description="Days of the verdicts, back from now."),
+    Query(ge=0.05, le=366, description="Days of the verdicts, back from now."),
 ]
 
 

@@ -15,7 +15,7 @@ from app.classifier.policy import DEFAULT, SAYS, value_of
 from app.doors.documents.profile import ProfileOut
 from app.doors.documents.settings import SettingsOut
 from app.doors.http.guard import asking, principal_of
-from app.doors.http.page.environment import link, render
+from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.profiles import profiles
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
@@ -44,6 +44,7 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
     """Return the settings in force, and what the service is made of.
 
     Passwords and other secrets are hidden; the names of files that hold them are not.
+    Who may use some profiles alone is refused.
     """
     principal_of(request).require_all("the settings, which are of all profiles")
     return SettingsOut.model_validate(site_state(app), from_attributes=True)
@@ -58,23 +59,27 @@ async def site_page(
     changed: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
-    principal_of(request).require_all("the settings, which are of all profiles")
     name = profile or app.settings.profile
-    state = await computing(partial(app.profile, name), 0)
-    return render(
-        request,
-        "site.html",
-        here="site",
-        profile=profile,
-        listed=await to_thread.run_sync(
-            partial(profiles, request, app, after, LISTED), limiter=DATABASE_THREADS
+    return await computing(
+        lambda: render(
+            request,
+            "site.html",
+            here="site",
+            profile=profile,
+            listed=profiles(request, app, after, LISTED),
+            one=ProfileOut.model_validate(app.profile(name), from_attributes=True),
+            site=site_state(app) if _sees_the_site(request) else None,
+            fields=FIELDS,
+            says=SAYS,
+            changed=changed,
         ),
-        one=ProfileOut.model_validate(state, from_attributes=True),
-        site=site_state(app),
-        fields=FIELDS,
-        says=SAYS,
-        changed=changed,
+        LARGE,
     )
+
+
+def _sees_the_site(request: Request) -> bool:
+    """Return whether a client may use all profiles, and so see what they share."""
+    return principal_of(request).profiles is None
 
 
 @changing.post("/site/policy")

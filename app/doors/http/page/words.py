@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import to_thread
@@ -10,10 +11,11 @@ from markupsafe import Markup
 
 from app.access.rights import Right
 from app.doors.http.guard import asking
-from app.doors.http.page.environment import render
+from app.doors.http.page.environment import LARGE, render
 from app.doors.http.profiles import MAX_WORD
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep
+from app.doors.serving.process import computing
 from app.drawing.svg import Axis, Linear, Months, Plot, legend
 from app.services.log import shown
 
@@ -37,23 +39,27 @@ async def words_page(
     """Show one word; without one, the form that asks for it."""
     # As features are written; what a person types may begin with a capital.
     asked = word.replace("\0", "").strip().casefold()
+    name = profile or app.settings.profile
+    # Apart from what computes: the database may be away.
     state = None
     if asked:
-        name = profile or app.settings.profile
-        state = await to_thread.run_sync(
-            app.words, name, asked, limiter=DATABASE_THREADS
-        )
-    return render(
-        request,
-        "words.html",
-        here="words",
-        profile=profile,
-        word=asked,
-        state=state,
-        drawings={
-            view: drawn(found, title=f"{shown(asked)} in {view}")
-            for view, found in (state.views.items() if state else ())
-        },
+        look_up = partial(app.words, name, asked)
+        state = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    views = state.views if state else {}
+    return await computing(
+        lambda: render(
+            request,
+            "words.html",
+            here="words",
+            profile=profile,
+            word=asked,
+            state=state,
+            drawings={
+                view: drawn(found, title=f"{shown(asked)} in {view}")
+                for view, found in views.items()
+            },
+        ),
+        LARGE,
     )
 
 

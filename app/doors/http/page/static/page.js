@@ -32,6 +32,7 @@ const KEYS = {
   h: () => press("h"),
   u: () => press("u"),
   o: () => press("o"),
+  t: () => document.querySelector("[data-take]")?.focus(),
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => open("keyboard"),
 };
@@ -53,6 +54,18 @@ document.addEventListener("click", (event) => {
   const button = event.target instanceof Element && event.target.closest("[data-opens]");
   if (button) open(button.dataset.opens);
 });
+
+// A file that is dropped anywhere is posted; else the browser would show it.
+for (const form of document.querySelectorAll("form[data-drop]")) {
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    const files = event.dataTransfer?.files;
+    if (!files?.length) return;
+    event.preventDefault();
+    form.querySelector("input[type=file]").files = files;
+    form.requestSubmit();
+  });
+}
 
 for (const each of document.querySelectorAll(".needs-script")) each.hidden = false;
 for (const each of rows()) each.tabIndex = -1;
