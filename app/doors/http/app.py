@@ -51,6 +51,7 @@ READ_BY_HAND: Final = (BatchIn, KeyIn, PolicyIn)
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
 INCLUDED: Final = (
+    message.router,
     routes.router,
     routes.operation,
     batch.router,
