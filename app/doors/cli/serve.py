@@ -32,6 +32,7 @@ from app.doors.serving.process import remember_reload
 from app.services.application import prepare_database, require_startable
 from app.services.log import keep_log
 from app.services.metrics import SHARED
+from app.services.webhook import webhook_secret
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def serve(
     # What no worker could start with is told here, once: uvicorn would start workers
     # that end at once again and again.
     require_startable(settings)
+    webhook_secret(settings)
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):
