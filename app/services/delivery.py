@@ -441,12 +441,11 @@ class Delivery:
         if record is None:
             return
         everybody = [*asked.recipients]
-        for profile in {*answers, *asked.taught}:
-            own = [
-                each
-                for each, name in asked.recipients.items()
-                if profile in {name, self._recipients.profile(each)}
-            ]
+        whose: dict[str, list[str]] = {name: [] for name in (*answers, *asked.taught)}
+        for each, name in asked.recipients.items():
+            for profile in {name, self._recipients.profile(each)} & whose.keys():
+                whose[profile].append(each)
+        for profile, own in whose.items():
             shared = profile == asked.name or not own
             answer = (
                 answers.get(profile)

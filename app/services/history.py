@@ -6,6 +6,7 @@ page of the message computes them when somebody looks, by what is learned then.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import nlargest
@@ -15,7 +16,7 @@ import numpy as np
 
 from app.bayes.posterior import probability_of
 from app.classifier.record import finite
-from app.errors import UnknownMessage
+from app.errors import UnknownMessage, UnknownProfile
 from app.features.observation import Observation
 from app.ledger.history import HistoryLine
 from app.services.classify import classify_observation
@@ -249,7 +250,9 @@ class VerdictRecorder:
             reasons=self._reasons(classified),
             **text,
         )
-        self._recent.note(self._live.find(profile).row.id, line)
+        # A profile that was deleted just now has no history, and the mail its verdict.
+        with suppress(UnknownProfile):
+            self._recent.note(self._live.find(profile).row.id, line)
 
     def _reasons(self, classified: Classified) -> list[tuple[str, float]] | None:
         explanation = classified.explanation

@@ -208,12 +208,13 @@ def page(
     """
     last = None
     if asked.looks:
-        last = connection.execute(_at(profile_id, depth - 1, before=before)).first()
+        stretch = _stretch(asked, before)
+        last = connection.execute(_at(profile_id, depth - 1, *stretch)).first()
     found = select(_HISTORY).where(
-        _HISTORY.c.profile_id == profile_id, *_conditions(asked)
+        _HISTORY.c.profile_id == profile_id,
+        *_stretch(asked, before),
+        *_conditions(asked),
     )
-    if before is not None:
-        found = found.where(_bound(before) > _PLACE)
     if last is not None:
         found = found.where(_bound((last.time, last.digest)) <= _PLACE)
     rows = connection.execute(found.order_by(*_NEWEST_FIRST).limit(limit + 1)).all()
@@ -292,15 +293,28 @@ def counts(
     return [Count(int(row.begin), row.decision, row.door, row.lines) for row in rows]
 
 
-def _at(profile_id: int, place: int, *, before: Place | None = None) -> Any:
-    """Return the query for the line that so many newer ones precede."""
-    query = select(_HISTORY.c.time, _HISTORY.c.digest).where(
-        _HISTORY.c.profile_id == profile_id
-    )
-    if before is not None:
-        query = query.where(_bound(before) > _PLACE)
+def _at(profile_id: int, place: int, *stretch: ColumnElement[bool]) -> Any:
+    """Return the query for the line that so many newer ones of a stretch precede."""
     # In the index, whose entries are counted off; no line is read.
-    return query.order_by(*_NEWEST_FIRST).offset(place).limit(1)
+    return (
+        select(_HISTORY.c.time, _HISTORY.c.digest)
+        .where(_HISTORY.c.profile_id == profile_id, *stretch)
+        .order_by(*_NEWEST_FIRST)
+        .offset(place)
+        .limit(1)
+    )
+
+
+def _stretch(asked: HistoryFilter, before: Place | None) -> list[ColumnElement[bool]]:
+    """Return the conditions that the order of the index answers."""
+    found: list[ColumnElement[bool]] = []
+    if asked.since is not None:
+        found.append(_HISTORY.c.time >= asked.since)
+    if asked.until is not None:
+        found.append(_HISTORY.c.time < asked.until)
+    if before is not None:
+        found.append(_bound(before) > _PLACE)
+    return found
 
 
 def _conditions(asked: HistoryFilter) -> list[ColumnElement[bool]]:
@@ -310,10 +324,6 @@ def _conditions(asked: HistoryFilter) -> list[ColumnElement[bool]]:
         found.append(columns.decision == asked.decision)
     if asked.door is not None:
         found.append(columns.door == asked.door)
-    if asked.since is not None:
-        found.append(columns.time >= asked.since)
-    if asked.until is not None:
-        found.append(columns.time < asked.until)
     if asked.search:
         places = (columns.sender, columns.subject, columns.recipients, columns.envelope)
         found.append(

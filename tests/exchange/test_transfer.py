@@ -38,7 +38,7 @@ from app.services.fold import Folding
 from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
 from app.services.threads.scheduler import Maintenance
-from app.storage import bulk, profiles, scored, tables
+from app.storage import bulk, history, profiles, scored, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
@@ -52,6 +52,7 @@ from tests.support.builders import (
     fold,
     fold_a_part,
     new_profile,
+    noted,
     observed,
     rows_of,
     taught,
@@ -262,6 +263,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     with writing(engine) as connection:
         row = teaching.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
         scored.put_many(connection, other.id, [row])
+        history.put_many(connection, other.id, [noted("new")])
     learned = imported(
         engine, exported(engine, profile, contents=contents), other.name, instead=True
     )
@@ -276,6 +278,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     assert rows_of(engine, tables.ledger, other) == []
     # Teaching by id goes on.
     assert len(rows_of(engine, tables.scored, learned.profile)) == 1
+    assert len(rows_of(engine, tables.history, learned.profile)) == 1
 
 
 @on_sqlite

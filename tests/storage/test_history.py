@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.ledger.history import HistoryFilter, HistoryLine
+from app.ledger.history import HistoryFilter
 from app.ledger.teaching import ScoredRow
 from app.storage import history, scored, tables
 from app.storage.database.engine import reading, writing
@@ -14,6 +14,7 @@ from tests.support.builders import (
     MARCH,
     digest,
     new_profile,
+    noted,
     observed,
     rows_of,
     taught,
@@ -25,19 +26,8 @@ ALL = HistoryFilter()
 
 def line(message, minutes=None, **more):
     """Return the line of a message that was scored some minutes after the first."""
-    return HistoryLine(
-        **{
-            "digest": digest(message),
-            "time": MARCH + timedelta(minutes=message if minutes is None else minutes),
-            "door": "milter",
-            "decision": "unsure",
-            "log_odds": 0.5,
-            "size": 812,
-            "features": 9,
-            "unseen": 3,
-            **more,
-        }
-    )
+    late = timedelta(minutes=message if minutes is None else minutes)
+    return noted(message, time=MARCH + late, **more)
 
 
 def put(engine, profile, *lines):
@@ -138,6 +128,8 @@ def test_a_search_ends_after_so_many_lines_and_can_go_on(engine):
 
     assert ([], (MARCH + timedelta(minutes=4), digest(4))) == (numbers, before)
     assert ([0], None) == found(engine, profile, rare, before=before, depth=6)
+    until = HistoryFilter(search="rare", until=MARCH + timedelta(minutes=5))
+    assert ([0], None) == found(engine, profile, until, depth=6)
 
 
 def test_what_is_too_old_or_too_much_goes_a_few_at_a_time(engine):

@@ -14,6 +14,7 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.specification import Specification
 from app.features.extract import extract
 from app.features.observation import Observation
+from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow, Teaching
 from app.mail.parse import parse
 from app.storage import profiles
@@ -76,6 +77,23 @@ def taught(
         source=source,
         time=time,
         scores=scores,
+    )
+
+
+def noted(message, *, time=MARCH, **more):
+    """Return the line of a verdict in the history."""
+    return HistoryLine(
+        **{
+            "digest": digest(message),
+            "time": time,
+            "door": "milter",
+            "decision": "unsure",
+            "log_odds": 0.5,
+            "size": 812,
+            "features": 9,
+            "unseen": 3,
+            **more,
+        }
     )
 
 

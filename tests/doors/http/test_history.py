@@ -10,6 +10,8 @@ from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
 from app.services.application import Application
+from app.services.clock import now
+from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.messages import ham, spam
 
@@ -265,3 +267,26 @@ def test_a_form_of_another_site_teaches_nothing(app, client):
 
     assert 403 == answer.status_code
     assert client.get("/history").json()["entries"][0]["label"] is None
+
+
+def test_labels_of_a_profile_have_buttons_and_two_of_them_keys(app, client):
+    """The first of each side, whatever it is called."""
+    create_profile(
+        app.engine,
+        "third",
+        labels=("news", "mail", "junk", "fraud"),
+        spam_labels=("junk", "fraud"),
+        time=now(),
+    )
+    app.live.refresh()
+    asked = app.delivery.address([], profile="third")
+    app.delivery.answer(asked, spam(9), strongest=0, door="http")
+    app.recent.flush(app.engine)
+    page = client.get("/ui/history?profile=third").text
+    buttons = re.findall(r'<button name="label" value="(\w+)"[^>]*?>', page)
+    keys = re.findall(r'value="(\w+)"[^>]*data-key="([sh])"', page)
+
+    assert ["news", "mail", "junk", "fraud"] == buttons
+    assert [("news", "h"), ("junk", "s")] == keys
+    assert 'action="/ui/history/' in page
+    assert "/teach?profile=third" in page

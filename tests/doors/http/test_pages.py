@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.doors.http.page.environment import STATIC, TEMPLATES, link
+from app.doors.http.page.environment import STATIC, TEMPLATES, PageResponse, link
 from tests.support.application import served
 
 POLICY = "Content-Security-Policy"
@@ -72,6 +72,11 @@ def test_no_template_has_inline_script_or_style():
         assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:", text), name
         assert all("src=" in each for each in re.findall(r"<script[^>]*>", text))
         assert "|safe" not in text.replace(" ", "")
+
+
+def test_half_a_surrogate_pair_cannot_break_a_page():
+    """UTF-8 has no bytes for it."""
+    assert b"a?b" == PageResponse("a\ud83db").body
 
 
 def test_links_keep_only_parameters_with_a_value():

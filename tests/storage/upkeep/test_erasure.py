@@ -14,7 +14,7 @@ from app.errors import ProfileReplaced
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import tables
+from app.storage import history, tables
 from app.storage.database.engine import checkpoint, open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.fold.state import load_by_epoch
@@ -30,6 +30,7 @@ from tests.support.builders import (
     drop_vectors,
     fold_all,
     new_profile,
+    noted,
     observed,
     rows_of,
     taught,
@@ -270,11 +271,14 @@ def test_what_another_process_stored_late_is_erased(engine):
         late = scored_row(1, time=MARCH - timedelta(seconds=1))
         again = scored_row(2, time=MARCH + timedelta(days=1))
         put_many(connection, profile.id, [late, again])
+        lines = [noted(1, time=late.time), noted(2, time=again.time)]
+        history.put_many(connection, profile.id, lines)
     erase(engine, profile)
     with reading(engine) as connection:
         found = get_many(connection, profile.id, [digest(1), digest(2)])
 
     assert {digest(2)} == found.keys()
+    assert 1 == len(rows_of(engine, tables.history, profile))
 
 
 def test_a_profile_that_is_gone_has_nothing_to_erase(engine):
