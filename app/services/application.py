@@ -32,6 +32,7 @@ from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.history import MessageHistories
 from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
@@ -431,7 +432,10 @@ class Application:
 
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
-        warm_up()
+        with logging_if_slow(
+            "compiling the kernels, once after an installation: about 20 seconds"
+        ):
+            warm_up()
         for thread in self._threads():
             thread.start()
 
