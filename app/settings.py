@@ -372,6 +372,12 @@ class Settings(BaseSettings):
         "text",
         description="Format of the log: lines for people, or one JSON object per line.",
     )
+    traces: str | None = Field(
+        None,
+        description="Address of an OpenTelemetry collector that gets a trace of each "
+        "request, such as http://127.0.0.1:4318; it needs the extra `tracing`. Traces "
+        "hold nothing of mail. None by default.",
+    )
 
 
 def _unknown(

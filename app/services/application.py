@@ -36,7 +36,6 @@ from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
-from app.services.metrics import Tally
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -48,6 +47,7 @@ from app.services.retry import WriteHealth
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
+from app.services.tracing import tally_of
 from app.services.undo import Undo
 from app.services.words import Words
 from app.storage import profiles
@@ -348,7 +348,7 @@ class Application:
         self.decay_scheduler = None
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
-        self.tally = Tally()
+        self.tally = tally_of(settings)
         self._health = WriteHealth()
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn()
@@ -449,6 +449,7 @@ class Application:
                 self.recent.flush(self.engine)
             except (DatabaseUnavailable, DatabaseDamaged) as error:
                 log.warning("the messages scored last are not stored: %s", error)
+        self.tally.close()
         self.engine.dispose()
 
     def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler]:

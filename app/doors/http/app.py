@@ -16,6 +16,7 @@ from app.doors.http import batch, errors, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded
+from app.doors.http.traces import TraceRequests
 from app.doors.serving.site import Site
 
 if TYPE_CHECKING:
@@ -109,4 +110,6 @@ def create_app(
     for router in INCLUDED:
         app.include_router(router)
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
+    if application.tally.tracer is not None:
+        app.add_middleware(TraceRequests, tracer=application.tally.tracer)
     return app
