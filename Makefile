@@ -81,7 +81,9 @@ lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-h
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
 image:  ## build the container image `postbayes`
-	docker build --tag postbayes .
+	docker build --tag postbayes \
+	    --build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' app/__init__.py) \
+	    --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
 clean:  ## remove what was set up and cached; the data in var/ stays
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

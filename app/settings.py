@@ -30,6 +30,7 @@ _REMOVED: Final = {"spam_threshold": "ham_cost", "ham_threshold": "ham_cost"}
 _OF_OTHERS: Final = frozenset(
     {
         *("url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("publish_prometheus", "publish_grafana"),
         *("require_postgres", "require_clients", "require_mail"),
     }
 )

@@ -240,6 +240,8 @@ def test_the_containers_are_published_on_loopback_only():
         "- ${POSTBAYES_PUBLISH:-127.0.0.1:8025}:8025",
         "- ${POSTBAYES_PUBLISH_SMTP:-127.0.0.1:2525}:25",
         "- ${POSTBAYES_PUBLISH_IMAP:-127.0.0.1:1143}:143",
+        "- ${POSTBAYES_PUBLISH_PROMETHEUS:-127.0.0.1:9090}:9090",
+        "- ${POSTBAYES_PUBLISH_GRAFANA:-127.0.0.1:3000}:3000",
     ] == ports
 
 
@@ -263,7 +265,7 @@ def test_each_container_is_limited_and_none_has_a_password_that_everybody_knows(
         *re.findall(r"^ARG BASE=(\S+)", text("deploy/mail/Dockerfile"), re.MULTILINE),
     ]
 
-    assert 3 == len(each)
+    assert 5 == len(each)
     for service in each:
         for limit in ("mem_limit:", "pids_limit:", "networks:"):
             assert limit in service, service
