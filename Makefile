@@ -15,7 +15,7 @@ cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
 .DEFAULT_GOAL := help
 # Half an environment (no ensurepip, say) must not look like a whole one.
 .DELETE_ON_ERROR:
-.PHONY: help run test kernels check format lint types imports spelling docs accuracy speed demo-mail lock image clean
+.PHONY: help run test kernels check format lint types imports spelling docs accuracy speed demo-mail lock audit image clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ lock: ## choose the versions in requirements/ anew; needs uv
 # No header and no index: the files name packages, not their source.
 lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
+
+# Not a part of `check`, which asks nobody: an answer of today says nothing of tomorrow.
+audit:  ## ask the public databases for known flaws of the locked versions; needs uv
+	$(UV) tool run pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
 
 image:  ## build the container image `postbayes`
 	docker build --tag postbayes \

@@ -79,7 +79,7 @@ def served(router):
     settings = Settings(_env_file=None, max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
     app.state.guards = ()
-    errors.install(app)
+    errors.install(app, [router])
     install(app, router)
     return TestClient(app, raise_server_exceptions=False)
 

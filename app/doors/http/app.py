@@ -101,11 +101,12 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app)
+    routers = (routes.messages, *INCLUDED)
+    errors.install(app, routers)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (partial(of_this_site, site), *guards)
-    require_guarded((routes.messages, *INCLUDED))
+    require_guarded(routers)
     install(app, routes.messages)
     for router in INCLUDED:
         app.include_router(router)

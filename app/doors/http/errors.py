@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -19,9 +20,10 @@ from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fastapi import FastAPI, Request
+    from fastapi import APIRouter, FastAPI, Request
+    from starlette.routing import BaseRoute
 
 # Of a document with many things wrong, and of a name that somebody made up.
 _SHOWN: Final = 5
@@ -249,8 +251,17 @@ def _answer(
     )
 
 
-def install(app: FastAPI) -> None:
-    """Have every error of an application answered as a problem document."""
+def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Have every error of an application answered as a problem document.
+
+    Parameters
+    ----------
+    app : FastAPI
+        The application.
+    routers : iterable of APIRouter
+        All that it serves: a path may have routes in several.
+    """
+    served = [route for router in routers for route in router.routes]
     sparing = SparingLog(log)
 
     @app.exception_handler(errors.PostbayesError)
@@ -281,7 +292,21 @@ def install(app: FastAPI) -> None:
         return _answer(_problem(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail))
 
     @app.exception_handler(HTTPException)
-    async def _(_: Request, error: HTTPException) -> JSONResponse:
+    async def _(request: Request, error: HTTPException) -> JSONResponse:
         detail = f"{error.detail}; the interface is described at /docs"
-        problem = _problem(HTTPStatus(error.status_code), "about:blank", detail)
-        return _answer(problem, error.headers)
+        status = HTTPStatus(error.status_code)
+        headers = error.headers
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            # The framework names those of one route, and a path may have several.
+            headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
+        return _answer(_problem(status, "about:blank", detail), headers)
+
+
+def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:
+    """Return the methods that a path takes."""
+    matching = (
+        route
+        for route in served
+        if isinstance(route, APIRoute) and route.path_regex.match(path)
+    )
+    return sorted({method for route in matching for method in route.methods or ()})
