@@ -65,6 +65,11 @@ def test_the_kernels_may_be_compiled():
     assert "false" == options()["MemoryDenyWriteExecute"]
 
 
+def test_the_process_can_be_found_by_the_one_that_makes_its_namespace():
+    """With both, systemd 252 ends the unit with 217/USER before it begins."""
+    assert not {"PrivateUsers", "ProtectProc"} <= options().keys()
+
+
 def test_a_wrong_setting_is_not_tried_again():
     """The exit code is that of `postbayes serve`; a manager would start for ever."""
     assert "78" == options()["RestartPreventExitStatus"]

@@ -134,7 +134,7 @@ def serve(
             _run(settings, manager)
 
 
-class _Server(uvicorn.Server):
+class _SingleProcess(uvicorn.Server):
     """The single process of a service."""
 
     def __init__(self, config: uvicorn.Config, manager: ServiceManager) -> None:
@@ -258,7 +258,7 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
     config = uvicorn.Config(_APPLICATION, **options)
     if settings.workers == 1:
         config.load_app()
-        server = _Server(config, manager)
+        server = _SingleProcess(config, manager)
         with suppress(KeyboardInterrupt):
             server.run()
         if not server.started:
