@@ -37,6 +37,7 @@ _REMOVED: Final = {
 _OF_OTHERS: Final = frozenset(
     {
         *("api_key", "url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("publish_prometheus", "publish_grafana"),
         *("require_postgres", "require_clients", "require_mail"),
     }
 )
@@ -481,6 +482,12 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         "text",
         description="Format of the log: lines for people, or one JSON object per line.",
+    )
+    traces: str | None = Field(
+        None,
+        description="Address of an OpenTelemetry collector that gets a trace of each "
+        "request, such as http://127.0.0.1:4318; it needs the extra `tracing`. Traces "
+        "hold nothing of mail. None by default.",
     )
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import numpy as np
+
+from app.bayes.posterior import log_odds
+from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.score import score
@@ -294,10 +298,13 @@ def classify_observation(
 
 def warm_up() -> None:
     """Have all kernels compiled, or read from disk, before the first message comes."""
-    observation = observe("Subject: é\n\nx".encode(), VIEWS)
+    # So many words that the table of counts has to grow.
+    words = " ".join(f"w{n}" for n in range(SMALLEST))
+    observation = observe(f"Subject: é\n\n{words}".encode(), VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
         snapshot.learn(change, revision=label + 1)
         score(snapshot, observation.views)
+    log_odds(np.zeros(2), np.array([False, True]))
