@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import multiprocessing
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 import uvicorn
+from uvicorn import _subprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
@@ -264,6 +266,17 @@ class _Workers(Multiprocess):
                     os.kill(worker.pid, signal.SIGHUP)
 
 
+def _fork_workers() -> None:
+    """Have uvicorn fork its workers from a process that has imported what they need.
+
+    Its own way, `spawn`, has each import it anew: 2 s and 200 MB for each
+    (`benchmarks/start.py`).  A fork of this process would inherit its locks.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([service.__name__])
+    _subprocess.spawn = context  # type: ignore[assignment]
+
+
 def _require_free(settings: Settings) -> None:
     """End with a sentence where the port cannot be had.
 
@@ -322,6 +335,7 @@ def _run(settings: Settings, manager: ServiceManager) -> None:
         if not server.started:
             raise typer.Exit(STARTUP_FAILURE)
         return
+    _fork_workers()
     workers = _Workers(config, [config.bind_socket()], manager)
     workers.run()
     if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
