@@ -18,14 +18,18 @@ _postbayes() {
         audit) words='--profile --json --help' ;;
         profiles) words='--create --rename --delete --yes --labels --spam-labels --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
+        keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
+        people) words='--role --profile --no-password --json --help' ;;
+        events) words='--last --json --help' ;;
         imap) words='--once --url --profile --help' ;;
+        digest) words='--profile --to --hours --stdout --help' ;;
         migrate) words=--help ;;
         backup) words='--audit --json --help' ;;
         export) words='--profile --with-ledger --without-words --json --help' ;;
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy imap migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people events imap digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return
