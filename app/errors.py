@@ -19,13 +19,18 @@ PostbayesError
 │   ├── MalformedExport
 │   ├── InvalidPolicy
 │   └── InvalidSetting
+├── Unauthenticated         the request does not say who makes it
 ├── Forbidden               the request may not be made, whatever is in it
+├── TooManyRequests         the client has to wait
 ├── NotFound
 │   ├── UnknownProfile
 │   ├── UnknownMessage
-│   └── UnknownSource
+│   ├── UnknownSource
+│   ├── UnknownKey
+│   └── UnknownPerson
 ├── Conflict
 │   ├── ProfileExists
+│   ├── NameTaken
 │   ├── OtherProfile
 │   ├── Expired
 │   ├── Irreversible
@@ -148,6 +153,26 @@ class InvalidSetting(InvalidInput):
     """A setting has a value that Postbayes cannot start with."""
 
 
+class Unauthenticated(PostbayesError):
+    """A request needs a key, and has none that counts."""
+
+
+class TooManyRequests(PostbayesError):
+    """A client asks more often than it may.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    seconds : float
+        How long it has to wait.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
 class Forbidden(PostbayesError):
     """A request comes from a web page of another site, or names another service."""
 
@@ -183,12 +208,24 @@ class UnknownSource(NotFound):
     """Nobody of that name has taught the profile."""
 
 
+class UnknownKey(NotFound):
+    """There is no key of that name, or it is revoked."""
+
+
+class UnknownPerson(NotFound):
+    """There is no person of that name."""
+
+
 class Conflict(PostbayesError):
     """The request contradicts what is there."""
 
 
 class ProfileExists(Conflict):
     """A profile of that name exists with other labels."""
+
+
+class NameTaken(Conflict):
+    """A key or a person of that name is there already."""
 
 
 class OtherProfile(Conflict):

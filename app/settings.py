@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.access.networks import LOOPBACK
 from app.classifier.policy import SAYS, threshold_of
 from app.classifier.rule import SHIPPED_VIEWS
 from app.classifier.specification import LABELS, SPAM_LABELS, check_labels, check_name
@@ -23,13 +24,19 @@ MEBIBYTE: Final = 1024 * 1024
 PREFIX: Final = "POSTBAYES_"
 FILE: Final = f"{PREFIX}SETTINGS_FILE"
 """The variable that names a file of settings; it cannot stand in one."""
-# Settings of a released version, and those in their place.
-_REMOVED: Final = {"spam_threshold": "ham_cost", "ham_threshold": "ham_cost"}
+# Settings of earlier versions, and what is in their place.
+_REMOVED: Final = {
+    "spam_threshold": "set POSTBAYES_HAM_COST instead",
+    "ham_threshold": "set POSTBAYES_HAM_COST instead",
+    "teach_from": "set POSTBAYES_KEYLESS_FROM instead",
+    "rspamd_password": "make a key with `postbayes keys create` and send that as the "
+    "password",
+}
 # Variables that other programs read: `deploy/dovecot/postbayes-teach`,
 # `docker-compose.yml` and the tests.
 _OF_OTHERS: Final = frozenset(
     {
-        *("url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("api_key", "url", "queue", "publish", "publish_smtp", "publish_imap"),
         *("require_postgres", "require_clients", "require_mail"),
     }
 )
@@ -318,17 +325,62 @@ class Settings(BaseSettings):
         description="Address of the rspamd door: `host:port`, such as "
         "`127.0.0.1:11334`, or `unix:/path`. Unset: closed.",
     )
-    rspamd_password: str | None = Field(
-        None,
-        description="Password with which clients outside of POSTBAYES_TEACH_FROM may "
-        "teach through the rspamd door. Unset: they may not.",
+    keyless_from: Words = Field(
+        LOOPBACK,
+        description="Addresses and networks, separated by commas, whose clients need "
+        "no key and may do everything; clients of Unix sockets need none either. All "
+        "others need a key (`postbayes keys create`). A request that a proxy passes on "
+        "is that of its client, and never keyless behind a proxy that "
+        "POSTBAYES_PROXIES does not name. Empty: everybody needs a key.",
     )
-    teach_from: Words = Field(
-        ("127.0.0.0/8", "::1"),
-        description="Addresses and networks, separated by commas, that may teach "
-        "through the rspamd and spamd doors without a password. Clients of their Unix "
-        "sockets may as well. The `source` that other clients give over HTTP is stored "
-        "behind their address, so that nobody teaches under another's name.",
+    proxies: Words = Field(
+        (),
+        description="Addresses and networks of the proxies before this service, "
+        "separated by commas. The client of a proxy is the last address of "
+        "`X-Forwarded-For` that is not one of them; forwarded addresses from anybody "
+        "else are ignored.",
+    )
+    rate_per_key: float = Field(
+        1000.0,
+        ge=0,
+        le=1e6,
+        description="Requests a second that a key may make of each worker; twice as "
+        "many may come at once. Further ones get 429. 0: no limit.",
+    )
+    rate_per_address: float = Field(
+        1000.0,
+        ge=0,
+        le=1e6,
+        description="Requests a second that an address, or an IPv6 network of 64 bits, "
+        "may make of each worker; twice as many may come at once. Clients that need no "
+        "key are not limited. 0: no limit.",
+    )
+    session_hours: float = Field(
+        8.0,
+        gt=0,
+        le=8760,
+        description="Hours after the last page until a person has to sign in again.",
+    )
+    session_days: float = Field(
+        14.0,
+        gt=0,
+        le=365,
+        description="Days after which a person has to sign in again in any case.",
+    )
+    sign_in_header: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9-]+$",
+        description="Header with the name of a person whom a proxy has signed in, such "
+        "as `Remote-User`. It counts only from POSTBAYES_PROXIES, which have to remove "
+        "it from the requests of others, and for people of `postbayes people`. Unset: "
+        "none.",
+    )
+    event_days: float = Field(
+        365.0,
+        ge=0,
+        le=36_500,
+        description="Days for which events are kept: who made a key, changed a policy, "
+        "signed in (`postbayes events`). 0 keeps them for ever.",
     )
     imap_host: str | None = Field(
         None, description="IMAP server of the mailbox that `postbayes imap` follows."
@@ -443,7 +495,7 @@ def _unknown(
             continue
         found = f"{PREFIX}{name.upper()} {place}, and "
         if name in _REMOVED:
-            yield f"{found}is gone; set {PREFIX}{_REMOVED[name].upper()} instead"
+            yield f"{found}is gone; {_REMOVED[name]}"
         elif PREFIX + name.upper() == FILE:
             yield f"{found}a file cannot name another; set it in the environment"
         else:

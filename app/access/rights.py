@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from app.errors import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Right(StrEnum):
@@ -30,6 +35,12 @@ MEANINGS: Final = {
 }
 """Each right in one sentence."""
 ALL_RIGHTS: Final = frozenset(Right)
+ROLES: Final = {
+    "reader": frozenset({Right.CLASSIFY, Right.READ}),
+    "teacher": frozenset({Right.CLASSIFY, Right.READ, Right.TEACH}),
+    "admin": ALL_RIGHTS - {Right.REPLICATE},
+}
+"""The rights of people who sign in, by their role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +58,18 @@ class Principal:
         a domain and those of its addresses.  None: all.
     kind : str
         A client of this machine or of a network that needs no key, a key, or a person.
+    labels : frozenset of str or None
+        The labels that it may teach.  None: all.
+    names_sources : bool
+        Whether the source that it gives is that of the ledger.
     """
 
     name: str
     rights: frozenset[Right]
     profiles: frozenset[str] | None = None
     kind: Literal["local", "key", "person"] = "key"
+    labels: frozenset[str] | None = None
+    names_sources: bool = False
 
     def may(self, right: Right | None) -> bool:
         """Return whether it has a right; None is what everybody may."""
@@ -71,6 +88,96 @@ class Principal:
             return True
         return f"@{profile.rpartition('@')[2]}" in self.profiles
 
+    def require(self, profile: str) -> str:
+        """Return the name of a profile that it may use.
 
-LOCAL: Final = Principal("http", ALL_RIGHTS, kind="local")
+        Raises
+        ------
+        Forbidden
+            If it may not.
+        """
+        if not self.may_use(profile):
+            own = ", ".join(sorted(self.profiles or ())) or "none"
+            msg = (
+                f"{self.name} may not use the profile {profile!r}; its profiles: {own}"
+            )
+            raise Forbidden(msg)
+        return profile
+
+    def require_label(self, label: str) -> str:
+        """Return a label that it may teach.
+
+        Raises
+        ------
+        Forbidden
+            If it may not.
+        """
+        if self.labels is not None and label not in self.labels:
+            own = ", ".join(sorted(self.labels)) or "none"
+            msg = f"{self.name} may not teach {label[:64]!r}; its labels: {own}"
+            raise Forbidden(msg)
+        return label
+
+    def require_rights(self, rights: Iterable[Right]) -> None:
+        """Raise unless it has some rights, which it is about to give to others.
+
+        Raises
+        ------
+        Forbidden
+            If it lacks one: whoever may manage could otherwise help itself.
+        """
+        lacking = sorted(set(rights) - self.rights)
+        if lacking:
+            msg = (
+                f"{self.name} cannot give the right {lacking[0]}, which it has not "
+                "itself; `postbayes keys create` can"
+            )
+            raise Forbidden(msg)
+
+    def require_all(self, what: str) -> None:
+        """Raise if it is limited to some profiles.
+
+        Parameters
+        ----------
+        what : str
+            What is of all profiles, for the sentence.
+
+        Raises
+        ------
+        Forbidden
+            If it is.
+        """
+        if self.profiles is not None:
+            msg = f"{self.name} is limited to some profiles, and may not use {what}"
+            raise Forbidden(msg)
+
+    @property
+    def only_profile(self) -> str | None:
+        """The one profile that it may use; None where there are several."""
+        if self.profiles is None or len(self.profiles) != 1:
+            return None
+        (only,) = self.profiles
+        return None if only.startswith("@") else only
+
+    def source(self, given: str | None) -> str:
+        """Return what the ledger says of who teaches.
+
+        Parameters
+        ----------
+        given : str or None
+            What the client says; that of a key counts only if it may name sources.
+
+        Examples
+        --------
+        >>> LOCAL.source("ann"), LOCAL.source(None)
+        ('ann', 'http')
+        >>> Principal("key:mx1", ALL_RIGHTS).source("ann")
+        'key:mx1'
+        """
+        return given if given and self.names_sources else self.name
+
+
+LOCAL: Final = Principal("http", ALL_RIGHTS, kind="local", names_sources=True)
 """A client that needs no key."""
+NOBODY: Final = Principal("nobody", frozenset(), frozenset(), kind="local")
+"""Whoever asks what everybody may."""

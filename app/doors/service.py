@@ -17,11 +17,11 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, Final
 
 from app import __version__
+from app.access.networks import Networks
 from app.doors.http.app import create_app
 from app.doors.milter.results import parse_authserv_id
 from app.doors.milter.server import milter
 from app.doors.mta.headers import parse_flag
-from app.doors.mta.teachers import Teachers
 from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
 from app.doors.serving.asgi import WebDoor, WebListener
@@ -81,7 +81,7 @@ def listen(settings: Settings) -> dict[str, Listening]:
     """
     opened: dict[str, Listening] = {}
     try:
-        for name, setting, address in _addresses(settings):
+        for name, setting, address in addresses(settings):
             listening = sockets.listen(
                 address,
                 setting=setting,
@@ -111,15 +111,16 @@ def reserved(settings: Settings) -> Iterator[None]:
         As `listen` does, or if another service has an address.
     """
     with ExitStack() as held:
-        for _, setting, address in _addresses(settings):
+        for _, setting, address in addresses(settings):
             held.enter_context(sockets.reserved(address, setting=setting))
         yield
 
 
-def _addresses(settings: Settings) -> list[tuple[str, str, Address]]:
+def addresses(settings: Settings) -> list[tuple[str, str, Address]]:
     """Return the name, the setting and the address of each door that is switched on."""
     # A door would refuse them once the service runs.
-    Teachers(settings.teach_from, password=None)
+    Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+    Networks(settings.proxies, of="POSTBAYES_PROXIES")
     parse_flag(settings.spam_header)
     parse_authserv_id(settings.milter_authserv_id)
     found: list[tuple[str, str, Address]] = []
@@ -167,7 +168,7 @@ def reload(application: Application) -> None:
     """Read the settings again, and take over those that need no restart."""
     try:
         found = load_settings()
-        _addresses(found)
+        addresses(found)
         reloaded = take_over(application, found)
     except PostbayesError as error:
         log.error("SIGHUP: the settings stay as they were: %s", error)  # noqa: TRY400

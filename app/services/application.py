@@ -30,14 +30,17 @@ from app.services.clock import JUMP, PROOF, SteadyClock, now
 from app.services.delivery import Aliases, Delivery, Recipients
 from app.services.feedback import Feedback
 from app.services.figures import Figures
+from app.services.gate import Gate
 from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.keys import LiveKeys, add_key, revoke_key
 from app.services.ledger import Ledgers
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
 from app.services.metrics import Tally
+from app.services.people import Sessions, add_person, remove_person
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.access.keys import AccessKey
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -316,6 +320,15 @@ class Application:
             # An error of the site's own profile is raised here, before anything is
             # served; the others are loaded when somebody asks for them.
             self.live.load(settings.profile)
+            self.keys = LiveKeys(self.engine)
+            self.keys.refresh()
+            self.sessions = Sessions(
+                self.engine,
+                self.keys,
+                idle=3600 * settings.session_hours,
+                most=86_400 * settings.session_days,
+            )
+            self.gate = Gate(self.keys, settings, self.sessions)
         except PostbayesError:
             self.engine.dispose()
             raise
@@ -340,7 +353,9 @@ class Application:
             history_days=settings.history_days,
             history_rows=settings.history_rows,
             vector_days=settings.vector_days,
+            event_days=settings.event_days,
             clock=steady,
+            keys=self.keys,
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
@@ -487,7 +502,9 @@ class Application:
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
-    def change_policy(self, name: str, changes: Mapping[str, Any]) -> Changed:
+    def change_policy(
+        self, name: str, changes: Mapping[str, Any], *, who: str = "http"
+    ) -> Changed:
         """Change the policy of a profile; this process follows at once.
 
         Raises
@@ -496,13 +513,36 @@ class Application:
             As `app.services.profiles.change`; or if the policy is changed and could
             not be read again, which the error says.
         """
-        changed = policies.change(self.engine, name, self.service, changes)
+        changed = policies.change(self.engine, name, self.service, changes, who=who)
         with explaining(
             "the policy is changed, and this process follows it as soon as it can read "
             "it"
         ):
             self.live.refresh()
         return changed
+
+    def add_key(self, key: AccessKey, *, who: str) -> None:
+        """Store a new key, as `app.services.keys.add_key`; it counts here at once."""
+        add_key(self.engine, key, who=who)
+        with explaining("the key is made, and counts as soon as it can be read"):
+            self.keys.refresh()
+
+    def revoke_key(self, name: str, *, who: str) -> AccessKey:
+        """Revoke a key, as `app.services.keys.revoke_key`; here it ends at once."""
+        revoked = revoke_key(self.engine, name, who=who)
+        with explaining("the key is revoked, and ends as soon as that can be read"):
+            self.keys.refresh()
+        return revoked
+
+    def add_person(self, name: str, **given: Any) -> None:
+        """Let somebody sign in, as `app.services.people.add_person`; here at once."""
+        add_person(self.engine, name, **given)
+        self.keys.refresh()
+
+    def remove_person(self, name: str, *, who: str) -> None:
+        """Let somebody sign in no more, as `app.services.people.remove_person`."""
+        remove_person(self.engine, name, who=who)
+        self.keys.refresh()
 
     def revisions(self, profile: ProfileRow) -> tuple[int, int]:
         """Return the newest ledger row, and the last one that is in the counts."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from pathlib import Path
 
+    from app.access.rights import Principal
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
     from app.services.history import VerdictRecorder
@@ -210,12 +211,15 @@ class Addressed:
         in their place.
     profile : str or None
         The profile that was asked for by its name, which no other answers for.
+    principal : Principal or None
+        Who asks, where that one may be limited to some profiles.
     """
 
     name: str
     recipients: Mapping[str, str]
     taught: frozenset[str] = frozenset()
     profile: str | None = None
+    principal: Principal | None = None
 
     @property
     def profiles(self) -> set[str]:
@@ -293,18 +297,44 @@ class Delivery:
         self._webhook = webhook
 
     def address(
-        self, recipients: Sequence[str], *, profile: str | None = None
+        self,
+        recipients: Sequence[str],
+        *,
+        profile: str | None = None,
+        principal: Principal | None = None,
     ) -> Addressed:
-        """Return the profiles of some recipients, and `profile` for all of them."""
+        """Return the profiles of some recipients, and `profile` for all of them.
+
+        Raises
+        ------
+        Forbidden
+            If the principal may not use one of them.
+
+        Notes
+        -----
+        Where a profile above that of a recipient would answer, and the principal may
+        not use that, the recipient's own does.
+        """
         own = {self._recipients.profile(each) for each in recipients}
         if profile is None:
             own.add(self._recipients.shared(recipients))
-        return Addressed(
-            profile or self._recipients.answering(recipients),
-            {each: self._recipients.answering([each]) for each in recipients},
+        found = Addressed(
+            profile or self._answering(recipients, principal),
+            {each: self._answering([each], principal) for each in recipients},
             frozenset(own),
             profile,
+            principal,
         )
+        if principal is not None:
+            for name in sorted(found.profiles | own):
+                principal.require(name)
+        return found
+
+    def _answering(self, recipients: Sequence[str], principal: Principal | None) -> str:
+        name = self._recipients.answering(recipients)
+        if principal is None or principal.may_use(name):
+            return name
+        return self._recipients.shared(recipients)
 
     def together(
         self,
@@ -408,7 +438,9 @@ class Delivery:
         people = [*asked.recipients]
         with self._tally.delivering(door):
             asked, answers = _answered(
-                lambda: self.address(people, profile=asked.profile),
+                lambda: self.address(
+                    people, profile=asked.profile, principal=asked.principal
+                ),
                 asked,
                 lambda chosen: self._classify.each(
                     chosen.profiles, raw, strongest=strongest, taught=chosen.taught

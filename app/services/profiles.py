@@ -12,6 +12,7 @@ from app.classifier.specification import check_name
 from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy
 from app.features.extract import FEATURE_SET
+from app.services.events import note
 from app.storage import hidden, profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.profiles import policy_of
@@ -192,11 +193,20 @@ def rename_profile(engine: Engine, name: str, new: str) -> None:
         profiles.rename(connection, profiles.find_locked(connection, name), new)
 
 
-def delete_profile(engine: Engine, name: str) -> Iterator[int]:
+def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[int]:
     """Delete a profile and all that it has learned, in steps.
 
     It is gone with the first step.  The upkeep of a service goes on where the steps
     were interrupted.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    name : str
+        Name of the profile.
+    who : str
+        Who deletes it, for the events.
 
     Yields
     ------
@@ -211,6 +221,7 @@ def delete_profile(engine: Engine, name: str) -> Iterator[int]:
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
         hidden.hide(connection, row, why="deleted")
+        note(connection, "profile deleted", who=who, of=name)
     more = True
     while more:
         with writing_then_pause(engine) as connection:
@@ -355,7 +366,12 @@ def current(engine: Engine, name: str, service: Specification) -> Changed:
 
 
 def change(
-    engine: Engine, name: str, service: Specification, changes: Mapping[str, Any]
+    engine: Engine,
+    name: str,
+    service: Specification,
+    changes: Mapping[str, Any],
+    *,
+    who: str = "http",
 ) -> Changed:
     """Change the policy of a profile, in one transaction.
 
@@ -370,6 +386,8 @@ def change(
     changes : mapping of str to value
         Fields of `Policy`; other fields stay, and None leaves a field to the
         service's settings.
+    who : str
+        Who changes it, for the events.
 
     Raises
     ------
@@ -390,6 +408,8 @@ def change(
         after = replace(before, **changes)
         after.require_kept(service)
         profiles.set_policy(connection, row, after.document())
+        if before != after:
+            note(connection, "policy changed", who=who, of=name, now=after.document())
     if before != after:
         shown = after.document() or "that of the service's settings"
         log.info("the policy of %r is now %s", name, shown)

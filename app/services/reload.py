@@ -22,7 +22,8 @@ RELOADED: Final = frozenset(
     {
         *("log_level", "log_format"),
         *("ham_cost", "quarantine_from", "reject_from", "aliases"),
-        *("teach_from", "rspamd_password", "max_request_bytes"),
+        *("keyless_from", "proxies", "rate_per_key", "rate_per_address"),
+        "max_request_bytes",
         *("profile_bytes", "profile_minutes"),
     }
 )
@@ -71,6 +72,7 @@ def take_over(application: Application, found: Settings) -> Reloaded:
     taken = {name: getattr(found, name) for name in changed if name in RELOADED}
     settings = old.model_copy(update=taken)
     service, aliases = require_startable(settings)
+    application.gate.configure(settings)
     application.settings, application.service = settings, service
     application.aliases.become(aliases)
     live = application.live

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -112,7 +111,8 @@ def _shown(name: str, value: Any) -> str | None:
         # The path of many a webhook is what proves who may call it.
         parts = urlsplit(value)
         return f"{parts.scheme}://{parts.hostname}/{HIDDEN}"
-    secret = any(each in name for each in _SECRET) and not isinstance(value, Path)
+    # Numbers and networks are none, and a path is where one is.
+    secret = any(each in name for each in _SECRET) and isinstance(value, str)
     return HIDDEN if secret else _written(value)
 
 

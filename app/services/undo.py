@@ -15,6 +15,7 @@ from app.errors import (
     explaining,
 )
 from app.figures.metrics import Errors
+from app.services.events import note
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
@@ -244,7 +245,17 @@ class Undo:
     def _record(self, live: CachedProfile, plan: Plan) -> bool:
         """Record a plan; return whether it still applied."""
         with writing(self._engine) as connection:
-            return work.begin(connection, live.row, plan)
+            begun = work.begin(connection, live.row, plan)
+            if begun and not plan.empty:
+                undo = plan.undo
+                note(
+                    connection,
+                    "undo",
+                    who=undo.source,
+                    of=live.row.name,
+                    undo=undo.name,
+                )
+        return begun
 
     def _finish_earlier(self, live: CachedProfile) -> set[str]:
         """Carry out an earlier undo, whoever recorded it, and return its sources."""

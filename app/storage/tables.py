@@ -1,8 +1,9 @@
 """Tables of the database.
 
 Contract of this file: `profile_id` leads every key, so that the tables can be
-distributed by it.  Labels and views are text and times are UTC, so that a
-person with a database shell can read them.  The text of mail is never stored.
+distributed by it; only keys, people and events are of no profile.  Labels and views
+are text and times are UTC, so that a person with a database shell can read them.  The
+text of mail is never stored.
 A change here needs a migration; a test compares the two.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -306,6 +308,61 @@ scored: Final = Table(
     # With the bytes, so that their sum is read from the index: of 50,000 rows of 15 kB,
     # it took 1.9 s from the table.
     Index(None, "profile_id", "time", "digest", "bytes"),
+)
+# API keys (`app.access.keys`): a row stays when its key is revoked, so that nobody
+# else gets the name that the ledger has as a source, but by making the key anew.
+access_key: Final = Table(
+    "access_key",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # SHA-256 of its text, which is stored nowhere.
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("rights", JSON, nullable=False),
+    # What it is limited to.  NULL: all profiles, all labels, any network.
+    Column("profiles", JSON(none_as_null=True)),
+    Column("labels", JSON(none_as_null=True)),
+    Column("networks", JSON(none_as_null=True)),
+    Column("names_sources", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    # To the minute.
+    Column("last_used_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    # Counts the changes, so that the sum over all rows grows with each.
+    Column("revision", Integer, nullable=False),
+)
+person: Final = Table(
+    "person",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # As argon2 writes it.  NULL: signs in through a proxy or a provider only.
+    Column("password", Text),
+    Column("role", Text, nullable=False),
+    # The only profile that it sees.  NULL: all.
+    Column("profile", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("removed_at", UtcDateTime),
+    Column("revision", Integer, nullable=False),
+)
+# Who did what, beside the ledger.
+audit_event: Final = Table(
+    "audit_event",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("time", UtcDateTime, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("act", Text, nullable=False),
+    # The key, the person or the profile.
+    Column("object", Text, nullable=False),
+    Column("details", JSON(none_as_null=True)),
+    Index(None, "time"),
+)
+# What cookies are signed with.
+service_secret: Final = Table(
+    "service_secret",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
 )
 # One row for each verdict.  Text is what a person finds the mail by, each a line of a
 # bounded length; NULL: words are not stored.

@@ -10,7 +10,7 @@ from alembic import op
 from app.storage.tables import UtcDateTime
 
 revision: Final = "0011"
-down_revision: Final = "0009"
+down_revision: Final = "0010"
 branch_labels: Final = None
 depends_on: Final = None
 

@@ -42,6 +42,8 @@ CODES: Final = {
     75: "The database, or the service at `--url`, is away, or the database lacks a "
     "table or a right, or an older version made its tables. Try again later; mail "
     "servers do (EX_TEMPFAIL).",
+    77: "The service at `--url` asks for a key (POSTBAYES_API_KEY), or the key has not "
+    "the right (EX_NOPERM).",
     78: "A setting cannot be used; also one of the database, whose encoding lacks "
     "letters, or whose user may not make the tables (EX_CONFIG).",
     130: "Interrupted with Ctrl-C, except `serve`. Committed work is kept.",
@@ -56,8 +58,8 @@ _COMMON: Final = (2, 70, 74, 75, 78, 130)
 EXITS: Final[dict[str, tuple[int, ...]]] = {
     "serve": (0, 2, 3, 70, 75, 78, 143),
     "learn": (*_COMMON, 0, 65),
-    "classify": (*_COMMON, 0, 65),
-    "feedback": (*_COMMON, 0, 65),
+    "classify": (*_COMMON, 0, 65, 77),
+    "feedback": (*_COMMON, 0, 65, 77),
     "undo": (*_COMMON, 0, 65),
     "fold": (*_COMMON, 0, 65),
     "prune": (*_COMMON, 0, 65),
@@ -69,6 +71,9 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 1, 65),
     "policy": (*_COMMON, 0, 65),
+    "keys": (*_COMMON, 0, 65),
+    "people": (*_COMMON, 0, 65),
+    "events": (*_COMMON, 0),
     "digest": (*_COMMON, 0, 65),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
     "migrate": (0, *_COMMON),

@@ -36,8 +36,12 @@ SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
 METRICS: Final = "GET /metrics"
-# Every route asks where a request comes from.
-EVERY: Final = (
+KEYS: Final = "GET /keys"
+MAKE_KEY: Final = "POST /keys"
+REVOKE: Final = "DELETE /keys/{name}"
+EVENTS: Final = "GET /events"
+# Every route but the health checks asks a right.
+ASKING: Final = (
     CLASSIFY,
     BATCH,
     MESSAGE,
@@ -55,10 +59,14 @@ EVERY: Final = (
     REVIEW,
     OVERVIEW,
     SETTINGS,
-    "GET /healthz",
-    READY,
     METRICS,
+    KEYS,
+    MAKE_KEY,
+    REVOKE,
+    EVENTS,
 )
+# Every route asks where a request comes from.
+EVERY: Final = (*ASKING, "GET /healthz", READY)
 
 # All commands that open the database.
 _STORED: Final = (
@@ -74,6 +82,9 @@ _STORED: Final = (
     "audit",
     "profiles",
     "policy",
+    "keys",
+    "people",
+    "events",
     "digest",
     "backup",
     "export",
@@ -107,6 +118,7 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(KEYS, MAKE_KEY, REVOKE, EVENTS),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
@@ -126,14 +138,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
         "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
     ),
     errors.BatchTooLarge: Advice(
         "Send the messages in several batches; larger batches are not faster.",
@@ -141,7 +153,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field or the query parameter. Unknown names are "
@@ -158,6 +170,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             PROFILES,
             PROFILE,
             CHANGE,
+            MAKE_KEY,
             FIGURES,
             WORD,
             LEDGER,
@@ -177,13 +190,45 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone declares the body to be a form.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE),
+        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+    ),
+    errors.Unauthenticated: Advice(
+        "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "
+        "Basic authentication; a command takes it from `POSTBAYES_API_KEY`. "
+        "`postbayes keys create` makes one, and [access.md](../access.md) has the "
+        "rights.",
+        operations=ASKING,
+        commands=("classify", "feedback"),
+    ),
+    errors.TooManyRequests: Advice(
+        "Wait for the seconds of `Retry-After`. `POSTBAYES_RATE_PER_KEY` and "
+        "`POSTBAYES_RATE_PER_ADDRESS` set the rates; after ten wrong keys an address "
+        "is answered one more every 6 s.",
+        operations=EVERY,
+        commands=("classify", "feedback"),
+    ),
+    errors.UnknownKey: Advice(
+        "`postbayes keys list` names the keys, and those that are revoked.",
+        operations=(REVOKE,),
+        commands=("keys",),
+    ),
+    errors.UnknownPerson: Advice(
+        "`postbayes people list` names those who may sign in.",
+        commands=("people",),
+    ),
+    errors.NameTaken: Advice(
+        "Choose another name. That of a revoked key is free again.",
+        operations=(MAKE_KEY,),
+        commands=("keys", "people"),
     ),
     errors.Forbidden: Advice(
-        "Ask under an address of the service or a name without a dot, or have its "
-        "operator list the name in `POSTBAYES_HOST_NAMES`. A web page of another site "
-        "is refused wherever it could change something.",
+        "The sentence says what is lacking. For a right, a profile or a label use "
+        "another key ([access.md](../access.md)). Under a name that the service does "
+        "not know, ask by its address, or have its operator list the name in "
+        "`POSTBAYES_HOST_NAMES`. A web page of another site is refused wherever it "
+        "could change something.",
         operations=EVERY,
+        commands=("classify", "feedback"),
     ),
     errors.MissingLabel: Advice(
         "Give `?label=` or `label` in the JSON; `--label` on the command line.",

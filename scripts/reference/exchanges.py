@@ -154,6 +154,11 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("GET", "/words/{word}"): (Exchange("GET", "/words/prize"),),
     ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
+    ("GET", "/keys"): (),
+    # With a text that is another one each time.
+    ("POST", "/keys"): (),
+    ("DELETE", "/keys/{name}"): (),
+    ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),
     ("POST", "/feedback/undo"): (

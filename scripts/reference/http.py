@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 _INTRODUCTION: Final = """
 The service listens on `POSTBAYES_HOST` and `POSTBAYES_PORT`, 127.0.0.1:8025 by
-default. There is no authentication: every client that reaches the port can teach the
-filter. A running service has the same interface as an OpenAPI document at
-`/openapi.json`, and as a page at `/docs`. Field names, outcomes and problem types
-are stable; new fields may be added. Log-odds and log-posteriors are in nats: ln 9 =
-2.197 means nine to one.
+default. Clients of that machine need no key; others send one as `Authorization: Bearer
+pb_…`, as `X-API-Key`, or as the password of Basic authentication, and each operation
+asks the right that the table names ([access.md](../access.md)). A running service has
+the same interface as an OpenAPI document at `/openapi.json`, and as a page at `/docs`.
+Field names, outcomes and problem types are stable; new fields may be added. Log-odds
+and log-posteriors are in nats: ln 9 = 2.197 means nine to one.
 """
 
 _BEFORE: Final = """
@@ -44,7 +45,7 @@ The body is JSON, as `application/json`, of 8 MiB at most, with these fields.
 MEANINGS: Final = {
     "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
     "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
-    "path.name": "The name of the profile.",
+    "path.name": "The name of the profile, or of the key.",
 }
 """Meanings of fields that the OpenAPI document gives none."""
 
@@ -233,7 +234,7 @@ def _type(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     word = _WORDS[schema.get("format") or schema.get("type", "object")]
     values = schema.get("items") or schema.get("additionalProperties")
-    if values:
+    if isinstance(values, dict):
         word = f"{word} of {_type(values)}"
     if "maximum" in schema:
         word = f"{word} from {schema['minimum']} to {schema['maximum']}"

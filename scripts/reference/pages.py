@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.reference import commands, errors, http, settings
+from scripts.reference import commands, errors, http, rights, settings
 
 
 def pages() -> dict[str, str]:
@@ -12,4 +12,5 @@ def pages() -> dict[str, str]:
         "commands.md": commands.page(),
         "http.md": http.page(),
         "errors.md": errors.page(),
+        "rights.md": rights.page(),
     }

@@ -28,7 +28,9 @@ def application(tmp_path):
 @pytest.fixture
 def client(tmp_path):
     """A client of a service that has learned six messages."""
-    with TestClient(create_app(application(tmp_path))) as client:
+    with TestClient(
+        create_app(application(tmp_path)), client=("127.0.0.1", 50000)
+    ) as client:
         for label, some in (("ham", HAM), ("spam", SPAM)):
             for raw in some:
                 client.post(

@@ -231,7 +231,7 @@ def test_an_interrupted_backup_leaves_no_file(run, index, tmp_path, monkeypatch)
         ("POSTBAYES_AUTOLEARN_FROM", "0"),
         ("POSTBAYES_SPAM_HEADER", "x"),
         ("POSTBAYES_MILTER", "nonsense"),
-        ("POSTBAYES_TEACH_FROM", "everybody"),
+        ("POSTBAYES_KEYLESS_FROM", "everybody"),
         ("POSTBAYES_REJECT_FROM", "1"),
     ],
 )

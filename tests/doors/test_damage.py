@@ -32,7 +32,7 @@ def sound(path, monkeypatch):
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
     settings = Settings(_env_file=None, database_url=f"sqlite:///{path}")
     application = Application(settings)
-    with TestClient(create_app(application)) as client:
+    with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:
                 client.post(f"/feedback?label={label}", content=raw, headers=RAW)

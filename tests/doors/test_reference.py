@@ -22,7 +22,9 @@ def client(tmp_path):
         database_url=sqlite_url(tmp_path),
         host_names=("mail.example.org",),
     )
-    with TestClient(create_app(Application(settings))) as client:
+    with TestClient(
+        create_app(Application(settings)), client=("127.0.0.1", 50000)
+    ) as client:
         yield client
 
 

@@ -20,7 +20,7 @@ def client(tmp_path, monkeypatch):
     """A client of the application of an environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("POSTBAYES_DATABASE_URL", sqlite_url(tmp_path, "p.db"))
-    with TestClient(service.create()) as client:
+    with TestClient(service.create(), client=("127.0.0.1", 50000)) as client:
         yield client
     gc.unfreeze()
 
@@ -68,9 +68,9 @@ def test_a_header_that_is_none_is_told_before_anything_opens():
 
 def test_a_network_of_teachers_that_is_none_is_told_before_anything_opens():
     """Whether a door is open that anybody teaches by, or not."""
-    settings = Settings(_env_file=None, teach_from=["everybody"])
+    settings = Settings(_env_file=None, keyless_from=["everybody"])
 
-    with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'everybody'"):
+    with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM: 'everybody'"):
         service.listen(settings)
 
 

@@ -37,7 +37,9 @@ def client(granted, monkeypatch):
     """A client of a service of the guest that has learned six messages."""
     monkeypatch.setattr(scheduler, "INTERVAL", 0.01)
     settings = Settings(_env_file=None, database_url=granted.guest_url)
-    with TestClient(create_app(Application(settings))) as client:
+    with TestClient(
+        create_app(Application(settings)), client=("127.0.0.1", 50000)
+    ) as client:
         for label, messages in (("ham", HAM), ("spam", SPAM)):
             for raw in messages:
                 client.post(f"/feedback?label={label}", content=raw, headers=RAW)

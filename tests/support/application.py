@@ -23,11 +23,30 @@ def running(**settings):
         app.stop()
 
 
+class PageClient(TestClient):
+    """A client whose forms have what a page of the service puts into them."""
+
+    browser = "0" * 32
+
+    def post(self, url, **given):
+        """Post; a form of a page has the field `csrf` and the cookie to it."""
+        form = {**(given.get("data") or {}), **(given.get("files") or {})}
+        if str(url).startswith("/ui/") and form and "csrf" not in form:
+            self.cookies.set("postbayes_browser", self.browser)
+            sessions = self.app.state.application.sessions
+            token = sessions.token(f"http {self.browser}")
+            if "data" in given or "files" not in given:
+                given["data"] = {"csrf": token, **(given.get("data") or {})}
+            else:
+                given["files"] = {"csrf": (None, token), **given["files"]}
+        return super().post(url, **given)
+
+
 def served(tmp_path, **settings):
     """Return a client of an application over an empty SQLite database."""
     url = sqlite_url(tmp_path)
     application = Application(Settings(_env_file=None, database_url=url, **settings))
-    return TestClient(create_app(application), client=("127.0.0.1", 50000))
+    return PageClient(create_app(application), client=("127.0.0.1", 50000))
 
 
 def teach(app, raw, label, profile="default"):

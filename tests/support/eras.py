@@ -19,11 +19,14 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
+from app.access.keys import AccessKey, digest_of
+from app.access.people import Person
+from app.access.rights import Right
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import history, profiles, scored, tables
+from app.storage import access, history, profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
@@ -170,6 +173,38 @@ def _id_key(engine, profile):
         )
 
 
+def _access(engine, profile):
+    """Make and revoke a key, and add somebody."""
+    # Not an event, whose number the database gives: the rows of a file have theirs.
+    mx1, ann = f"{profile.name}-mx1", f"{profile.name}-ann"
+    with writing(engine) as connection:
+        for name, profiles_ in ((mx1, None), (ann, frozenset({"ann"}))):
+            access.add_key(
+                connection,
+                AccessKey(
+                    name=name,
+                    digest=digest_of(f"pb_{name}"),
+                    rights=frozenset({Right.CLASSIFY, Right.TEACH}),
+                    profiles=profiles_,
+                    networks=("192.0.2.0/24",),
+                    created=MARCH,
+                ),
+            )
+        access.revoke_key(connection, ann, time=APRIL)
+        access.keys_used(connection, {mx1: APRIL})
+        access.add_person(
+            connection,
+            Person(
+                name=ann,
+                password="$argon2id$",  # noqa: S106  no password
+                role="teacher",
+                profile="site",
+                created=MARCH,
+            ),
+        )
+        access.add_secret(connection, "cookies", bytes(32))
+
+
 def _history(engine, profile):
     """Note a verdict."""
     with writing(engine) as connection:
@@ -215,6 +250,7 @@ CHAPTERS: Final = {
     "0007": _part,
     "0008": _forgotten,
     "0009": _id_key,
+    "0010": _access,
     "0011": _history,
 }
 

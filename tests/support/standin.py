@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from app.access.keys import Keyring
 from app.classifier.explain import Attribution, Explanation, ReasonPart, Summand
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule
@@ -15,6 +16,7 @@ from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
 from app.services.delivery import Delivery, Recipients
+from app.services.gate import Gate
 from app.services.metrics import Tally
 from app.settings import Settings
 
@@ -177,8 +179,9 @@ class Live:
 class Application:
     """As much of `app.services.application.Application` as doors use."""
 
-    def __init__(self, **settings):
+    def __init__(self, *keys, **settings):
         self.settings = Settings(_env_file=None, **settings)
+        self.gate = Gate(Keyring(keys), self.settings)
         self.labels = {
             "default": LABELS,
             "bob@example.org": LABELS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -18,11 +19,14 @@ from app.errors import (
     Conflict,
     DatabaseUnavailable,
     EmptyMessage,
+    Forbidden,
     Inconsistent,
     InvalidInput,
     MessageTooLarge,
     NotFound,
     PostbayesError,
+    TooManyRequests,
+    Unauthenticated,
     UnreadableMessage,
     reason,
 )
@@ -33,8 +37,12 @@ if TYPE_CHECKING:
 
     from app.services.application import Application
 
+API_KEY: Final = "POSTBAYES_API_KEY"
+"""The variable with the key that a command shows to the service at `--url`."""
 _REFUSED: Final[Mapping[int, type[PostbayesError]]] = {
     400: EmptyMessage,
+    401: Unauthenticated,
+    403: Forbidden,
     404: NotFound,
     409: Conflict,
     413: MessageTooLarge,
@@ -63,7 +71,7 @@ def ask(
             params={k: value for k, value in query.items() if value is not None},
             content=raw,
             json=document,
-            headers=None if raw is None else {"Content-Type": "message/rfc822"},
+            headers=_headers(raw),
             timeout=60,
         )
     except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
@@ -86,7 +94,16 @@ def ask(
         raise (UnreadableMessage if kind == "about:blank" else Inconsistent)(detail)
     if answer.is_server_error:
         raise DatabaseUnavailable(detail)
+    if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+        raise TooManyRequests(detail, 0.0)
     raise _REFUSED.get(answer.status_code, InvalidInput)(detail)
+
+
+def _headers(raw: bytes | None) -> dict[str, str]:
+    """Return the headers of a request, with the key of the environment."""
+    headers = {} if raw is None else {"Content-Type": "message/rfc822"}
+    key = os.environ.get(API_KEY, "")
+    return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
 def parse(kind: type[Out], url: str, answer: bytes) -> Out:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import sys
 import threading
@@ -70,6 +71,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonDocument = Annotated[
     bool, typer.Option("--json", help="Print the JSON document of the HTTP door.")
 ]
+
+
+def this_user() -> str:
+    """Return who runs the command, for the events."""
+    try:
+        return f"cli:{pwd.getpwuid(os.geteuid()).pw_name}"
+    # A container may run as a number that has no name.
+    except KeyError:
+        return f"cli:{os.geteuid()}"
 
 
 def print_json(document: Mapping[str, object]) -> None:

@@ -112,6 +112,9 @@ COMMANDS: Final = {
     "audit": "Prove that the count tables and the ledger agree, to the last message.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
+    "keys": "Make, list and revoke API keys.",
+    "people": "Add, list and remove the people who may sign in to the page.",
+    "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",
     "digest": "Mail to users what was taken for spam or left unsure since the last "
@@ -182,6 +185,9 @@ EXIT: Final[dict[type[errors.PostbayesError], int]] = {
     errors.NotFound: 65,
     errors.Conflict: 65,
     errors.Unavailable: 75,  # EX_TEMPFAIL
+    errors.TooManyRequests: 75,
+    errors.Unauthenticated: 77,  # EX_NOPERM
+    errors.Forbidden: 77,
     errors.PostbayesError: 70,  # EX_SOFTWARE
 }
 """The nearest class in the line of ancestors decides."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import DEFAULT, SAYS, Policy, value_of
-from app.doors.cli.console import OUT, Json, Profile, print_json
+from app.doors.cli.console import OUT, Json, Profile, print_json, this_user
 from app.services import profiles as policies
 from app.services.application import opened_database, specification
 from app.settings import load_settings
@@ -80,7 +80,7 @@ def policy(
     }
     with opened_database(settings) as engine:
         if changes:
-            changed = policies.change(engine, name, service, changes)
+            changed = policies.change(engine, name, service, changes, who=this_user())
         else:
             changed = policies.current(engine, name, service)
     own = changed.after

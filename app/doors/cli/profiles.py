@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.classifier.specification import check_name
-from app.doors.cli.console import OUT, interruptible, progress, run_stage
+from app.doors.cli.console import OUT, interruptible, progress, run_stage, this_user
 from app.errors import InvalidInput
 from app.services.application import opened_database
 from app.services.clock import now
@@ -120,4 +120,4 @@ def _delete(engine: Engine, name: str, *, yes: bool) -> None:
         )
     left = "interrupted; the profile is gone, and a running service removes the rest"
     with interruptible(left), progress() as bar:
-        run_stage(bar, "deleting", delete_profile(engine, name))
+        run_stage(bar, "deleting", delete_profile(engine, name, who=this_user()))

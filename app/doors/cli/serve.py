@@ -24,12 +24,20 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from app.access.networks import LOOPBACK, Networks
 from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
 from app.doors.serving.process import remember_reload
-from app.services.application import prepare_database, require_startable
+from app.doors.serving.sockets import Inet
+from app.errors import InvalidSetting
+from app.services.application import (
+    opened_database,
+    prepare_database,
+    require_startable,
+)
+from app.services.keys import list_keys
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.webhook import webhook_secret
@@ -120,6 +128,7 @@ def serve(
     os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
     keep_log(settings)
     _require_free(settings)
+    require_locked(settings)
     if settings.workers == 1:
         _run(settings)
         return
@@ -131,6 +140,51 @@ def serve(
         prepare_database(settings)
         with counting(settings.workers):
             _run(settings)
+
+
+def require_locked(settings: Settings) -> None:
+    """Raise if others than this machine could reach a service that knows no key.
+
+    Raises
+    ------
+    InvalidSetting
+        With the two ways out.
+    """
+    if "keyless_from" in settings.model_fields_set:
+        return
+    loopback = Networks(LOOPBACK, of="loopback")
+    addresses = service.addresses(settings)
+    open_to = [
+        f"{setting}={address}"
+        for setting, address in (
+            ("POSTBAYES_HOST", Inet(settings.host, settings.port)),
+            *((setting, address) for _, setting, address in addresses),
+        )
+        if isinstance(address, Inet) and not _is_of(loopback, address.host)
+    ]
+    if not open_to:
+        return
+    prepare_database(settings)
+    with opened_database(settings) as engine:
+        if any(key.revoked is None for key in list_keys(engine)):
+            return
+    msg = (
+        f"{open_to[0]} is not the loopback, and there is no key yet, so that nobody "
+        "there could ask anything. Make a key with `postbayes keys create NAME "
+        "--right classify --right teach`, or say whose clients need none: "
+        "POSTBAYES_KEYLESS_FROM=127.0.0.0/8,::1,192.0.2.0/24"
+    )
+    raise InvalidSetting(msg)
+
+
+def _is_of(networks: Networks, host: str) -> bool:
+    """Return whether all addresses of a name are in some networks."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        # That it cannot be had is said where it is opened.
+        return True
+    return all(networks.holds(str(address[0])) for *_, address in found)
 
 
 class _Workers(Multiprocess):
@@ -199,6 +253,8 @@ def _run(settings: Settings) -> None:
         "loop": "uvloop",
         "http": Http1Protocol,
         "ws": "none",
+        # Whose word on its clients is taken, `app.doors.serving.caller` decides.
+        "proxy_headers": False,
         # Each verdict has a line of its own.
         "access_log": False,
         "limit_concurrency": MAX_CONNECTIONS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,9 +10,10 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
+from app.doors.documents.access import KeyIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
-from app.doors.http import batch, errors, metrics, profiles, reference, routes
+from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
 from app.doors.http.body import parts_of
 from app.doors.http.direct import install
 from app.doors.http.guard import of_this_site, require_guarded, with_the_right
@@ -23,12 +24,14 @@ from app.doors.http.page import (
     ledger,
     message,
     overview,
+    people,
     review,
     site,
     words,
 )
 from app.doors.http.page.environment import problem_page
 from app.doors.serving.site import Site
+from app.errors import PostbayesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -43,7 +46,7 @@ forgets exactly.  Post a message to `/classify`; post what people say of it to
 `/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
 what to do.
 """
-READ_BY_HAND: Final = (BatchIn, PolicyIn)
+READ_BY_HAND: Final = (BatchIn, KeyIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
@@ -54,6 +57,7 @@ INCLUDED: Final = (
     batch.router,
     profiles.router,
     profiles.managed,
+    keys.router,
     metrics.router,
     reference.router,
     assets.router,
@@ -70,6 +74,8 @@ INCLUDED: Final = (
     ledger.page,
     ledger.undoing,
     words.page,
+    people.page,
+    people.managing,
     site.router,
     site.page,
     site.changing,
@@ -112,6 +118,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(application.start)
+        # Without it the pages change nothing, as it is with the database away.
+        with suppress(PostbayesError):
+            await run_in_threadpool(application.sessions.prepare)
         try:
             async with beside():
                 yield
@@ -137,7 +146,11 @@ def create_app(
     errors.install(app, problem_page)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
-    app.state.guards = (partial(of_this_site, site), *guards, with_the_right)
+    app.state.guards = (
+        partial(of_this_site, site),
+        *guards,
+        partial(with_the_right, application.gate),
+    )
     require_guarded((*DIRECT, *INCLUDED))
     for router in DIRECT:
         install(app, router)

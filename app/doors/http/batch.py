@@ -35,7 +35,7 @@ from app.doors.http.body import (
 from app.doors.http.errors import DEFECT, described
 from app.doors.http.guard import asking
 from app.doors.http.query import ProfileName, Recipient  # noqa: TC001  read at run time
-from app.doors.http.routes import ApplicationDep, effort, problems, required
+from app.doors.http.routes import ApplicationDep, addressed, effort, problems, required
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing, unless_gone
 from app.errors import BatchTooLarge, PostbayesError
@@ -95,7 +95,7 @@ async def classify_batch(
                 f"{MAX_MESSAGES:,}; send them in several"
             )
             raise BatchTooLarge(msg)
-        asked = app.delivery.address(recipient, profile=profile)
+        asked = addressed(request, profile, recipient)
         for each in asked.profiles:
             app.live.find(each)
         answer = partial(_answer, app, asked, explain)

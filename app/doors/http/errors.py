@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
@@ -181,6 +182,8 @@ log = logging.getLogger(__name__)
 # Seconds. A database that restarts is back in a few; mail servers retry later
 # anyway.
 RETRY_AFTER: Final = "5"
+CHALLENGE: Final = 'Bearer realm="Postbayes"'
+"""How a request that needs a key is refused (RFC 9110 section 11.6.1)."""
 STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.EmptyMessage: HTTPStatus.BAD_REQUEST,
     errors.MalformedRequest: HTTPStatus.BAD_REQUEST,
@@ -191,7 +194,9 @@ STATUS: Final[dict[type[errors.PostbayesError], HTTPStatus]] = {
     errors.MissingLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.UnknownLabel: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
     errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -238,6 +243,19 @@ DEFECT: Final = _problem(
 """The answer to an unexpected exception."""
 
 
+def _headers(
+    error: errors.PostbayesError, status: HTTPStatus
+) -> Mapping[str, str] | None:
+    """Return what an answer says besides its problem."""
+    if status is HTTPStatus.UNAUTHORIZED:
+        return {"WWW-Authenticate": CHALLENGE}
+    if isinstance(error, errors.TooManyRequests):
+        return {"Retry-After": f"{math.ceil(error.seconds)}"}
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        return {"Retry-After": RETRY_AFTER}
+    return None
+
+
 def _document(problem: ProblemOut, headers: Mapping[str, str] | None) -> Response:
     return JSONResponse(
         problem.model_dump(),
@@ -273,13 +291,11 @@ def install(app: FastAPI, page: Callable[[Request, ProblemOut], Response]) -> No
         status = status_of(error)
         if status is HTTPStatus.INTERNAL_SERVER_ERROR:
             sparing.error("%s %s: %s", request.method, request.url.path, error)
-        headers = None
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             sparing.warning(
                 "%s %s is refused: %s", request.method, request.url.path, error
             )
-            headers = {"Retry-After": RETRY_AFTER}
-        return answer(request, described(error), headers)
+        return answer(request, described(error), _headers(error, status))
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:

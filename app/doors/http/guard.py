@@ -12,23 +12,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
 
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Path
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 
-from app.access.rights import LOCAL, Principal, Right
-from app.errors import Forbidden
+from app.doors.serving.caller import caller_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from fastapi import APIRouter, Request, Response
     from starlette.types import Receive, Scope, Send
 
+    from app.access.rights import Principal, Right
     from app.doors.serving.site import Site
+    from app.services.gate import Gate
 
 
 RIGHT: Final = "x-right"
@@ -92,19 +94,61 @@ async def of_this_site(site: Site, access: Access) -> None:
     site.check(*access.raw)
 
 
-async def with_the_right(access: Access) -> None:
-    """Deny what the principal may not do."""
-    principal = LOCAL
+async def with_the_right(gate: Gate, access: Access) -> None:
+    """Deny what whoever asks may not do."""
+    caller = caller_of(access.scope, gate.proxies, sign_in=gate.sign_in_header)
+    principal = gate.admit(caller, access.right)
     access.admit(principal)
-    if not principal.may(access.right):
-        msg = f"{principal.name} may not {access.right}; use a key that has this right"
-        raise Forbidden(msg)
+    if principal.profiles is not None and access.right is not None:
+        _hold_to_profiles(access, principal)
+
+
+def _hold_to_profiles(access: Access, principal: Principal) -> None:
+    """Refuse other profiles in the query, whatever the route does with it.
+
+    Where nothing is named, the query gets the one profile of the principal; a route
+    would take that of the site.
+    """
+    scope = access.scope
+    query = QueryParams(scope["query_string"])
+    site: str = scope["app"].state.application.settings.profile
+    named = query.getlist("profile")
+    for name in named:
+        principal.require(name or site)
+    if named or query.getlist("recipient") or not access.route.takes_profile:
+        return
+    only = principal.only_profile
+    if only is None:
+        principal.require(site)
+    else:
+        pairs = [*query.multi_items(), ("profile", only)]
+        scope["query_string"] = urlencode(pairs).encode()
 
 
 def principal_of(request: Request) -> Principal:
     """Return who makes a request that the guards let pass."""
     principal: Principal = request.scope["state"]["principal"]
     return principal
+
+
+def profile_of(
+    request: Request, name: str | None, recipients: Sequence[str] = ()
+) -> str:
+    """Return the profile that a request names, or that of its recipients.
+
+    Every route that reads or changes a profile takes its name from here.  A principal
+    with one profile means that one where it names none.
+
+    Raises
+    ------
+    Forbidden
+        If the principal may not use the profile.
+    """
+    principal = principal_of(request)
+    if not (name or recipients):
+        name = principal.only_profile
+    app = request.app.state.application
+    return principal.require(name or app.recipients.shared(recipients))
 
 
 class Guarded(APIRoute):
@@ -124,6 +168,7 @@ class Guarded(APIRoute):
             RIGHT: getattr(self, "right", None),
             **(self.openapi_extra or {}),
         }
+        self.takes_profile = "profile" in parameters(self)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may be made."""

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.access.rights import Right
-from app.doors.http.guard import Guarded, asking
+from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
@@ -63,6 +63,7 @@ async def metrics(
     of the database are left out. The metrics of processes are those that Prometheus
     has for all programs; with several workers each has the process id as `worker`.
     """
+    principal_of(request).require_all("the metrics, which are of the whole service")
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     collected = Collected(app, profile or [app.settings.profile])
     content = await run_in_threadpool(encode, collected)

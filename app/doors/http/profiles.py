@@ -14,7 +14,7 @@ from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
 from app.doors.http.body import Body, json_body, parse_document, require_json
-from app.doors.http.guard import asking
+from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
@@ -31,6 +31,7 @@ Name = Annotated[str, Path(max_length=128)]
 
 @router.get("/profiles", tags=["profiles"], responses=problems(422))
 def profiles(
+    request: Request,
     app: ApplicationDep,
     after: Annotated[
         str, Query(max_length=128, description="Only names that come after this one.")
@@ -39,12 +40,17 @@ def profiles(
         int, Query(ge=1, le=MAX_LISTED, description="How many profiles at most.")
     ] = 100,
 ) -> ProfilesOut:
-    """List the profiles, in the order of their names.
+    """List the profiles that the client may use, in the order of their names.
 
     One that was made within the last second may be missing.
     """
+    may_use = principal_of(request).may_use
     rest = sorted(
-        ((each.row.name, each) for each in app.live if each.row.name > after),
+        (
+            (each.row.name, each)
+            for each in app.live
+            if each.row.name > after and may_use(each.row.name)
+        ),
         key=itemgetter(0),
     )
     listed = [
@@ -56,9 +62,10 @@ def profiles(
 
 
 @router.get("/profiles/{name}", tags=["profiles"], responses=problems(404, 422, 503))
-def profile(name: Name, app: ApplicationDep) -> ProfileOut:
+def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
-    return ProfileOut.model_validate(app.profile(name), from_attributes=True)
+    state = app.profile(profile_of(request, name))
+    return ProfileOut.model_validate(state, from_attributes=True)
 
 
 @managed.patch(
@@ -77,11 +84,13 @@ async def change_policy(
     message on, all others within a second; earlier verdicts stay.
     """
     require_json(request)
+    profile_of(request, name)
     asked = await computing(partial(parse_document, body, PolicyIn), len(body))
     changes = asked.changes()
     # It waits for the database, as a look-up does.
     await to_thread.run_sync(
-        partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
+        partial(app.change_policy, name, changes, who=principal_of(request).name),
+        limiter=DATABASE_THREADS,
     )
     state = await computing(partial(app.profile, name), 0)
     return ProfileOut.model_validate(state, from_attributes=True)
@@ -99,6 +108,7 @@ MAX_WORD: Final = 512
     "/profiles/{name}/figures", tags=["profiles"], responses=problems(404, 422, 503)
 )
 def figures(
+    request: Request,
     name: Annotated[str, Path(max_length=128)],
     app: ApplicationDep,
     window: Annotated[
@@ -116,11 +126,12 @@ def figures(
     rates on mail that the filter had not seen. A label that was corrected since
     counts as it is now.
     """
-    return FiguresOut.of_figures(app.figures(name, window=window))
+    return FiguresOut.of_figures(app.figures(profile_of(request, name), window=window))
 
 
 @router.get("/words/{word}", tags=["profiles"], responses=problems(404, 422, 503))
 def word(
+    request: Request,
     word: Annotated[
         str,
         Path(
@@ -136,7 +147,7 @@ def word(
 
     A word that was never learned is in no view.
     """
-    state = app.words(profile or app.settings.profile, word)
+    state = app.words(profile_of(request, profile), word)
     return WordOut.model_validate(state, from_attributes=True)
 
 
@@ -168,11 +179,11 @@ async def undo(
         since=asked.from_,
         until=asked.until,
     )
-    name = profile or app.settings.profile
+    name = profile_of(request, profile)
     act = (
         app.undo.forecast
         if asked.dry_run
-        else partial(app.undo, source="http", confirm=asked.confirm)
+        else partial(app.undo, source=principal_of(request).name, confirm=asked.confirm)
     )
     undone = await to_thread.run_sync(
         partial(act, name, selection), limiter=UNDO_THREADS

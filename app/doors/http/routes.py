@@ -21,7 +21,7 @@ from app.doors.documents.message import ProblemOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
 from app.doors.http.body import Body, is_json, openapi_body, parse_json
 from app.doors.http.direct import Direct, document
-from app.doors.http.guard import Guarded, asking
+from app.doors.http.guard import Guarded, asking, principal_of, profile_of
 from app.doors.http.query import (  # noqa: TC001  read at run time
     ClassifyQuery,
     FeedbackQuery,
@@ -29,7 +29,6 @@ from app.doors.http.query import (  # noqa: TC001  read at run time
     Recipient,
     Source,
 )
-from app.doors.mta.teachers import teachers
 from app.doors.serving.asgi import hung_up
 from app.doors.serving.process import computing
 from app.errors import (
@@ -45,10 +44,12 @@ from app.services.application import Application
 from app.services.memory.recall import LOOK_AGAIN, PATIENCE, marked_ids, too_late
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from concurrent.futures import Future
     from typing import Any
 
+    from app.access.rights import Principal
+    from app.services.delivery import Addressed
     from app.services.feedback import PendingFeedback, Taught
     from app.services.memory.recall import StoredMessage
 
@@ -76,16 +77,16 @@ ApplicationDep = Annotated[Application, Depends(application)]
 """The use cases."""
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what /docs says of the errors of a route: of those given, and of 403."""
+def problems(*statuses: int, public: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Return what /docs says of the errors of a route, with those of every route."""
     schema = ProblemOut.model_json_schema()
     return {
         status: {
             "description": HTTPStatus(status).phrase,
             "content": {"application/problem+json": {"schema": schema}},
         }
-        # Every route asks where a request comes from.
-        for status in sorted((HTTPStatus.FORBIDDEN.value, *statuses))
+        # Every route asks where a request comes from, and most ask who makes it.
+        for status in sorted({403, 429, *statuses} | (set() if public else {401}))
     }
 
 
@@ -116,7 +117,7 @@ async def classify(
     if is_json(request):
         read = await computing(lambda: parse_json(body, TextIn).raw(), len(body))
         raw = required(read)
-    asked = app.delivery.address(query.recipient, profile=query.profile)
+    asked = addressed(request, query.profile, query.recipient)
     score = partial(
         app.delivery.answer, asked, raw, strongest=query.explain, door="http"
     )
@@ -151,7 +152,7 @@ async def feedback(
             "may; send the message as message/rfc822, or JSON as application/json"
         )
         raise UnsupportedContentType(msg)
-    name = query.profile or app.recipients.shared(query.recipient)
+    name = profile_of(request, query.profile, query.recipient)
     given = FeedbackIn()
     raw: bytes | None = body
     if is_json(request):
@@ -160,9 +161,10 @@ async def feedback(
         if given.label and query.label not in {None, given.label}:
             msg = "the body and the query have two different labels; send one"
             raise MalformedRequest(msg)
+    who = principal_of(request)
     said = {
-        "label": _label(given.label or query.label),
-        "source": _source(request, given.source or query.source),
+        "label": who.require_label(_label(given.label or query.label)),
+        "source": _source(who, given.source or query.source),
     }
     if given.id is None:
         message = required(raw)
@@ -194,14 +196,14 @@ async def forget(
     No undo brings it back. Its words are gone with the answer, and its features within
     two minutes.
     """
-    name = profile or app.recipients.shared(recipient)
-    said = _source(request, source)
+    name = profile_of(request, profile, recipient)
+    said = _source(principal_of(request), source)
     begin = partial(app.feedback.start_forget, name, parse_id(id), source=said)
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 
 
-@operation.get("/healthz", tags=["operation"], responses=problems())
+@operation.get("/healthz", tags=["operation"], responses=problems(public=True))
 async def healthz(response: Response) -> dict[str, str]:
     """Tell that the process answers.
 
@@ -211,7 +213,7 @@ async def healthz(response: Response) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@operation.get("/readyz", tags=["operation"], responses=problems(503))
+@operation.get("/readyz", tags=["operation"], responses=problems(503, public=True))
 async def readyz(app: ApplicationDep) -> dict[str, str]:
     """Tell whether the profile of the site is loaded and the database answers."""
     if not (app.writer.alive and app.recall.alive and app.scheduler.alive):
@@ -252,14 +254,28 @@ def effort(raw: bytes, profiles: Collection[str]) -> int:
     return len(raw) + PROFILE_BYTES * (len(profiles) - 1)
 
 
-def _source(request: Request, given: str | None) -> str:
+def addressed(
+    request: Request, profile: str | None, recipients: Sequence[str]
+) -> Addressed:
+    """Return the profiles that answer a request.
+
+    Raises
+    ------
+    Forbidden
+        If the principal may not use one of them.
+    """
+    who = principal_of(request)
+    if not recipients:
+        profile = profile or who.only_profile
+    app: Application = request.app.state.application
+    return app.delivery.address(recipients, profile=profile, principal=who)
+
+
+def _source(who: Principal, given: str | None) -> str:
     """Return who teaches: what a client says of itself is believed of few."""
     if given:
         check_source(given)
-    settings = request.app.state.application.settings
-    # None for a Unix socket, and where the client is gone: nobody waits for it.
-    host = None if request.client is None else request.client.host
-    return teachers(settings.teach_from).source(given or "http", host)
+    return who.source(given)
 
 
 def _label(label: str | None) -> str:

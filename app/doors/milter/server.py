@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from app.access.rights import Right
 from app.doors.milter.codec import MilterProtocolError, PacketDecoder
 from app.doors.milter.question import Marks
 from app.doors.milter.results import NAME, parse_authserv_id, received, result
@@ -20,6 +21,7 @@ from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
 from app.errors import PostbayesError
 from app.services.clock import now
+from app.services.gate import Caller
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ PATIENCE: Final = 20.0
 IDLE: Final = 610.0
 # Postfix and Sendmail connect anew for each client.
 TOTAL: Final = 86_400.0
+
+
+RIGHT: Final = Right.CLASSIFY
+"""What a connection asks; the protocol has no place for a key."""
 
 
 class Milter:
@@ -63,6 +69,12 @@ class Milter:
 
     async def serve(self, connection: Connection) -> None:
         """Speak the protocol until either side is done."""
+        caller = Caller(connection.host)
+        if not self._application.gate.may(caller, RIGHT):
+            self._log.warning(
+                "milter: %s may not connect (POSTBAYES_KEYLESS_FROM)", connection.host
+            )
+            return
         session, decoder = MilterSession(self._ours, self._authserv_id), PacketDecoder()
         while not session.ended:
             read = connection.read_between if session.between else connection.read

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, compress
 
+from app.access.rights import Right
 from app.mail.limits import MAX_BYTES
 from app.services.delivery import MAX_RECIPIENTS
 
@@ -30,6 +31,18 @@ ZSTD: Final = "zstd"
 _MESSAGE_ID: Final = re.compile(
     rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,500})", re.IGNORECASE | re.MULTILINE
 )
+
+
+RIGHTS: Final[Mapping[Kind, Right | None]] = {
+    "scan": Right.CLASSIFY,
+    "learn": Right.TEACH,
+    "stat": Right.READ,
+    "metrics": Right.READ,
+    "ping": None,
+    "healthy": None,
+    "ready": None,
+}
+"""What each kind of request asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +61,6 @@ class Ask:
         Of the SMTP envelope; empty where it is not given.
     user : str
         Who teaches, for the ledger.
-    password : str or None
-        The password that the client gives.
-    forwarded : bool
-        Whether a proxy stands between the client and us.
     packed : bool
         Whether the client says that the message is compressed.
     packs : bool
@@ -63,8 +72,6 @@ class Ask:
     recipients: tuple[str, ...] = ()
     sender: str = ""
     user: str = ""
-    password: str | None = None
-    forwarded: bool = False
     packed: bool = False
     packs: bool = False
 
@@ -74,9 +81,9 @@ class Ask:
         return self.kind in {"scan", "learn"}
 
     @property
-    def is_guarded(self) -> bool:
-        """Whether only clients that may teach may ask it."""
-        return self.kind in {"learn", "stat", "metrics"}
+    def right(self) -> Right | None:
+        """What it asks; None where everybody may."""
+        return RIGHTS[self.kind]
 
 
 class Refusal(Exception):
@@ -107,7 +114,7 @@ class Reply:
 
 # rspamd has scanning on its own port and on the controller's; the names before
 # /checkv2 are those of older clients.
-_PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
+PATHS: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "/checkv2": ("POST", "scan", ""),
     "/check": ("POST", "scan", ""),
     "/scan": ("POST", "scan", ""),
@@ -170,8 +177,6 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
         recipients=tuple(recipients),
         sender=last("from"),
         user=user or deliver,
-        password=last("password") if "password" in values else None,
-        forwarded=not values.keys().isdisjoint(_PROXIES),
         packed=any(each.lower() == ZSTD for each in _packings(values)),
         packs=any(
             _wants_zstd(each) for name in _WISHES for each in values.get(name, ())
@@ -181,9 +186,9 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
 
 def _asked(method: str, path: str) -> tuple[Kind, str]:
     """Return what a path stands for, and the label that goes with it."""
-    if path not in _PATHS:
+    if path not in PATHS:
         raise Refusal(HTTPStatus.NOT_FOUND, "Not found")
-    wanted, kind, label = _PATHS[path]
+    wanted, kind, label = PATHS[path]
     if method not in {wanted, "HEAD" if wanted == "GET" else wanted}:
         sentence = f"{path} takes {wanted} requests"
         raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, sentence)
@@ -207,7 +212,6 @@ def _check(values: Mapping[str, Sequence[str]]) -> None:
         raise Refusal(HTTPStatus.BAD_REQUEST, sentence)
 
 
-_PROXIES: Final = ("x-forwarded-for", "x-real-ip", "forwarded")
 _PACKINGS: Final = ("compression", "content-encoding")
 _WISHES: Final = ("flags", "accept-encoding")
 _NEVER: Final = re.compile(r"q=0(?:\.0*)?")

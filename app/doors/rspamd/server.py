@@ -20,12 +20,13 @@ from starlette.responses import Response
 from app import errors
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import source, teachers
+from app.doors.mta.teachers import source
 from app.doors.rspamd import answer, codec
 from app.doors.rspamd.answer import RspamdVerdict
 from app.doors.rspamd.codec import Ask, Refusal, Reply
 from app.doors.rspamd.report import TIMES, Report
 from app.doors.serving.asgi import WebDoor, hung_up, take
+from app.doors.serving.caller import caller_of
 from app.doors.serving.process import computing, learning
 from app.doors.serving.site import Site
 from app.mail.limits import MAX_BYTES
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from app.doors.mta.teachers import Teachers
+    from app.access.rights import Principal
     from app.services.application import Application
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
     errors.SlowRequest: HTTPStatus.REQUEST_TIMEOUT,
     errors.InvalidInput: HTTPStatus.BAD_REQUEST,
     errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -54,6 +56,8 @@ STATUS: Final[Mapping[type[errors.PostbayesError], HTTPStatus]] = {
 }
 """The nearest class in the line of ancestors decides."""
 ALREADY_REPORTED: Final = HTTPStatus.ALREADY_REPORTED
+KEYS: Final = (b"password", b"authorization", b"x-api-key")
+"""The headers that may hold a key; rspamd's clients have the first."""
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -82,13 +86,6 @@ class Rspamd:
         self._flag = parse_flag(settings.spam_header)
         self._strongest = STRONGEST if settings.explain_mail else 0
         self._seconds: deque[float] = deque(maxlen=TIMES)
-        # What is wrong with them is an error now.
-        self._teachers  # noqa: B018
-
-    @property
-    def _teachers(self) -> Teachers:
-        settings = self._application.settings
-        return teachers(settings.teach_from, settings.rspamd_password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -113,50 +110,52 @@ class Rspamd:
     async def _answer(self, request: Request) -> Reply:
         self._site.check(request.method, request.scope["headers"])
         ask = codec.read(request.method, request.url.path, request.headers.items())
-        if ask.is_guarded and not self._may(ask, request):
-            who = "a local process" if self._local else "a client that is gone"
-            if request.client is not None:
-                who = request.client.host
-            self._log.warning("rspamd: %s may not %s", who, ask.kind)
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+        try:
+            who = self._admit(request, ask)
+        except (errors.Unauthenticated, errors.Forbidden) as error:
+            self._log.warning("rspamd: %s may not %s", self._who(request), ask.kind)
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized") from error
         if ask.has_message:
             limit = self._application.settings.max_request_bytes
             raw = await take(request, limit=limit, kept=MAX_BYTES + 1)
             if ask.packed or raw.startswith(codec.MAGIC):
                 raw = codec.unpacked(raw, cut=len(raw) > MAX_BYTES)
             if ask.kind == "scan":
-                reply = await self._scan(ask, raw, partial(hung_up, request))
+                reply = await self._scan(ask, raw, who, partial(hung_up, request))
                 return codec.packed(reply) if ask.packs else reply
-            # Who came with a password may come from anywhere.
-            host = None if request.client is None else request.client.host
-            said = self._teachers.source(source("rspamd", ask.user), host)
-            return await self._learn(ask, raw, said)
+            said = source("rspamd", ask.user) if who.names_sources else who.name
+            return await self._learn(ask, raw, who, said)
+        if ask.right is not None:
+            who.require_all("statistics, which are of the whole service")
         return await self._tell(ask)
 
-    def _may(self, ask: Ask, request: Request) -> bool:
-        """Return whether a client may teach, and see what was learned."""
-        if self._teachers.knows(ask.password):
-            return True
-        # Behind a proxy everybody comes from the proxy's address.
-        if ask.forwarded:
-            return False
-        if self._local:
-            return self._teachers.may(None)
-        # Unknown where the client is gone already; only of a Unix socket may that
-        # be taken for a client of this machine.
-        return self._teachers.may("" if request.client is None else request.client.host)
+    def _who(self, request: Request) -> str:
+        """Return where a request comes from, for the log."""
+        if request.client is not None:
+            return request.client.host
+        return "a local process" if self._local else "a client that is gone"
+
+    def _admit(self, request: Request, ask: Ask) -> Principal:
+        """Return who asks; the key is where rspamd has its password."""
+        gate, scope = self._application.gate, request.scope
+        caller = caller_of(scope, gate.proxies, local=self._local, keys=KEYS)
+        return gate.admit(caller, ask.right)
 
     async def _scan(
-        self, ask: Ask, raw: bytes, gone: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        ask: Ask,
+        raw: bytes,
+        who: Principal,
+        gone: Callable[[], Coroutine[Any, Any, None]],
     ) -> Reply:
         app = self._application
         if not raw.strip():
-            name = app.recipients.answering(ask.recipients)
+            name = who.require(app.recipients.answering(ask.recipients))
             made_of = app.live.find(name).specification
             return codec.document(answer.skipped(answer.scale(made_of)))
         began = time.perf_counter()
         people = list(dict.fromkeys(ask.recipients))
-        asked = app.delivery.address(people)
+        asked = app.delivery.address(people, principal=who)
         classify = partial(
             app.delivery.answer,
             asked,
@@ -182,16 +181,17 @@ class Rspamd:
         app.tally.acted("rspamd", delivered.action)
         return codec.document(document)
 
-    async def _learn(self, ask: Ask, raw: bytes, said: str) -> Reply:
+    async def _learn(self, ask: Ask, raw: bytes, who: Principal, said: str) -> Reply:
         if not raw.strip():
             raise Refusal(HTTPStatus.BAD_REQUEST, "Empty body is not permitted")
         app = self._application
-        profile = app.recipients.shared(ask.recipients)
+        profile = who.require(app.recipients.shared(ask.recipients))
+        label = who.require_label(label_of(app.live.find(profile).row, ask.label))
         teach = partial(
             app.feedback.teach,
             profile,
             raw,
-            label=label_of(app.live.find(profile).row, ask.label),
+            label=label,
             source=said,
         )
         taught = await learning(teach)

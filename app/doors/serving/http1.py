@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.doors.serving.listener import longest_waiting, network
+from app.access.networks import network
+from app.doors.serving.listener import longest_waiting
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport

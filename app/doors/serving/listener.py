@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from app.access.networks import network
 from app.errors import reason
 from app.services.log import SparingLog
 
@@ -34,9 +35,6 @@ MAX_CONNECTIONS: Final = 256
 Each may hold some 10 MB while its message arrives.  Precedent: Postfix runs 100
 processes of a kind (default_process_limit), rspamd's max_tasks is 256.
 """
-# An IPv6 client has a network of 64 bits to itself (RFC 6177, RFC 7934), and with it
-# as many addresses as it likes.
-_GROUPS: Final = 4
 
 
 class Holder(Protocol):
@@ -50,23 +48,6 @@ class Holder(Protocol):
 
 
 H = TypeVar("H", bound=Holder)
-
-
-def network(address: str) -> str:
-    """Return what counts as one client: an IPv4 address, or an IPv6 network.
-
-    Examples
-    --------
-    >>> network("192.0.2.7"), network("2001:db8:1:2:3::9"), network("::ffff:192.0.2.7")
-    ('192.0.2.7', '2001:db8:1:2', '192.0.2.7')
-    """
-    if ":" not in address:
-        return address
-    last = address.rpartition(":")[2]
-    # An IPv4 client of a socket that takes both.
-    if "." in last:
-        return last
-    return ":".join(address.split(":")[:_GROUPS])
 
 
 def longest_waiting(holders: Iterable[H]) -> H | None:

@@ -11,14 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from app import errors
+from app.access.rights import Right
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import source, teachers
+from app.doors.mta.teachers import source
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing, learning
 from app.doors.spamd import answer, codec
 from app.doors.spamd.answer import SpamdVerdict
 from app.doors.spamd.session import Request, SpamdSession
+from app.services.gate import Caller
 from app.services.log import SparingLog
 from app.services.profiles import label_of
 
@@ -47,6 +49,10 @@ CODES: Final[Mapping[type[errors.PostbayesError], int]] = {
 """The nearest class in the line of ancestors decides."""
 
 
+RIGHTS: Final[Mapping[str, Right]] = {"TELL": Right.TEACH}
+"""What a command asks, if not to classify; the protocol has no place for a key."""
+
+
 class Spamd:
     """The door, over an application.
 
@@ -67,7 +73,6 @@ class Spamd:
         settings = application.settings
         self._flag = parse_flag(settings.spam_header)
         self._strongest = STRONGEST if settings.explain_mail else 0
-        teachers(settings.teach_from)
 
     async def serve(self, connection: Connection) -> None:
         """Answer one request."""
@@ -86,22 +91,23 @@ class Spamd:
             await connection.write(result)
 
     async def _answer(self, request: Request, connection: Connection) -> bytes:
-        host = connection.host
         try:
+            right = RIGHTS.get(request.kind, Right.CLASSIFY)
+            self._application.gate.admit(Caller(connection.host), right)
             if request.kind != "TELL":
                 size = len(request.message) * max(1, len(_users(request)))
                 scan = partial(self._scan, request)
                 return await computing(scan, size, connection.gone)
-            if not teachers(self._application.settings.teach_from).may(host):
-                self._log.warning(
-                    "spamd: %s may not teach (POSTBAYES_TEACH_FROM)", host
-                )
-                sentence = (
-                    f"Service Unavailable: {host} may not teach; "
-                    "POSTBAYES_TEACH_FROM says who may"
-                )
-                return codec.failure(EX_UNAVAILABLE, sentence)
             return await learning(partial(self._tell, request))
+        except (errors.Unauthenticated, errors.TooManyRequests):
+            self._log.warning(
+                "spamd: %s may not %s (POSTBAYES_KEYLESS_FROM)", connection.host, right
+            )
+            sentence = (
+                f"Service Unavailable: {connection.host} may not {right}; "
+                "POSTBAYES_KEYLESS_FROM says who may"
+            )
+            return codec.failure(EX_UNAVAILABLE, sentence)
         except errors.PostbayesError as error:
             code = errors.answer_to(error, CODES)
             self._log.warning("spamd: %s of %r: %s", request.kind, request.user, error)

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced, Unavailable
+from app.services.events import expire_events
 from app.services.fold import Folding
 from app.services.retry import Failures
 from app.services.undo import carry_out
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.services.keys import LiveKeys
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
 
@@ -225,6 +227,10 @@ class Maintenance:
         Days for which the ledger keeps vectors; 0 for ever.
     clock : callable
         Returns the time now, in UTC.
+    event_days : float
+        Days for which events are kept; 0 for ever.
+    keys : LiveKeys or None
+        The keys and the people, where requests ask for them.
     """
 
     def __init__(
@@ -240,6 +246,8 @@ class Maintenance:
         history_rows: int,
         vector_days: float,
         clock: Callable[[], datetime],
+        event_days: float = 0.0,
+        keys: LiveKeys | None = None,
     ) -> None:
         self._engine = engine
         self._live = live
@@ -250,6 +258,8 @@ class Maintenance:
         self._keep_lines = timedelta(days=history_days)
         self._history_rows = history_rows
         self._vector_days = vector_days
+        self._event_days = event_days
+        self._keys = keys
         self._clock = clock
         self._follow_at = 0.0
         self._expire_at = 0.0
@@ -290,6 +300,8 @@ class Maintenance:
         if now >= self._follow_at:
             self._live.refresh()
             self._live.drop_idle()
+            if self._keys is not None:
+                self._keys.refresh()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
             # Undos whose process ended before it carried them out.
@@ -353,6 +365,12 @@ class Maintenance:
             self._recent.forget(before=oldest, profiles=there)
         if self._vector_days:
             self._dropping = set(there)
+        if self._keys is not None:
+            self._keys.flush()
+        if self._event_days:
+            expire_events(
+                self._engine, before=self._clock() - timedelta(days=self._event_days)
+            )
         with reading(self._engine) as connection:
             self._abandoned = hidden.abandoned(connection, now=self._clock())
 

@@ -6,7 +6,7 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
 
-from app.access.rights import LOCAL
+from app.access.rights import LOCAL, NOBODY
 from app.doors.http import app as module
 from app.doors.http import routes
 from app.doors.http.app import create_app
@@ -15,6 +15,7 @@ from app.errors import UnknownProfile
 from app.services.application import Application
 from app.settings import Settings
 
+HERE = ("127.0.0.1", 50000)
 UNLISTED = [("GET", "/docs"), ("GET", "/openapi.json")]
 
 
@@ -55,6 +56,10 @@ RIGHTS = {
     ("GET", "/ledger"): "read",
     ("GET", "/settings"): "read",
     ("GET", "/metrics"): "read",
+    ("GET", "/keys"): "manage",
+    ("POST", "/keys"): "manage",
+    ("DELETE", "/keys/{name}"): "manage",
+    ("GET", "/events"): "manage",
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
     ("GET", "/docs"): None,
@@ -64,7 +69,7 @@ RIGHTS = {
 
 def statuses(app):
     """Return how every route answers a request that it could not use."""
-    with TestClient(app) as client:
+    with TestClient(app, client=HERE) as client:
         return {
             each: client.request(*each, content=b"").status_code
             for each in operations(app)
@@ -84,7 +89,7 @@ def test_a_guard_that_denies_denies_every_route(application):
     answers = statuses(app)
 
     assert dict.fromkeys(operations(app), 404) == answers
-    assert [(*each, "testclient", "testserver") for each in operations(app)] == asked
+    assert [(*each, "127.0.0.1", "testserver") for each in operations(app)] == asked
 
 
 def test_a_denial_is_a_problem_document(application):
@@ -94,7 +99,7 @@ def test_a_denial_is_a_problem_document(application):
         msg = "denied"
         raise UnknownProfile(msg)
 
-    with TestClient(create_app(application, guards=[deny])) as client:
+    with TestClient(create_app(application, guards=[deny]), client=HERE) as client:
         answers = [client.post("/classify"), client.get("/healthz")]
 
     assert ["denied"] * 2 == [each.json()["detail"] for each in answers]
@@ -107,7 +112,9 @@ def test_a_guard_that_lets_pass_changes_nothing(application):
     async def note(access):
         passed.append(access.operation)
 
-    with TestClient(create_app(application, guards=[note, note])) as client:
+    with TestClient(
+        create_app(application, guards=[note, note]), client=HERE
+    ) as client:
         answer = client.post(
             "/classify", content=b"hello", headers={"content-type": "message/rfc822"}
         )
@@ -148,7 +155,7 @@ def test_a_router_that_is_included_with_dependencies_asks_them(application):
     app.state.application = application
     for router in (routes.scored, routes.taught):
         app.include_router(router, dependencies=[Depends(deny)])
-    client = TestClient(app)
+    client = TestClient(app, client=HERE)
 
     assert [401, 401] == [
         client.post(path, content=b"x").status_code
@@ -200,7 +207,7 @@ def test_the_openapi_document_names_the_rights(application):
 
 
 def test_a_client_of_this_machine_has_all_rights(application):
-    """The principal that a route finds."""
+    """The principal that a route finds, if it asks a right."""
     found = []
 
     async def note(access):
@@ -209,4 +216,6 @@ def test_a_client_of_this_machine_has_all_rights(application):
     app = create_app(application, guards=[note])
     statuses(app)
 
-    assert {LOCAL} == {principal_of(Request(each.scope)) for each in found}
+    assert {LOCAL: False, NOBODY: True} == {
+        principal_of(Request(each.scope)): each.right is None for each in found
+    }

@@ -41,7 +41,7 @@ def client(tmp_path):
 
 def shown(client, raw, **query):
     """Return the page of a message that is posted as a file."""
-    files = {"csrf": (None, ""), "file": ("mail.eml", raw, "message/rfc822")}
+    files = {"file": ("mail.eml", raw, "message/rfc822")}
     return client.post("/ui/message", files=files, params=query)
 
 

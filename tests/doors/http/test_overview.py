@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from fastapi.testclient import TestClient
 
 from app.doors.documents.overview import verdicts_of
 from app.doors.http.app import create_app
@@ -13,6 +12,7 @@ from app.drawing.svg import Times
 from app.ledger.history import Count
 from app.services.application import Application
 from app.settings import Settings
+from tests.support.application import PageClient
 from tests.support.messages import ham, spam
 
 HOUR = 3600
@@ -24,7 +24,7 @@ def app(database_url):
     app = Application(
         Settings(_env_file=None, database_url=database_url, spamd="127.0.0.1:783")
     )
-    with TestClient(create_app(app), client=("127.0.0.1", 50000)) as client:
+    with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
         app.client = client
         yield app
 

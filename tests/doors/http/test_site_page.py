@@ -17,8 +17,11 @@ from tests.support.messages import ham, spam
 
 CANARY = "canary-4711"
 NO_SECRETS = {
-    # Networks that need no password.
-    "teach_from",
+    # Networks that need no key, rates of keys, and days for which those made are known.
+    "keyless_from",
+    "rate_per_key",
+    "rate_per_address",
+    "event_days",
     # They say that another setting has the secret.
     "store_words",
 }
@@ -55,7 +58,7 @@ SECRET = [
 
 def test_settings_that_hold_secrets_are_known():
     """A new setting is looked at here, whatever it is called."""
-    assert {"database_url", "imap_password", "rspamd_password"} <= set(SECRET)
+    assert {"database_url", "imap_password"} <= set(SECRET)
 
 
 @pytest.mark.parametrize("name", SECRET)
@@ -96,7 +99,7 @@ def test_the_page_hides_secrets_and_escapes_values(tmp_path):
     """A value is text, as mail is."""
     with served(
         tmp_path,
-        rspamd_password=CANARY,
+        imap_password=CANARY,
         spam_header="X-Spam: <script>alert(1)</script>",
     ) as client:
         text = client.get("/ui/site").text

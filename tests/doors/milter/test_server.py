@@ -31,6 +31,8 @@ class Pieces:
 
     peer = "a test"
 
+    host = "127.0.0.1"
+
     def __init__(self, *pieces):
         self.pieces = [piece for piece in pieces if piece]
         self.answer = b""
@@ -331,3 +333,12 @@ def test_the_mildest_policy_of_several_recipients_decides():
     assert marked.endswith(codec.CONTINUE)
     assert b"X-Spam-Flag" in marked
     assert b"spam, log-odds" not in marked
+
+
+def test_who_is_not_of_the_networks_is_not_answered():
+    """The protocol has no place for a key; the mail server lets the message pass."""
+    connection = Pieces(OPTIONS)
+    connection.host = "192.0.2.1"
+    asyncio.run(Milter(Application()).serve(connection))
+
+    assert b"" == connection.answer

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
+from app.access.keys import AccessKey, digest_of, text_of
+from app.access.rights import Right
 from app.doors.rspamd.server import rspamd
 from app.doors.serving.sockets import Unix
 from app.errors import InvalidSetting
 from tests.support.rspamd import SPAM, ask, exchange, opened, request
 from tests.support.standin import Application
+
+KEY, OTHER = text_of(bytes(32)), text_of(bytes(31) + b"1")
 
 
 def test_a_message_is_learned_once_and_moved():
@@ -48,47 +53,108 @@ def test_the_recipients_say_which_profile_learns(profile, headers):
     assert [profile] == [name for name, _ in app.feedback.learned]
 
 
-@pytest.mark.parametrize("path", ["/learnspam", "/learnham", "/stat", "/metrics"])
-def test_who_is_not_of_the_networks_needs_the_password(path):
-    """Right or wrong; scanning and health are for everybody."""
-    method = "POST" if path.startswith("/learn") else "GET"
-    guarded = Application(teach_from=("192.0.2.0/24",), rspamd_password="sesame")  # noqa: S106
+def named(text, *rights, **limits):
+    """Return a key of the name `mx1`."""
+    return AccessKey(
+        name="mx1",
+        digest=digest_of(text),
+        rights=frozenset(rights),
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        **limits,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
+        ("/checkv2", Right.CLASSIFY),
+        ("/learnspam", Right.TEACH),
+        ("/learnham", Right.TEACH),
+        ("/stat", Right.READ),
+        ("/metrics", Right.READ),
+    ],
+)
+def test_who_is_not_of_the_networks_needs_a_key_as_the_password(path, right):
+    """One that is in force and has the right."""
+    method = "GET" if path in {"/stat", "/metrics"} else "POST"
+    keys = [named(KEY, right), named(OTHER, *({*Right} - {right}))]
+    guarded = Application(*keys, keyless_from=("192.0.2.0/24",))
 
     async def run():
         async with opened(guarded) as connect:
             return [
                 (await exchange(connect, [request(path, *each, method=method)]))[0]
-                for each in ([], ["Password: open"], ["Password: sesame"])
-            ] + [(await exchange(connect, [request("/checkv2")]))[0]]
+                for each in (
+                    [],
+                    ["Password: "],
+                    ["Password: open"],
+                    ["Password: pb_open"],
+                    [f"Password: {OTHER}"],
+                    [f"Password: {KEY}"],
+                )
+            ]
 
-    assert [401, 401, 200, 200] == asyncio.run(run())
-
-
-def test_an_empty_password_opens_nothing():
-    """A variable that is set to nothing is not set."""
-    guarded = Application(teach_from=(), rspamd_password="")
-
-    assert [(401, {"error": "Unauthorized"})] == ask(
-        request("/learnspam", "Password: "), application=guarded
-    )
+    assert [401, 401, 401, 401, 401, 200] == asyncio.run(run())
 
 
-def test_a_proxy_lets_nobody_teach_without_the_password():
+@pytest.mark.parametrize("path", ["/ping", "/healthy", "/ready"])
+def test_health_is_for_everybody(path):
+    """A supervisor has no key."""
+    guarded = Application(keyless_from=())
+
+    async def run():
+        async with opened(guarded) as connect:
+            return (await exchange(connect, [request(path, method="GET")]))[0]
+
+    assert 200 == asyncio.run(run())
+
+
+def test_a_proxy_lets_nobody_teach_without_a_key():
     """Everybody comes from its address."""
-    app = Application(rspamd_password="sesame")  # noqa: S106
+    app = Application(named(KEY, Right.TEACH))
     proxied = "X-Forwarded-For: 127.0.0.1"
     told = ask(
         request("/learnspam", proxied),
-        request("/learnspam", proxied, "Password: sesame"),
+        request("/learnspam", proxied, f"Password: {KEY}"),
         application=app,
     )
 
     assert [401, 200] == [status for status, _ in told]
 
 
+def test_the_ledger_has_the_key_unless_it_may_name_others():
+    """A mail server that knows its users says who taught."""
+    sources = []
+    for may in (False, True):
+        app = Application(named(KEY, Right.TEACH, names_sources=may), keyless_from=())
+        ask(request("/learnspam", "User: ann", f"Password: {KEY}"), application=app)
+        sources += app.feedback.sources
+
+    assert ["key:mx1", "rspamd:ann"] == sources
+
+
+def test_a_key_of_one_profile_teaches_and_scores_no_other():
+    """As its recipients have it."""
+    mine = frozenset({"bob@example.org"})
+    rights = {Right.TEACH, Right.CLASSIFY, Right.READ}
+    app = Application(named(KEY, *rights, profiles=mine), keyless_from=())
+    key = f"Password: {KEY}"
+    told = ask(
+        request("/learnspam", key, "Rcpt: bob@example.org"),
+        request("/learnspam", key, "Rcpt: carl"),
+        request("/checkv2", key, "Rcpt: bob@example.org"),
+        request("/checkv2", key, "Rcpt: carl"),
+        request("/checkv2", key, message=b""),
+        request("/stat", key, method="GET"),
+        application=app,
+    )
+
+    assert [200, 403, 200, 403, 403, 403] == [status for status, _ in told]
+
+
 def test_who_may_write_to_the_unix_socket_may_teach(tmp_path):
     """Its clients have no address."""
-    app = Application(teach_from=())
+    app = Application(keyless_from=())
     address = Unix(f"{tmp_path}/rspamd")
 
     assert [200] == [
@@ -124,5 +190,5 @@ def test_who_is_gone_before_he_is_known_may_not_teach():
 
 def test_a_network_that_is_none_stops_the_start():
     """Before anything listens."""
-    with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM"):
-        rspamd(Application(teach_from=("nowhere",)))
+    with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM"):
+        rspamd(Application(keyless_from=("nowhere",)))

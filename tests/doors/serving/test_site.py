@@ -100,7 +100,7 @@ def application(tmp_path):
 @pytest.fixture
 def client(application):
     """A client of the HTTP door."""
-    with TestClient(create_app(application)) as client:
+    with TestClient(create_app(application), client=("127.0.0.1", 50000)) as client:
         yield client
 
 
@@ -139,7 +139,9 @@ def test_feedback_says_what_its_body_is(client):
 def test_the_rspamd_door_is_no_way_around(application, headers):
     """Its clients send no origin either."""
     with TestClient(create_app(application)):
-        client = TestClient(Rspamd(application, local=False))
+        client = TestClient(
+            Rspamd(application, local=False), client=("127.0.0.1", 50000)
+        )
         answer = client.post("/learnspam", content=SPAM, headers=headers)
 
     assert 403 == answer.status_code

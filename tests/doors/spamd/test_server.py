@@ -131,5 +131,5 @@ def test_the_settings_have_the_door_closed():
 
     assert (None, ("127.0.0.0/8", "::1")) == (
         defaults["spamd"].default,
-        defaults["teach_from"].default,
+        defaults["keyless_from"].default,
     )

@@ -66,13 +66,19 @@ def test_spam_and_ham_are_the_labels_of_their_side(word, label):
 @pytest.mark.parametrize(
     ("host", "may"), [("127.0.0.1", True), (None, True), ("192.0.2.1", False)]
 )
-def test_who_may_teach_is_a_matter_of_where_he_is(host, may):
-    """The protocol has no passwords; a message is scored for everybody."""
+def test_who_may_ask_is_a_matter_of_where_he_is(host, may):
+    """The protocol has no place for a key; only a ping is for everybody."""
     sent = request("TELL SPAMC/1.5", "Message-class: spam", "Set: local")
+    check = request("CHECK SPAMC/1.5")
 
-    assert may == answer(sent, host=host).startswith(b"SPAMD/1.1 0")
-    assert may != answer(sent, host=host).startswith(b"SPAMD/1.0 69 Service Unav")
-    assert answer(request("CHECK SPAMC/1.5"), host=host).startswith(b"SPAMD/1.1 0")
+    assert [may, may] == [
+        answer(each, host=host).startswith(b"SPAMD/1.1 0") for each in (sent, check)
+    ]
+    assert [not may, not may] == [
+        answer(each, host=host).startswith(b"SPAMD/1.0 69 Service Unav")
+        for each in (sent, check)
+    ]
+    assert b"PONG" in answer(request("PING SPAMC/1.5"), host=host)
 
 
 def test_learning_while_the_database_is_away_is_to_be_tried_again():
@@ -88,5 +94,5 @@ def test_learning_while_the_database_is_away_is_to_be_tried_again():
 
 def test_a_network_that_is_none_stops_the_start():
     """The sentence has the variable and the value."""
-    with pytest.raises(InvalidSetting, match="POSTBAYES_TEACH_FROM: 'nowhere'"):
-        spamd(Application(teach_from=("nowhere",)))
+    with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM: 'nowhere'"):
+        spamd(Application(keyless_from=("nowhere",)))

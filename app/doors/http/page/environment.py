@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from markupsafe import Markup
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.doors.http.page.session import csrf_token
+from app.doors.http.page.session import csrf_token, keep_cookies, signed_in
 from app.services.log import shown
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def _environment() -> Environment:
         "static": static,
         "csrf_field": _csrf,
         "csrf_token": csrf_token,
+        "signed_in": signed_in,
     }
     return made
 
@@ -267,11 +269,18 @@ def render(
         keep={} if profile in (None, site) else {"profile": profile},
         **context,
     )
-    return PageResponse(text, status)
+    response = PageResponse(text, status)
+    keep_cookies(request, response)
+    return response
 
 
 def problem_page(request: Request, problem: ProblemOut) -> Response:
-    """Return the page of a problem."""
+    """Return the page of a problem, or the way to sign in."""
+    if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
+        path = request.url.path
+        there = f"{path}?{request.url.query}" if request.url.query else path
+        sign_in = link("/ui/sign-in", next=there)
+        return RedirectResponse(sign_in, HTTPStatus.SEE_OTHER)
     return render(
         request, "problem.html", here="", status=problem.status, problem=problem
     )

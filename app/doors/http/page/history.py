@@ -256,14 +256,15 @@ async def teach_from_history(
     form = await read_form(request)
     name = profile or app.settings.profile
     digest = parse_id(id)
+    who = principal_of(request)
     stored = await recalled(app, name, digest, within=app.recall.write_behind)
     teach = partial(
         app.feedback.start_teach_by_id,
         name,
         digest,
         stored,
-        label=text_of(form.get("label", b"")),
-        source=principal_of(request).name,
+        label=who.require_label(text_of(form.get("label", b""))),
+        source=who.name,
     )
     told = await answered(await computing(teach, 0))
     return _back(

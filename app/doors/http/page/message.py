@@ -172,10 +172,9 @@ async def teach_message(
     form = await read_form(request)
     name = profile or app.settings.profile
     digest = parse_id(text_of(form.get("id", b"")))
-    label = text_of(form.get("label", b""))
-    outcome = await teach_by_id(
-        app, name, digest, label=label, source=principal_of(request).name
-    )
+    who = principal_of(request)
+    label = who.require_label(text_of(form.get("label", b"")))
+    outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
     back = link(
         "/ui/message", profile=profile, taught=digest.hex(), label=outcome.label
     )

@@ -21,7 +21,6 @@ from app.doors.http.profiles import profiles
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
-from app.errors import Forbidden
 from app.services.site import site_state
 
 router = APIRouter(route_class=asking(Right.READ))
@@ -47,12 +46,7 @@ async def settings_in_force(request: Request, app: ApplicationDep) -> SettingsOu
     Passwords and other secrets are hidden; the names of files that hold them are not.
     Who may use some profiles alone is refused.
     """
-    if not _sees_the_site(request):
-        msg = (
-            "the settings are those of all profiles; ask with a key that may use all "
-            "of them"
-        )
-        raise Forbidden(msg)
+    principal_of(request).require_all("the settings, which are of all profiles")
     return SettingsOut.model_validate(site_state(app), from_attributes=True)
 
 
@@ -72,7 +66,7 @@ async def site_page(
             "site.html",
             here="site",
             profile=profile,
-            listed=profiles(app, after, LISTED),
+            listed=profiles(request, app, after, LISTED),
             one=ProfileOut.model_validate(app.profile(name), from_attributes=True),
             site=site_state(app) if _sees_the_site(request) else None,
             fields=FIELDS,
@@ -101,7 +95,8 @@ async def change_policy_page(
         if field in form
     }
     await to_thread.run_sync(
-        partial(app.change_policy, name, changes), limiter=DATABASE_THREADS
+        partial(app.change_policy, name, changes, who=principal_of(request).name),
+        limiter=DATABASE_THREADS,
     )
     back = link("/ui/site", profile=profile, changed="1")
     return RedirectResponse(f"{back}#policy", HTTPStatus.SEE_OTHER)

@@ -1,0 +1,162 @@
+"""Networks: addresses of clients, and the client behind a proxy."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Final
+
+from app.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    IpNetwork = IPv4Network | IPv6Network
+
+LOOPBACK: Final = ("127.0.0.0/8", "::1")
+# An IPv6 client has a network of 64 bits to itself (RFC 6177, RFC 7934), and with it
+# as many addresses as it likes.
+_GROUPS: Final = 4
+# To read an address takes 2 us, and a client has one.
+_REMEMBERED: Final = 4096
+
+
+class Networks:
+    """Addresses and networks, and which clients are in them.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Such as `192.0.2.7`, `192.0.2.0/24` or `2001:db8::/32`.
+    of : str
+        The setting, for the sentence.
+
+    Raises
+    ------
+    InvalidSetting
+        If one cannot be read.
+
+    Examples
+    --------
+    >>> networks = Networks(LOOPBACK, of="POSTBAYES_KEYLESS_FROM")
+    >>> [networks.holds(host) for host in ("127.0.0.1", "::ffff:127.0.0.1", "::2")]
+    [True, True, False]
+    >>> networks.holds(None)
+    True
+    """
+
+    def __init__(self, texts: Iterable[str], *, of: str) -> None:
+        self._networks = tuple(_network(text, of) for text in texts)
+        self._found: dict[str, bool] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self._networks)
+
+    def holds(self, host: str | None) -> bool:
+        """Return whether a client is in one of them; None is a Unix socket.
+
+        A client that may write to a Unix socket is one of this machine.
+        """
+        if host is None:
+            return True
+        found = self._found.get(host)
+        if found is None:
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            found = self._found[host] = self._has(host)
+        return found
+
+    def covers(self, network: IpNetwork) -> bool:
+        """Return whether all addresses of a network are in one of them."""
+        return any(
+            each.version == network.version and network.subnet_of(each)  # type: ignore[arg-type]
+            for each in self._networks
+        )
+
+    def _has(self, host: str) -> bool:
+        address = address_of(host)
+        return address is not None and any(
+            ip_address(address) in each for each in self._networks
+        )
+
+
+def address_of(text: str) -> str | None:
+    """Return the IP address that a text holds; None if it is none.
+
+    Examples
+    --------
+    >>> address_of("::FFFF:192.0.2.7"), address_of("fe80::1%eth0"), address_of("nobody")
+    ('192.0.2.7', 'fe80::1', None)
+    >>> address_of("192.0.2.7:4711"), address_of("[2001:DB8::1]:4711")
+    ('192.0.2.7', '2001:db8::1')
+    """
+    bare = text.strip()
+    if bare.startswith("["):
+        bare = bare[1:].partition("]")[0]
+    elif bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        address = ip_address(bare.partition("%")[0])
+    except ValueError:
+        return None
+    # How a socket for both families shows IPv4.
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def network(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or an IPv6 network.
+
+    Examples
+    --------
+    >>> network("192.0.2.7"), network("2001:db8:1:2:3::9"), network("::ffff:192.0.2.7")
+    ('192.0.2.7', '2001:db8:1:2', '192.0.2.7')
+    """
+    if ":" not in address:
+        return address
+    last = address.rpartition(":")[2]
+    # An IPv4 client of a socket that takes both.
+    if "." in last:
+        return last
+    return ":".join(address.split(":")[:_GROUPS])
+
+
+def client_behind(proxies: Networks, chain: Sequence[str]) -> str | None:
+    """Return the client of a named proxy; None if the chain does not say it.
+
+    Parameters
+    ----------
+    proxies : Networks
+        The proxies whose word is taken.
+    chain : sequence of str
+        The addresses of `X-Forwarded-For`, in their order: each proxy adds the one that
+        it was asked by.  All before the last one of a stranger may be invented.
+
+    Examples
+    --------
+    >>> proxies = Networks(["10.0.0.0/8"], of="POSTBAYES_PROXIES")
+    >>> client_behind(proxies, ["127.0.0.1", "198.51.100.9", "10.0.0.2"])
+    '198.51.100.9'
+    >>> client_behind(proxies, ["10.0.0.3"])
+    '10.0.0.3'
+    >>> client_behind(proxies, ["198.51.100.9", "unknown"]) is None
+    True
+    """
+    address = None
+    for text in reversed(chain):
+        address = address_of(text)
+        if address is None or not proxies.holds(address):
+            break
+    return address
+
+
+def _network(text: str, of: str) -> IpNetwork:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError as error:
+        msg = (
+            f"{of}: {text!r} is not an address or a network; write it "
+            "as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+        )
+        raise InvalidSetting(msg) from error

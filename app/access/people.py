@@ -1,0 +1,49 @@
+"""People: who may sign in, and what they may do then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.access.rights import ROLES, Principal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who may sign in.
+
+    Parameters
+    ----------
+    name : str
+        What they sign in as.
+    password : str or None
+        As argon2 writes it; None: not with a password.
+    role : str
+        A name of `app.access.rights.ROLES`.
+    profile : str or None
+        The only profile that they see; None: all.
+    created : datetime
+        When they were added.
+    revision : int
+        Counts the changes; a session is of one revision.
+    """
+
+    name: str
+    password: str | None
+    role: str
+    profile: str | None
+    created: datetime
+    revision: int = 1
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks in a session of this person."""
+        return Principal(
+            f"user:{self.name}",
+            ROLES.get(self.role, frozenset()),
+            None if self.profile is None else frozenset({self.profile}),
+            "person",
+        )

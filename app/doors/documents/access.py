@@ -1,0 +1,129 @@
+"""Documents of keys, people and events."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003  pydantic reads it at run time
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from app.access.keys import MAX_NAME
+from app.access.rights import Right  # noqa: TC001  pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from app.access.events import AuditEvent
+    from app.access.keys import AccessKey
+
+
+class KeyIn(BaseModel):
+    """A key that is to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(
+        max_length=MAX_NAME,
+        description="What the key is called; the ledger has `key:` and the name as "
+        "the source.",
+    )
+    rights: list[Right] = Field(min_length=1, description="What it may do.")
+    profiles: list[str] = Field(
+        default=[],
+        description="The profiles that it may use; `@example.org` stands for that of "
+        "the domain and those of its addresses. Empty: all.",
+    )
+    labels: list[str] = Field(
+        default=[], description="The labels that it may teach. Empty: all."
+    )
+    networks: list[str] = Field(
+        default=[],
+        description="Addresses and networks that it may come from. Empty: any.",
+    )
+    names_sources: bool = Field(
+        default=False,
+        description="Whether the `source` that it gives is that of the ledger, as for "
+        "a mail server that knows its users.",
+    )
+    expires_at: AwareDatetime | None = Field(
+        default=None, description="When it stops to count; null: never."
+    )
+
+
+class KeyOut(BaseModel):
+    """A key, without its text."""
+
+    name: str = Field(description="What it is called.")
+    rights: list[str] = Field(description="What it may do.")
+    profiles: list[str] | None = Field(
+        description="The profiles that it may use; null: all."
+    )
+    labels: list[str] | None = Field(
+        description="The labels that it may teach; null: all."
+    )
+    networks: list[str] = Field(description="Where it may come from; empty: anywhere.")
+    names_sources: bool = Field(description="Whether it may say who teaches.")
+    created_at: datetime = Field(description="When it was made.")
+    expires_at: datetime | None = Field(description="When it stops to count.")
+    last_used_at: datetime | None = Field(
+        description="When it was used last, to the minute and up to two minutes late."
+    )
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+
+    @classmethod
+    def of(cls, key: AccessKey, /, **more: Any) -> Self:
+        """Return the document of a key."""
+        return cls(
+            name=key.name,
+            rights=sorted(key.rights),
+            profiles=None if key.profiles is None else sorted(key.profiles),
+            labels=None if key.labels is None else sorted(key.labels),
+            networks=[*key.networks],
+            names_sources=key.names_sources,
+            created_at=key.created,
+            expires_at=key.expires,
+            last_used_at=key.last_used,
+            revoked_at=key.revoked,
+            **more,
+        )
+
+
+class NewKeyOut(KeyOut):
+    """A key that was just made."""
+
+    key: str = Field(description="Its text, which is shown this once.")
+
+
+class KeysOut(BaseModel):
+    """All keys."""
+
+    keys: list[KeyOut] = Field(
+        description="The keys in the order of their names, with those revoked."
+    )
+
+
+class EventOut(BaseModel):
+    """What somebody did."""
+
+    id: int = Field(description="Its number, which grows.")
+    time: datetime = Field(description="When.")
+    who: str = Field(
+        description="The principal: `key:NAME`, `user:NAME`, `http` for a client "
+        "without a key, or `cli:USER`."
+    )
+    act: str = Field(description="What was done.")
+    object: str = Field(description="The key, the person or the profile.")
+    details: dict[str, Any] | None = Field(description="What else there is to say.")
+
+    @classmethod
+    def of(cls, event: AuditEvent) -> Self:
+        """Return the document of an event."""
+        return cls.model_validate(event, from_attributes=True)
+
+
+class EventsOut(BaseModel):
+    """Some events, the newest first."""
+
+    events: list[EventOut] = Field(description="The events.")
+    next: int | None = Field(
+        description="The number to ask for with `before` next; null: these are the "
+        "oldest."
+    )

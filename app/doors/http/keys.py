@@ -1,0 +1,107 @@
+"""Routes of API keys and of events."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request
+
+from app.access.keys import MAX_NAME
+from app.access.rights import Right
+from app.doors.documents.access import (
+    EventOut,
+    EventsOut,
+    KeyIn,
+    KeyOut,
+    KeysOut,
+    NewKeyOut,
+)
+from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.http.guard import asking, principal_of
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.services.events import MAX_EVENTS, list_events
+from app.services.keys import list_keys, made_key
+
+router = APIRouter(route_class=asking(Right.MANAGE), tags=["access"])
+
+
+@router.get("/keys", responses=problems(422, 503))
+async def keys(request: Request, app: ApplicationDep) -> KeysOut:
+    """List the keys, revoked ones included, without their texts."""
+    principal_of(request).require_all("the keys, which are of all profiles")
+    found = await to_thread.run_sync(list_keys, app.engine, limiter=DATABASE_THREADS)
+    return KeysOut(keys=[KeyOut.of(each) for each in found])
+
+
+@router.post(
+    "/keys",
+    responses=problems(400, 408, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(KeyIn, {"name": "mx1", "rights": ["classify", "teach"]}),
+)
+async def create_key(request: Request, body: Body, app: ApplicationDep) -> NewKeyOut:
+    """Make a key, and return its text this once.
+
+    It counts at once in the worker that answers, and within a second in the others.
+    The rights of the new key are some of those of the client.
+    """
+    who = principal_of(request)
+    who.require_all("the keys, which are of all profiles")
+    require_json(request)
+    asked = parse_document(body, KeyIn)
+    who.require_rights(asked.rights)
+    text, key = made_key(
+        asked.name,
+        asked.rights,
+        profiles=asked.profiles,
+        labels=asked.labels,
+        networks=asked.networks,
+        names_sources=asked.names_sources,
+        expires=asked.expires_at,
+    )
+    await to_thread.run_sync(
+        partial(app.add_key, key, who=who.name), limiter=DATABASE_THREADS
+    )
+    return NewKeyOut.of(key, key=text)
+
+
+@router.delete("/keys/{name}", responses=problems(404, 422, 503))
+async def revoke_key(
+    request: Request,
+    name: Annotated[str, Path(max_length=MAX_NAME)],
+    app: ApplicationDep,
+) -> KeyOut:
+    """Revoke a key.
+
+    The worker that answers refuses it from now on, the others within a second or two.
+    """
+    who = principal_of(request)
+    who.require_all("the keys, which are of all profiles")
+    revoke = partial(app.revoke_key, name, who=who.name)
+    revoked = await to_thread.run_sync(revoke, limiter=DATABASE_THREADS)
+    return KeyOut.of(revoked)
+
+
+@router.get("/events", responses=problems(422, 503))
+async def events(
+    request: Request,
+    app: ApplicationDep,
+    before: Annotated[
+        int | None,
+        Query(ge=1, le=2**63 - 1, description="Only events of a smaller number."),
+    ] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_EVENTS, description="How many events at most.")
+    ] = 100,
+) -> EventsOut:
+    """List who did what beside the ledger, the newest first.
+
+    Keys made and revoked, people added and removed, sign-ins, policies changed, undos
+    and profiles deleted. Wrong keys and passwords are counted, and no event each.
+    """
+    principal_of(request).require_all("the events, which are of all profiles")
+    ask = partial(list_events, app.engine, before=before, limit=limit)
+    found = await to_thread.run_sync(ask, limiter=DATABASE_THREADS)
+    last = found[-1].id if len(found) == limit else None
+    return EventsOut(events=[EventOut.of(each) for each in found], next=last)

@@ -1,0 +1,252 @@
+"""People and keys: sign-in, sign-out, and the pages that let others in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.access.rights import MEANINGS, ROLES, Right
+from app.doors.documents.access import KeyOut
+from app.doors.http.errors import status_of
+from app.doors.http.guard import Guarded, asking, principal_of
+from app.doors.http.page.environment import link, render
+from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.page.session import begin_session, end_session
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep
+from app.errors import InvalidInput, TooManyRequests, Unauthenticated
+from app.services.clock import now
+from app.services.keys import list_keys, made_key
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.access.keys import AccessKey
+    from app.services.application import Application
+
+page = APIRouter(
+    prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
+)
+managing = APIRouter(
+    prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
+)
+# A password takes 64 MiB and 60 ms of a core.
+PASSWORDS: Final = CapacityLimiter(2)
+FIRST: Final = "/ui/overview"
+_OF_ALL: Final = "the keys and the people, who are of all profiles"
+Field = Annotated[str, Query(max_length=64)]
+Next = Annotated[str, Query(max_length=2000)]
+
+
+def safe(there: str) -> str:
+    r"""Return a path of these pages; another address is none of ours to send people to.
+
+    Examples
+    --------
+    >>> safe("/ui/history?search=a"), safe("//example.net/ui/"), safe("/ui/\\n")
+    ('/ui/history?search=a', '/ui/overview', '/ui/overview')
+    """
+    if there.startswith("/ui/") and there.isprintable() and "\\" not in there:
+        return there
+    return FIRST
+
+
+@page.get("/sign-in")
+async def sign_in_page(request: Request, next: Next = FIRST) -> Response:  # noqa: A002
+    """Show the form."""
+    return _form(request, there=next)
+
+
+def _form(
+    request: Request,
+    *,
+    there: str,
+    name: str = "",
+    wrong: str | None = None,
+    status: int = HTTPStatus.OK,
+) -> Response:
+    return render(
+        request,
+        "sign_in.html",
+        here="",
+        status=status,
+        next=safe(there),
+        name=name,
+        wrong=wrong,
+        provider=None,
+    )
+
+
+@page.post("/sign-in")
+async def sign_in(request: Request, app: ApplicationDep) -> Response:
+    """Begin a session, and go where the person wanted to go."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    name, there = form.get("name", "").strip(), form.get("next", FIRST)
+    client = request.scope["client"]
+    begin = partial(
+        app.sessions.sign_in,
+        name,
+        form.get("password", ""),
+        host=None if client is None else client[0],
+    )
+    try:
+        cookie = await to_thread.run_sync(begin, limiter=PASSWORDS)
+    except (Unauthenticated, TooManyRequests) as error:
+        status = status_of(error).value
+        return _form(request, there=there, name=name, wrong=str(error), status=status)
+    response = RedirectResponse(safe(there), HTTPStatus.SEE_OTHER)
+    begin_session(request, response, cookie)
+    return response
+
+
+@page.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """End the session of this browser."""
+    await read_form(request)
+    response = RedirectResponse("/ui/sign-in", HTTPStatus.SEE_OTHER)
+    end_session(response)
+    return response
+
+
+@managing.get("/keys")
+async def keys_page(
+    request: Request, app: ApplicationDep, revoked: Field = ""
+) -> Response:
+    """Show the keys, and the form that makes one."""
+    principal_of(request).require_all(_OF_ALL)
+    return await _keys(request, app, revoked=revoked)
+
+
+async def _keys(
+    request: Request,
+    app: Application,
+    *,
+    revoked: str = "",
+    made: AccessKey | None = None,
+    text: str = "",
+) -> Response:
+    found = await to_thread.run_sync(list_keys, app.engine, limiter=DATABASE_THREADS)
+    own = principal_of(request).rights
+    return render(
+        request,
+        "keys.html",
+        here="keys",
+        keys=[KeyOut.of(each) for each in found],
+        # Nobody gives what they lack.
+        rights={each: meaning for each, meaning in MEANINGS.items() if each in own},
+        revoked=revoked,
+        made=made,
+        key=text,
+    )
+
+
+@managing.post("/keys")
+async def make_key(request: Request, app: ApplicationDep) -> Response:
+    """Make a key, and show it this once."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    rights = [right for right in Right if f"right-{right}" in form]
+    who.require_rights(rights)
+    text, key = made_key(
+        form.get("name", "").strip(),
+        rights,
+        profiles=_listed(form.get("profiles", "")),
+        labels=_listed(form.get("labels", "")),
+        networks=_listed(form.get("networks", "")),
+        names_sources="names_sources" in form,
+        expires=_after(form.get("days", "")),
+    )
+    await to_thread.run_sync(
+        partial(app.add_key, key, who=who.name), limiter=DATABASE_THREADS
+    )
+    # Not behind a redirect, whose address would hold the key.
+    return await _keys(request, app, made=key, text=text)
+
+
+@managing.post("/keys/revoke")
+async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
+    """Revoke a key."""
+    name = text_of((await read_form(request)).get("name", b""))
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    revoke = partial(app.revoke_key, name, who=who.name)
+    await to_thread.run_sync(revoke, limiter=DATABASE_THREADS)
+    return RedirectResponse(link("/ui/keys", revoked=name), HTTPStatus.SEE_OTHER)
+
+
+@managing.get("/people")
+async def people_page(
+    request: Request, app: ApplicationDep, added: Field = "", removed: Field = ""
+) -> Response:
+    """Show who may sign in."""
+    principal_of(request).require_all(_OF_ALL)
+    done = f"{removed} may not sign in any more" if removed else ""
+    return render(
+        request,
+        "people.html",
+        here="keys",
+        people=sorted(app.keys.people.values(), key=lambda each: each.name),
+        roles=ROLES,
+        done=f"{added} may sign in" if added else done,
+    )
+
+
+@managing.post("/people")
+async def add_person_page(request: Request, app: ApplicationDep) -> Response:
+    """Let somebody sign in."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    role, name = form.get("role", ""), form.get("name", "").strip()
+    who.require_rights(ROLES.get(role, ()))
+    add = partial(
+        app.add_person,
+        name,
+        role=role,
+        password=form.get("password", ""),
+        profile=form.get("profile", "").strip() or None,
+        who=who.name,
+    )
+    await to_thread.run_sync(add, limiter=PASSWORDS)
+    return RedirectResponse(link("/ui/people", added=name), HTTPStatus.SEE_OTHER)
+
+
+@managing.post("/people/remove")
+async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
+    """Let somebody sign in no more."""
+    name = text_of((await read_form(request)).get("name", b""))
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    remove = partial(app.remove_person, name, who=who.name)
+    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+    return RedirectResponse(link("/ui/people", removed=name), HTTPStatus.SEE_OTHER)
+
+
+def _listed(text: str) -> list[str]:
+    """Return what stands between commas."""
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _after(days: str) -> datetime | None:
+    """Return the time after some days; None where nothing is given.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no number of days.
+    """
+    if not days.strip():
+        return None
+    try:
+        return now() + timedelta(days=float(days))
+    except (ValueError, OverflowError) as error:
+        msg = (
+            f"the days until a key expires are a number such as 365, got {days[:40]!r}"
+        )
+        raise InvalidInput(msg) from error

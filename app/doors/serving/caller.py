@@ -1,0 +1,147 @@
+"""Caller of a request over HTTP: its address, its key, and who passed it on.
+
+Contract of this file: what a header says of the client counts only if a named proxy
+sends it.  A request with such a header from anybody else came through a proxy that is
+not named, and is never one of a client that needs no key.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from app.access.keys import PREFIX
+from app.access.networks import client_behind
+from app.services.gate import Caller
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from typing import Any
+
+    from app.access.networks import Networks
+
+_PREFIX: Final = PREFIX.encode()
+_CHAIN: Final = b"x-forwarded-for"
+_SCHEME: Final = b"x-forwarded-proto"
+KEYS: Final = (b"authorization", b"x-api-key")
+"""The headers that hold a key."""
+# What proxies add.  `Via` alone is a caching proxy's; the others are nginx's, Apache's,
+# HAProxy's, Traefik's and RFC 7239's.
+_RELAYED: Final = frozenset(
+    {
+        _CHAIN,
+        _SCHEME,
+        *(b"forwarded", b"x-forwarded-host", b"x-forwarded-port", b"x-real-ip"),
+        *(b"x-forwarded-server", b"via"),
+    }
+)
+_READ: Final = _RELAYED | {*KEYS, b"password", b"cookie"}
+COOKIE: Final = "postbayes_session"
+"""The cookie of a session."""
+_COOKIE: Final = f"{COOKIE}=".encode()
+
+
+def caller_of(
+    scope: Any,
+    proxies: Networks,
+    *,
+    local: bool | None = None,
+    keys: Collection[bytes] = KEYS,
+    sign_in: bytes | None = None,
+) -> Caller:
+    """Return the caller of a request.
+
+    Behind a named proxy, the scope gets the address of the client and the scheme that
+    the client used.
+
+    Parameters
+    ----------
+    scope : Scope
+        The request, in the terms of ASGI.
+    proxies : Networks
+        The proxies whose word is taken.
+    local : bool or None
+        Whether it came through a Unix socket; None: as the scope says.
+    keys : collection of bytes
+        The headers that may hold a key, in lower case.
+    sign_in : bytes or None
+        The header with the name of whom a proxy has signed in.
+    """
+    client = scope["client"]
+    host: str | None
+    if client is not None:
+        host = client[0]
+    else:
+        # Of a Unix socket, which is a path without a port; or the client is gone.
+        if local is None:
+            server = scope["server"]
+            local = server is not None and server[1] is None
+        host = None if local else ""
+    found = [pair for pair in scope["headers"] if pair[0] in _READ]
+    person = None
+    if sign_in is not None and proxies and proxies.holds(host):
+        person = _person(scope["headers"], sign_in)
+    if not (found or person):
+        return Caller(host)
+    key, cookie = _key(found, keys), _cookie(found)
+    marks = [pair for pair in found if pair[0] in _RELAYED]
+    if not marks:
+        return Caller(host, key=key, cookie=cookie, person=person)
+    if not (proxies and proxies.holds(host)):
+        return Caller(host, relayed=True, key=key, cookie=cookie)
+    chain = [
+        text
+        for name, value in marks
+        if name == _CHAIN
+        for text in value.decode("latin-1").split(",")
+    ]
+    behind = client_behind(proxies, chain)
+    if behind is None:
+        return Caller(host, relayed=True, key=key, cookie=cookie, person=person)
+    scope["client"] = (behind, 0)
+    if any(name == _SCHEME and value.strip() == b"https" for name, value in marks):
+        scope["scheme"] = "https"
+    return Caller(behind, key=key, cookie=cookie, person=person)
+
+
+def _key(
+    headers: Iterable[tuple[bytes, bytes]], names: Collection[bytes]
+) -> str | None:
+    """Return what is given as a key: as a token, a password, or in a header alone."""
+    for name, value in headers:
+        if name in names:
+            given = _credential(value) if name == b"authorization" else value.strip()
+            # Of a proxy that asks for passwords of its own, they come here as well.
+            if given.startswith(_PREFIX):
+                return given.decode("latin-1")
+    return None
+
+
+def _cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the cookie of a session."""
+    for name, value in headers:
+        if name == b"cookie":
+            for each in value.split(b";"):
+                if each.strip().startswith(_COOKIE):
+                    return each.strip()[len(_COOKIE) :].decode("latin-1")
+    return None
+
+
+def _person(headers: Iterable[tuple[bytes, bytes]], sign_in: bytes) -> str | None:
+    """Return whom a proxy has signed in; an empty name is nobody's."""
+    for name, value in headers:
+        if name == sign_in:
+            return value.strip().decode("latin-1") or None
+    return None
+
+
+def _credential(value: bytes) -> bytes:
+    """Return the token or the password of an `Authorization` header."""
+    kind, _, rest = value.strip().partition(b" ")
+    if kind.lower() == b"bearer":
+        return rest.strip()
+    if kind.lower() == b"basic":
+        with suppress(ValueError):
+            return b64decode(rest.strip(), validate=True).partition(b":")[2]
+    return b""

@@ -1,0 +1,252 @@
+"""Gate: who asks, whether that one may, and how often.
+
+Contract of this file: whoever is not let in by a key, a session or the network that the
+request comes from is refused; nothing is asked of the database.  A wrong key costs one
+SHA-256 and an entry in a bounded table.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from app.access.networks import Networks, network
+from app.access.rates import Buckets
+from app.access.rights import LOCAL, NOBODY
+from app.errors import Forbidden, TooManyRequests, Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.access.rights import Principal, Right
+    from app.settings import Settings
+
+WRONG_BURST: Final = 10
+"""Wrong keys of one address that are answered at once.
+
+Precedent: fail2ban's `maxretry` is 5, OpenSSH's MaxAuthTries 6; a deployment that is
+given a new key has more processes than one.
+"""
+WRONG_SECONDS: Final = 6.0
+"""After these, one in so many seconds; the others are asked to wait."""
+BURST_SECONDS: Final = 2.0
+"""What a client may have ahead of its rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where a request comes from, and what it shows.
+
+    Parameters
+    ----------
+    host : str or None
+        Address of the client, behind the proxies that are named; None for a Unix
+        socket.
+    relayed : bool
+        Whether somebody who is not named passes it on.
+    key : str or None
+        What is given as a key.
+    cookie : str or None
+        What a session was given.
+    person : str or None
+        Whom a named proxy has signed in.
+    """
+
+    host: str | None
+    relayed: bool = False
+    key: str | None = None
+    cookie: str | None = None
+    person: str | None = None
+
+
+class Keys(Protocol):
+    """The keys in force."""
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return who asks with a key, as `app.access.keys.Keyring.find`."""
+        ...
+
+
+class People(Protocol):
+    """Those who have signed in."""
+
+    def find(self, cookie: str) -> tuple[Principal, str | None] | None:
+        """Return who asks with a cookie, as `app.services.people.Sessions.find`."""
+        ...
+
+    def named(self, name: str) -> Principal | None:
+        """Return somebody by name; None where there is nobody."""
+        ...
+
+
+class Gate:
+    """Admits requests.
+
+    Parameters
+    ----------
+    keys : Keys
+        The keys in force.
+    settings : Settings
+        The networks that need no key, and the rates.
+    people : People or None
+        Those who sign in; None: nobody does.
+    clock, steady : callable
+        Return the time since 1970, and one that does not go back.  Unit: seconds.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        settings: Settings,
+        people: People | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = keys
+        self._people = people
+        self._clock = clock
+        self._steady = steady
+        self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=steady)
+        self.refused = 0
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Go on under other settings.
+
+        Raises
+        ------
+        InvalidSetting
+            If a network cannot be read.
+        """
+        self._keyless = Networks(settings.keyless_from, of="POSTBAYES_KEYLESS_FROM")
+        name = settings.sign_in_header
+        self.sign_in_header = None if name is None else name.lower().encode()
+        self.proxies = Networks(settings.proxies, of="POSTBAYES_PROXIES")
+        self._of_keys = self._buckets(settings.rate_per_key)
+        self._of_hosts = self._buckets(settings.rate_per_address)
+
+    def _buckets(self, rate: float) -> Buckets | None:
+        if not rate:
+            return None
+        return Buckets(rate, max(1.0, BURST_SECONDS * rate), clock=self._steady)
+
+    def admit(self, caller: Caller, right: Right | None) -> Principal:
+        """Return who makes a request.
+
+        Parameters
+        ----------
+        caller : Caller
+            Where it comes from.
+        right : Right or None
+            What it needs; None where everybody may.
+
+        Raises
+        ------
+        Unauthenticated
+            If it needs a key, and has none that counts.
+        Forbidden
+            If its key has not this right.
+        TooManyRequests
+            If the client has to wait.
+        """
+        if right is None:
+            self._slow_down(self._of_hosts, caller)
+            return NOBODY
+        principal = self._principal(caller)
+        # What every request of a mail server on this machine is.
+        if principal is LOCAL:
+            return LOCAL
+        self._slow_down(self._of_hosts, caller)
+        if principal is None:
+            raise Unauthenticated(_missing(caller))
+        self._slow_down(self._of_keys, caller, principal.name)
+        if right not in principal.rights:
+            self.refused += 1
+            own = ", ".join(sorted(principal.rights))
+            msg = f"{principal.name} may not {right}; its rights: {own}"
+            raise Forbidden(msg)
+        return principal
+
+    def may(self, caller: Caller, right: Right) -> bool:
+        """Return whether a request may be made, where a protocol has one refusal."""
+        try:
+            self.admit(caller, right)
+        except (Unauthenticated, Forbidden, TooManyRequests):
+            return False
+        return True
+
+    def identify(self, caller: Caller) -> Principal | None:
+        """Return who has signed in; None where nobody has."""
+        people = self._people
+        if people is None:
+            return None
+        if caller.person is not None:
+            return people.named(caller.person)
+        found = None if caller.cookie is None else people.find(caller.cookie)
+        return None if found is None else found[0]
+
+    def _principal(self, caller: Caller) -> Principal | None:
+        """Return who asks; None where nothing says it, and a key is needed."""
+        if caller.key is not None:
+            return self._keyed(caller, caller.key)
+        if caller.cookie is not None or caller.person is not None:
+            person = self.identify(caller)
+            # Whom a proxy has signed in, that one asks, and not the proxy.
+            if person is not None or caller.person is not None:
+                return person
+        if not caller.relayed and self._keyless.holds(caller.host):
+            return LOCAL
+        return None
+
+    def _keyed(self, caller: Caller, key: str) -> Principal:
+        found = self._keys.find(key, host=caller.host, time=self._clock())
+        if found is not None:
+            return found
+        self.refused += 1
+        # A right key is looked up before: whoever shares the address of a client that
+        # guesses gets in all the same.
+        self._slow_down(self._of_hosts, caller)
+        wait = self._wrong.take(network(caller.host or ""))
+        if wait:
+            msg = f"too many wrong keys came from this address; wait {wait:.0f} s"
+            raise TooManyRequests(msg, wait)
+        msg = (
+            "this key does not count: it is unknown, revoked, expired, or not for this "
+            "address; `postbayes keys list` shows the keys"
+        )
+        raise Unauthenticated(msg)
+
+    def _slow_down(
+        self, buckets: Buckets | None, caller: Caller, name: str | None = None
+    ) -> None:
+        """Raise if a key, or an address, asks more often than it may."""
+        if buckets is None:
+            return
+        wait = buckets.take(name or network(caller.host or ""))
+        if wait:
+            msg = (
+                f"{name or 'this address'} asks more often than it may; wait "
+                f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "
+                "POSTBAYES_RATE_PER_ADDRESS"
+            )
+            raise TooManyRequests(msg, wait)
+
+
+def _missing(caller: Caller) -> str:
+    if caller.person is not None:
+        return (
+            f"a proxy has signed in {caller.person[:64]!r}, who is not known here; "
+            "`postbayes people add` lets them in"
+        )
+    if caller.relayed:
+        return (
+            "the request came through a proxy that is not named, and has no key; send "
+            "`Authorization: Bearer pb_...` (`postbayes keys create`), and name the "
+            "proxy in POSTBAYES_PROXIES"
+        )
+    return (
+        "the request has no key; send `Authorization: Bearer pb_...` (`postbayes keys "
+        "create`), or name the network of the client in POSTBAYES_KEYLESS_FROM"
+    )

@@ -1,0 +1,207 @@
+"""API keys: made, listed, revoked, and held in memory by every process.
+
+Contract of this file: no request asks the database.  A process follows the keys of the
+others with the maintenance, about twice a second, and its own changes at once.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Final
+
+from app.access.keys import (
+    SECRET_BYTES,
+    AccessKey,
+    Keyring,
+    check_access_name,
+    digest_of,
+    parse_rights,
+    text_of,
+)
+from app.access.networks import Networks
+from app.classifier.specification import check_name
+from app.errors import InvalidInput
+from app.services.clock import now
+from app.services.events import note
+from app.storage import access
+from app.storage.database.engine import reading, with_short_timeout, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy import Engine
+
+    from app.access.people import Person
+    from app.access.rights import Principal
+
+SECRET: Final = "cookies"  # noqa: S105  the name of one
+"""The secret that cookies are signed with."""
+MAX_LIMITS: Final = 1000
+"""Profiles, labels or networks of a key."""
+
+
+def made_key(
+    name: str,
+    rights: Iterable[str],
+    *,
+    profiles: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    networks: Iterable[str] = (),
+    names_sources: bool = False,
+    expires: datetime | None = None,
+) -> tuple[str, AccessKey]:
+    """Return the text of a new key, and the key.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be named or limited so.
+    """
+    check_access_name(name)
+    time = now()
+    if expires is not None and expires <= time:
+        msg = f"the key would expire at {expires:%Y-%m-%d %H:%M %Z}, which is past"
+        raise InvalidInput(msg)
+    limits = [tuple(each) for each in (profiles, labels, networks)]
+    if max(map(len, limits)) > MAX_LIMITS:
+        msg = f"a key is limited to {MAX_LIMITS} profiles, labels or networks at most"
+        raise InvalidInput(msg)
+    for profile in limits[0]:
+        check_name(profile.removeprefix("@"))
+    Networks(limits[2], of="the networks of the key")
+    text = text_of(token_bytes(SECRET_BYTES))
+    return text, AccessKey(
+        name=name,
+        digest=digest_of(text),
+        rights=parse_rights(rights),
+        profiles=frozenset(limits[0]) or None,
+        labels=frozenset(limits[1]) or None,
+        networks=limits[2],
+        names_sources=names_sources,
+        created=time,
+        expires=expires,
+    )
+
+
+def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
+    """Store a new key.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    key : AccessKey
+        The key.
+    who : str
+        Who makes it, for the events.
+
+    Raises
+    ------
+    NameTaken
+        If there is one of its name.
+    """
+    with writing(engine) as connection:
+        access.add_key(connection, key)
+        note(
+            connection,
+            "key created",
+            who=who,
+            of=key.name,
+            rights=sorted(key.rights),
+        )
+
+
+def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:
+    """Revoke a key and return it; all processes refuse it within a second or two.
+
+    Raises
+    ------
+    UnknownKey
+        If there is none of that name in force.
+    """
+    with writing(engine) as connection:
+        access.revoke_key(connection, name, time=now())
+        note(connection, "key revoked", who=who, of=name)
+        return next(each for each in access.keys(connection) if each.name == name)
+
+
+def list_keys(engine: Engine) -> list[AccessKey]:
+    """Return all keys, revoked ones included, in the order of their names."""
+    with reading(engine) as connection:
+        return access.keys(connection)
+
+
+class LiveKeys:
+    """The keys and the people of the database, in the memory of a process.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._version: tuple[int, ...] = ()
+        self._keyring = Keyring()
+        self._used: dict[str, float] = {}
+        self.people: dict[str, Person] = {}
+        self.secret: bytes | None = None
+
+    def __len__(self) -> int:
+        """Return how many keys are in force."""
+        return len(self._keyring)
+
+    def refresh(self) -> None:
+        """Read keys and people again if anything has changed."""
+        with reading(with_short_timeout(self._engine)) as connection:
+            version = access.version(connection)
+            # Made with the first session.
+            if self.secret is None:
+                self.secret = access.secret(connection, SECRET)
+            if version == self._version:
+                return
+            keyring = Keyring(access.keys(connection))
+            people = {each.name: each for each in access.people(connection)}
+        self._keyring, self.people = keyring, people
+        self._version = version
+
+    def read_secret(self) -> None:
+        """Read the secret of the cookies."""
+        with reading(self._engine) as connection:
+            self.secret = access.secret(connection, SECRET)
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return who asks with a key, as `Keyring.find`."""
+        found = self._keyring.find(text, host=host, time=time)
+        if found is not None:
+            self._used[found.name] = time
+        return found
+
+    def flush(self) -> None:
+        """Store when keys were used last.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database does not take it; the next call tries again.
+        """
+        # Other threads go on noting.
+        used = dict(self._used)
+        if not used:
+            return
+        with writing(self._engine) as connection:
+            access.keys_used(
+                connection,
+                {
+                    name.removeprefix("key:"): datetime.fromtimestamp(
+                        60 * math.floor(time / 60), UTC
+                    )
+                    for name, time in used.items()
+                },
+            )
+        for name, time in used.items():
+            if self._used.get(name) == time:
+                del self._used[name]

@@ -1,0 +1,352 @@
+"""People who sign in: added, removed, their passwords and their sessions.
+
+Contract of this file: a password is hashed by Argon2id outside of the event loop, and a
+session is a signed cookie that names a person and the revision of that person's row, so
+that a changed password, a changed role and a removal end it in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from itsdangerous import BadSignature, TimestampSigner
+from itsdangerous.encoding import base64_decode, base64_encode
+
+from app.access.keys import check_access_name
+from app.access.networks import network
+from app.access.people import Person
+from app.access.rates import Buckets
+from app.access.rights import ROLES
+from app.classifier.specification import check_name
+from app.errors import InvalidInput, TooManyRequests, Unauthenticated
+from app.services.clock import now
+from app.services.events import note
+from app.services.keys import SECRET
+from app.storage import access
+from app.storage.database.engine import reading, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Engine
+
+    from app.access.rights import Principal
+    from app.services.keys import LiveKeys
+
+SHORTEST_PASSWORD: Final = 8
+"""Letters of a password (NIST SP 800-63B-4 section 3.1.1.2 has 15 without a second)."""
+LONGEST_PASSWORD: Final = 1024
+# RFC 9106 section 4, the second recommendation: 64 MiB, some 60 ms.
+_HASHER: Final = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
+# What nobody's password is, hashed: a name that is not there takes as long as one that
+# is.
+_NOBODYS: Final = (
+    "$argon2id$v=19$m=65536,t=3,p=1$AAAAAAAAAAAAAAAAAAAAAA"
+    "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+)
+_SECRET_BYTES: Final = 32
+
+
+def check_password(password: str) -> None:
+    """Raise if a password is too short or too long.
+
+    Raises
+    ------
+    InvalidInput
+        If it is.
+    """
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        msg = (
+            f"a password has from {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} letters, "
+            f"got {len(password)}"
+        )
+        raise InvalidInput(msg)
+
+
+def add_person(
+    engine: Engine,
+    name: str,
+    *,
+    role: str,
+    password: str | None,
+    profile: str | None = None,
+    who: str,
+) -> None:
+    """Let somebody sign in.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    name : str
+        What they sign in as; the ledger has `user:` and the name as the source.
+    role : str
+        A name of `ROLES`.
+    password : str or None
+        None: a proxy or a provider says who they are.
+    profile : str or None
+        The only profile that they see; None: all.
+    who : str
+        Who adds them, for the events.
+
+    Raises
+    ------
+    InvalidInput
+        If the name, the role, the password or the profile cannot be used.
+    NameTaken
+        If there is somebody of this name.
+    """
+    check_access_name(name, of="person")
+    if role not in ROLES:
+        msg = f"a role is one of {', '.join(ROLES)}; got {role[:64]!r}"
+        raise InvalidInput(msg)
+    if profile is not None:
+        check_name(profile.removeprefix("@"))
+    if password is not None:
+        check_password(password)
+    new = Person(
+        name=name,
+        password=None if password is None else _HASHER.hash(password),
+        role=role,
+        profile=profile,
+        created=now(),
+    )
+    with writing(engine) as connection:
+        access.add_person(connection, new)
+        note(connection, "person added", who=who, of=name, role=role)
+
+
+def remove_person(engine: Engine, name: str, *, who: str) -> None:
+    """Let somebody sign in no more, and end their sessions.
+
+    Raises
+    ------
+    UnknownPerson
+        If there is nobody of this name.
+    """
+    with writing(engine) as connection:
+        access.change_person(connection, name, removed_at=now(), password=None)
+        note(connection, "person removed", who=who, of=name)
+
+
+def set_password(engine: Engine, name: str, password: str, *, who: str) -> None:
+    """Give somebody another password, and end their sessions.
+
+    Raises
+    ------
+    InvalidInput
+        If it is too short or too long.
+    UnknownPerson
+        If there is nobody of this name.
+    """
+    check_password(password)
+    hashed = _HASHER.hash(password)
+    with writing(engine) as connection:
+        access.change_person(connection, name, password=hashed)
+        note(connection, "password changed", who=who, of=name)
+
+
+def list_people(engine: Engine) -> list[Person]:
+    """Return everybody who may sign in, in the order of their names."""
+    with reading(engine) as connection:
+        return access.people(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has signed in.
+
+    Parameters
+    ----------
+    name : str
+        Who.
+    revision : int
+        Of their row when they did.
+    began : int
+        When.  Unit: seconds since 1970.
+    """
+
+    name: str
+    revision: int
+    began: int
+
+
+class _Signer(TimestampSigner):
+    """A signer with a clock of ours."""
+
+    def __init__(self, secret: bytes, salt: str, clock: Callable[[], float]) -> None:
+        super().__init__(secret, salt=salt)
+        self._clock = clock
+
+    def get_timestamp(self) -> int:
+        """Return the time that a signature says."""
+        return int(self._clock())
+
+
+class Sessions:
+    """Sign-in, and the cookies of those who have.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    keys : LiveKeys
+        The people in memory.
+    idle, most : float
+        A session ends so long after its last page, and after its begin.  Unit: seconds.
+    clock, steady : callable
+        Return the time since 1970, and one that does not go back.  Unit: seconds.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        keys: LiveKeys,
+        *,
+        idle: float,
+        most: float,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self.idle = idle
+        self.most = most
+        self._clock = clock
+        # Precedent: as for wrong keys, but a password can be guessed.
+        self._of_names = Buckets(1 / 30, 5, clock=steady)
+        self._of_hosts = Buckets(1 / 30, 10, clock=steady)
+
+    def sign_in(self, name: str, password: str, *, host: str | None) -> str:
+        """Return the cookie of a new session.
+
+        It takes some 60 ms of CPU: not for the event loop.
+
+        Raises
+        ------
+        Unauthenticated
+            If the password is wrong, or there is nobody of this name.
+        TooManyRequests
+            If there were too many tries for this name or from this address.
+        """
+        tries = (
+            (self._of_names, name[:64]),
+            (self._of_hosts, network(host or "")),
+        )
+        wait = max(buckets.take(who) for buckets, who in tries)
+        if wait:
+            msg = f"too many tries to sign in; wait {wait:.0f} s"
+            raise TooManyRequests(msg, wait)
+        person = self._keys.people.get(name)
+        hashed = None if person is None else person.password
+        if not _is_right(hashed, password) or person is None:
+            msg = "this name and password do not belong together"
+            raise Unauthenticated(msg)
+        with writing(self._engine) as connection:
+            note(connection, "signed in", who=f"user:{name}", of=name)
+        return self.begin(person)
+
+    def prepare(self) -> None:
+        """Have a secret that cookies and forms are signed with.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be stored.
+        """
+        self._keys.read_secret()
+        if self._keys.secret is None:
+            with writing(self._engine) as connection:
+                access.add_secret(connection, SECRET, token_bytes(_SECRET_BYTES))
+            self._keys.read_secret()
+
+    def begin(self, person: Person) -> str:
+        """Return the cookie of a new session of somebody who has proved who they are.
+
+        It may ask the database for the secret of the cookies.
+        """
+        if self._keys.secret is None:
+            self.prepare()
+        return self._signed(Session(person.name, person.revision, int(self._clock())))
+
+    def find(self, cookie: str) -> tuple[Principal, str | None] | None:
+        """Return who asks with a cookie, and the cookie that is to take its place.
+
+        None where it does not count: it is not ours, too old, or of somebody who is
+        gone or has another password.
+        """
+        signer = self._signer("session")
+        if signer is None:
+            return None
+        try:
+            value, signed = signer.unsign(
+                cookie, max_age=int(self.idle), return_timestamp=True
+            )
+            session = Session(**json.loads(base64_decode(value)))
+        except (BadSignature, ValueError, TypeError):
+            return None
+        time_ = self._clock()
+        person = self._keys.people.get(session.name)
+        if person is None or person.revision != session.revision:
+            return None
+        if time_ - session.began >= self.most:
+            return None
+        # Not with each page, whose answers could then overtake each other.
+        old = time_ - signed.timestamp() > self.idle / 10
+        return person.principal, self._signed(session) if old else None
+
+    def named(self, name: str) -> Principal | None:
+        """Return somebody by name, whose identity others vouch for."""
+        person = self._keys.people.get(name)
+        return None if person is None else person.principal
+
+    def token(self, of: str) -> str:
+        """Return the proof that a form is of a page that was made for somebody.
+
+        Parameters
+        ----------
+        of : str
+            The name of the principal, and what tells its browser from others.
+        """
+        signer = self._signer("form")
+        return "" if signer is None else signer.sign(of.encode()).decode()
+
+    def is_token(self, token: str, of: str) -> bool:
+        """Return whether a form has the proof of a page made for somebody."""
+        signer = self._signer("form")
+        if signer is None:
+            return False
+        try:
+            return signer.unsign(token, max_age=int(self.most)) == of.encode()
+        except BadSignature:
+            return False
+
+    def _signer(self, salt: str) -> _Signer | None:
+        secret = self._keys.secret
+        return None if secret is None else _Signer(secret, salt, self._clock)
+
+    def _signed(self, session: Session) -> str:
+        signer = self._signer("session")
+        if signer is None:
+            msg = "the secret of the cookies is gone; sign in again"
+            raise Unauthenticated(msg)
+        fields: Mapping[str, object] = {
+            "name": session.name,
+            "revision": session.revision,
+            "began": session.began,
+        }
+        return signer.sign(base64_encode(json.dumps(fields))).decode()
+
+
+def _is_right(hashed: str | None, password: str) -> bool:
+    """Return whether a password is that of a hash; it takes as long without one."""
+    try:
+        return _HASHER.verify(hashed or _NOBODYS, password[:LONGEST_PASSWORD])
+    except (VerificationError, InvalidHashError):
+        return False

@@ -1,0 +1,285 @@
+"""Access in the database: keys, people, events, and the secret of cookies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+
+from app.access.events import AuditEvent
+from app.access.keys import AccessKey
+from app.access.people import Person
+from app.access.rights import Right
+from app.errors import NameTaken, UnknownKey, UnknownPerson
+from app.storage.database.statements import insert_into
+from app.storage.tables import access_key, audit_event, person, service_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Row
+
+_VERSION: Final = select(
+    *(
+        select(figure).select_from(table).scalar_subquery()
+        for table in (access_key, person)
+        for figure in (
+            func.count(),
+            func.coalesce(func.sum(table.c.revision), 0),
+        )
+    )
+)
+
+
+def version(connection: Connection) -> tuple[int, ...]:
+    """Return what changes with the keys or the people.
+
+    Notes
+    -----
+    Each change adds 1 to the revision of its row, and no row is ever removed: whatever
+    order transactions are committed in, the sums grow.
+    """
+    return tuple(connection.execute(_VERSION).one())
+
+
+def keys(connection: Connection) -> list[AccessKey]:
+    """Return all keys, in the order of their names."""
+    rows = connection.execute(select(access_key).order_by(access_key.c.name))
+    return [_key(row) for row in rows]
+
+
+def add_key(connection: Connection, key: AccessKey) -> None:
+    """Store a new key; that of a revoked one of this name is gone then.
+
+    Raises
+    ------
+    NameTaken
+        If there is one of this name.
+    """
+    values = {
+        "digest": key.digest,
+        "rights": sorted(key.rights),
+        "profiles": _list(key.profiles),
+        "labels": _list(key.labels),
+        "networks": list(key.networks) or None,
+        "names_sources": key.names_sources,
+        "created_at": key.created,
+        "expires_at": key.expires,
+        "last_used_at": None,
+        "revoked_at": None,
+    }
+    new = insert_into(connection, access_key).values(
+        name=key.name, revision=1, **values
+    )
+    done = connection.execute(
+        new.on_conflict_do_update(
+            index_elements=[access_key.c.name],
+            set_={**values, "revision": access_key.c.revision + 1},
+            where=access_key.c.revoked_at.is_not(None),
+        )
+    )
+    if not done.rowcount:
+        msg = (
+            f"there is a key {key.name!r} already; choose another name, or revoke that "
+            "key first"
+        )
+        raise NameTaken(msg)
+
+
+def revoke_key(connection: Connection, name: str, *, time: datetime) -> None:
+    """Revoke a key.
+
+    Raises
+    ------
+    UnknownKey
+        If there is none in force.
+    """
+    done = connection.execute(
+        update(access_key)
+        .where(access_key.c.name == name, access_key.c.revoked_at.is_(None))
+        .values(revoked_at=time, revision=access_key.c.revision + 1)
+    )
+    if not done.rowcount:
+        msg = (
+            f"there is no key {name[:64]!r} in force; `postbayes keys list` names the "
+            "keys"
+        )
+        raise UnknownKey(msg)
+
+
+def keys_used(connection: Connection, used: Mapping[str, datetime]) -> None:
+    """Note when keys were used last; it is no change of a key."""
+    if not used:
+        return
+    column = access_key.c.last_used_at
+    connection.execute(
+        update(access_key)
+        .where(
+            access_key.c.name == bindparam("of"),
+            or_(column.is_(None), column < bindparam("at", type_=column.type)),
+        )
+        .values(last_used_at=bindparam("at", type_=column.type)),
+        [{"of": name, "at": used[name]} for name in sorted(used)],
+    )
+
+
+def _key(row: Row[Any]) -> AccessKey:
+    return AccessKey(
+        name=row.name,
+        digest=row.digest,
+        # A newer version may have more of them.
+        rights=frozenset(each for each in Right if each in row.rights),
+        profiles=_set(row.profiles),
+        labels=_set(row.labels),
+        networks=tuple(row.networks or ()),
+        names_sources=row.names_sources,
+        created=row.created_at,
+        expires=row.expires_at,
+        last_used=row.last_used_at,
+        revoked=row.revoked_at,
+    )
+
+
+def _list(names: frozenset[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)
+
+
+def _set(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def people(connection: Connection) -> list[Person]:
+    """Return everybody who may sign in, in the order of their names."""
+    rows = connection.execute(
+        select(person).where(person.c.removed_at.is_(None)).order_by(person.c.name)
+    )
+    return [
+        Person(
+            name=row.name,
+            password=row.password,
+            role=row.role,
+            profile=row.profile,
+            created=row.created_at,
+            revision=row.revision,
+        )
+        for row in rows
+    ]
+
+
+def add_person(connection: Connection, new: Person) -> None:
+    """Store somebody.
+
+    Raises
+    ------
+    NameTaken
+        If there is somebody of this name.
+    """
+    values = {
+        "password": new.password,
+        "role": new.role,
+        "profile": new.profile,
+        "created_at": new.created,
+        "removed_at": None,
+    }
+    statement = insert_into(connection, person).values(
+        name=new.name, revision=1, **values
+    )
+    done = connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[person.c.name],
+            set_={**values, "revision": person.c.revision + 1},
+            where=person.c.removed_at.is_not(None),
+        )
+    )
+    if not done.rowcount:
+        msg = f"there is a person {new.name!r} already; choose another name"
+        raise NameTaken(msg)
+
+
+def change_person(connection: Connection, name: str, **values: object) -> None:
+    """Change somebody; their sessions end.
+
+    Raises
+    ------
+    UnknownPerson
+        If there is nobody of this name.
+    """
+    done = connection.execute(
+        update(person)
+        .where(person.c.name == name, person.c.removed_at.is_(None))
+        .values(revision=person.c.revision + 1, **values)
+    )
+    if not done.rowcount:
+        msg = (
+            f"there is no person {name[:64]!r}; `postbayes people list` names those "
+            "who may sign in"
+        )
+        raise UnknownPerson(msg)
+
+
+def add_event(connection: Connection, event: AuditEvent) -> None:
+    """Store an event, in the transaction of what it reports."""
+    connection.execute(
+        insert(audit_event).values(
+            time=event.time,
+            who=event.who,
+            act=event.act,
+            object=event.object,
+            details=event.details,
+        )
+    )
+
+
+def events(
+    connection: Connection, *, before: int | None, limit: int
+) -> list[AuditEvent]:
+    """Return events, the newest first.
+
+    Parameters
+    ----------
+    connection : Connection
+        The database.
+    before : int or None
+        Only those with a smaller number; None: all.
+    limit : int
+        How many at most.
+    """
+    wanted = select(audit_event).order_by(audit_event.c.id.desc()).limit(limit)
+    if before is not None:
+        wanted = wanted.where(audit_event.c.id < before)
+    return [AuditEvent(**row._mapping) for row in connection.execute(wanted)]  # noqa: SLF001
+
+
+def oldest_event(connection: Connection) -> datetime | None:
+    """Return the time of the oldest event; None if there is none."""
+    found: datetime | None = connection.scalar(select(func.min(audit_event.c.time)))
+    return found
+
+
+def expire_events(connection: Connection, *, before: datetime, limit: int) -> int:
+    """Remove a few events that are older; return how many."""
+    old = (
+        select(audit_event.c.id)
+        .where(audit_event.c.time < before)
+        .order_by(audit_event.c.time)
+        .limit(limit)
+    )
+    done = connection.execute(
+        delete(audit_event).where(audit_event.c.id.in_(old.scalar_subquery()))
+    )
+    return done.rowcount
+
+
+def secret(connection: Connection, name: str) -> bytes | None:
+    """Return a secret of the service; None if there is none yet."""
+    found: bytes | None = connection.scalar(
+        select(service_secret.c.value).where(service_secret.c.name == name)
+    )
+    return found
+
+
+def add_secret(connection: Connection, name: str, value: bytes) -> None:
+    """Store a secret of the service, unless another process has."""
+    new = insert_into(connection, service_secret).values(name=name, value=value)
+    connection.execute(new.on_conflict_do_nothing())

@@ -1,0 +1,72 @@
+"""Which clients are of a network, and who is behind a proxy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.access.networks import Networks, address_of, client_behind
+from app.errors import InvalidSetting
+
+NETWORKS = Networks(["127.0.0.0/8", "::1", "2001:db8::/32"], of="X")
+PROXIES = Networks(["10.0.0.0/8"], of="X")
+
+
+@pytest.mark.parametrize(
+    ("inside", "host"),
+    [
+        (True, "127.0.0.1"),
+        (True, "127.255.0.9"),
+        (True, "::1"),
+        (True, "::ffff:127.0.0.1"),
+        (True, "2001:db8::7%eth0"),
+        (True, None),
+        (False, "192.0.2.1"),
+        (False, "::ffff:192.0.2.1"),
+        (False, "::2"),
+        (False, "localhost"),
+        (False, ""),
+    ],
+)
+def test_the_networks_hold_their_clients_and_nobody_else(inside, host):
+    """By address, asked once or twice; a Unix socket is of this machine."""
+    assert [inside, inside] == [NETWORKS.holds(host), NETWORKS.holds(host)]
+
+
+def test_what_is_no_network_is_reported():
+    """The sentence shows how one is written."""
+    with pytest.raises(InvalidSetting, match=r"X: '10.0.0.0/33' is not an address"):
+        Networks(["10.0.0.0/33"], of="X")
+
+
+def test_clients_are_remembered_up_to_a_bound():
+    """However many addresses ask."""
+    networks = Networks(["10.0.0.0/8"], of="X")
+    for number in range(10_000):
+        networks.holds(f"192.0.{number // 256}.{number % 256}")
+
+    assert len(networks._found) <= 4096  # noqa: SLF001
+    assert networks.holds("10.1.2.3")
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_none(text):
+    """A header holds anything."""
+    address = address_of(text)
+
+    assert address is None or address == address_of(address)
+
+
+@given(st.lists(st.ip_addresses().map(str)), st.lists(st.sampled_from(["10.0.0.9"])))
+def test_what_a_client_invents_is_left_of_the_proxies(invented, hops):
+    """The last address that is not of a proxy is the client, whatever stands before."""
+    chain = [*invented, "198.51.100.9", *hops]
+
+    assert "198.51.100.9" == client_behind(PROXIES, chain)
+
+
+def test_a_chain_that_ends_with_no_address_names_nobody():
+    """Nor does an empty one."""
+    assert client_behind(PROXIES, ["198.51.100.9", "unknown"]) is None
+    assert client_behind(PROXIES, []) is None

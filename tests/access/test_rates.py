@@ -1,0 +1,48 @@
+"""Token buckets: never more than the rate, and never without bound."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.access.rates import Buckets
+
+steps = st.lists(
+    st.tuples(st.floats(0, 10), st.sampled_from(["a", "b", "c"])), max_size=60
+)
+
+
+@given(steps, st.floats(0.1, 10), st.integers(1, 5))
+def test_a_client_gets_no_more_than_its_burst_and_its_rate(steps, rate, burst):
+    """Whatever the others do, and whenever it asks."""
+    now = 0.0
+    buckets = Buckets(rate, burst, clock=lambda: now)
+    taken = dict.fromkeys("abc", 0)
+    for wait, client in steps:
+        now += wait
+        taken[client] += buckets.take(client) == 0.0
+
+        assert taken[client] <= burst + rate * now + 1e-6
+
+
+@given(steps, st.floats(0.1, 10), st.integers(1, 5))
+def test_whoever_waits_as_long_as_it_is_asked_to_is_served(steps, rate, burst):
+    """`Retry-After` is true."""
+    now = 0.0
+    buckets = Buckets(rate, burst, clock=lambda: now)
+    for wait, client in steps:
+        now += wait
+        seconds = buckets.take(client)
+        if seconds:
+            now += seconds + 1e-6
+
+            assert 0.0 == buckets.take(client)
+
+
+def test_as_many_clients_are_remembered_as_there_is_room_for():
+    """The one that asked longest ago is forgotten first."""
+    buckets = Buckets(1.0, 1, clock=lambda: 0.0, most=2)
+    waits = [buckets.take(client) for client in ("a", "b", "a", "c", "a", "b")]
+
+    assert [0.0, 0.0, 1.0, 0.0, 1.0, 0.0] == waits
+    assert 2 == len(buckets)

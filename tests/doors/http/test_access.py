@@ -1,0 +1,516 @@
+"""Who gets in, with which key, and to which profiles."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.access.rights import Right
+from app.doors.http.app import create_app
+from app.services.application import Application
+from app.services.events import expire_events, list_events
+from app.services.keys import made_key
+from app.services.profiles import create_profile
+from app.settings import Settings
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+
+RAW = {"Content-Type": "message/rfc822"}
+STRANGER = "198.51.100.9"
+ADMIN = [right.value for right in Right]
+
+
+@pytest.fixture
+def application(tmp_path):
+    """Return a function that makes an application over one database."""
+    url = sqlite_url(tmp_path)
+
+    def make(**settings):
+        return Application(Settings(_env_file=None, database_url=url, **settings))
+
+    return make
+
+
+@contextmanager
+def serving(app):
+    """Serve an application; give a function that makes clients of some addresses."""
+    served = create_app(app)
+    with TestClient(served, client=("127.0.0.1", 50000)) as local:
+
+        def client(host="127.0.0.1", key=None, **headers):
+            given = {} if key is None else {"Authorization": f"Bearer {key}"}
+            return TestClient(
+                served,
+                client=(host, 50000),
+                headers=given | {k.replace("_", "-"): v for k, v in headers.items()},
+            )
+
+        client.local = local
+        yield client
+
+
+def add(app, name="mx1", rights=ADMIN, **limits):
+    """Make a key, and return its text."""
+    text, key = made_key(name, rights, **limits)
+    app.add_key(key, who="test")
+    return text
+
+
+def test_only_clients_of_this_machine_need_no_key(application):
+    """Others are told how to get in."""
+    with serving(application()) as client:
+        inside = client().get("/profiles")
+        outside = client(STRANGER).get("/profiles")
+
+    assert 200 == inside.status_code
+    assert 401 == outside.status_code
+    assert 'Bearer realm="Postbayes"' == outside.headers["www-authenticate"]
+    assert "urn:postbayes:problem:unauthenticated" == outside.json()["type"]
+    assert "POSTBAYES_KEYLESS_FROM" in outside.json()["detail"]
+
+
+def test_whoever_is_named_needs_no_key(application):
+    """And where nobody is, everybody needs one."""
+    named = application(keyless_from=("198.51.100.0/24",))
+    with serving(named) as client:
+        answers = [client(host).get("/profiles") for host in (STRANGER, "127.0.0.1")]
+    with serving(application(keyless_from=())) as client:
+        answers.append(client().get("/profiles"))
+
+    assert [200, 401, 401] == [each.status_code for each in answers]
+
+
+def test_a_key_is_shown_in_three_ways(application):
+    """As a token, in a header of its own, and as the password of any user."""
+    app = application()
+    key = add(app)
+    basic = base64.b64encode(f"prometheus:{key}".encode()).decode()
+    with serving(app) as client:
+        answers = [
+            client(STRANGER, **headers).get("/metrics").status_code
+            for headers in (
+                {"Authorization": f"Bearer {key}"},
+                {"Authorization": f"bearer  {key}"},
+                {"X_API_Key": key},
+                {"Authorization": f"Basic {basic}"},
+                {"Authorization": f"Basic {key}"},
+                {"Authorization": f"Digest {key}"},
+                {"Authorization": "Basic *"},
+                {"Password": key},
+            )
+        ]
+
+    assert [200, 200, 200, 200, 401, 401, 401, 401] == answers
+
+
+@pytest.mark.parametrize("right", Right)
+def test_a_right_covers_nothing_but_itself(application, right):
+    """Each route answers the key that has its right, and no other."""
+    app = application()
+    key = add(app, rights=[right])
+    with serving(app) as client:
+        asked = {}
+        paths = client.local.get("/openapi.json").json()["paths"]
+        for path, methods in paths.items():
+            for method, operation in methods.items():
+                answer = client(STRANGER, key).request(method, path)
+                own = operation.get("x-right")
+                asked[method, path] = (answer.status_code == 403) == (
+                    own is not None and own != right
+                )
+
+    assert len(asked) > 12
+    assert {True} == set(asked.values())
+
+
+def test_a_wrong_key_opens_nothing_even_from_here(application):
+    """Whoever shows a key means it."""
+    app = application()
+    key = add(app)
+    with serving(app) as client:
+        answers = [
+            client("127.0.0.1", wrong).get("/profiles")
+            for wrong in ("pb_", key[:-1], key + "x")
+        ]
+
+    assert [401] * 3 == [each.status_code for each in answers]
+    assert "revoked, expired" in answers[0].json()["detail"]
+
+
+def test_a_token_of_another_program_is_no_key(application):
+    """A proxy that asks for passwords passes them on."""
+    with serving(application()) as client:
+        assert 200 == client("127.0.0.1", "eyJhbGciOi").get("/profiles").status_code
+        assert 401 == client(STRANGER, "eyJhbGciOi").get("/profiles").status_code
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"Forwarded": "for=127.0.0.1"},
+        {"X-Real-IP": "127.0.0.1"},
+        {"X-Forwarded-Proto": "https"},
+        {"Via": "1.1 proxy"},
+    ],
+)
+def test_what_a_proxy_passes_on_is_not_of_this_machine(application, header):
+    """One that nobody has named: everybody would come from its address."""
+    app = application()
+    key = add(app)
+    with serving(app) as client:
+        answer = client().get("/profiles", headers=header)
+        keyed = client("127.0.0.1", key).get("/profiles", headers=header)
+        claimed = client(STRANGER).get("/profiles", headers=header)
+
+    assert [401, 200, 401] == [each.status_code for each in (answer, keyed, claimed)]
+    assert "POSTBAYES_PROXIES" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("status", "chain"),
+    [
+        (200, "10.1.1.1"),
+        (200, "10.1.1.1, 127.0.0.2"),
+        (200, "198.51.100.9, 10.1.1.1"),
+        (401, "10.1.1.1, 198.51.100.9"),
+        (401, "198.51.100.9"),
+        (401, "unknown"),
+        (401, ""),
+    ],
+)
+def test_the_client_of_a_named_proxy_counts(application, status, chain):
+    """The last address that is not of a proxy, whatever stands before it."""
+    app = application(proxies=("127.0.0.0/8",), keyless_from=("10.0.0.0/8",))
+    with serving(app) as client:
+        answer = client().get("/profiles", headers={"X-Forwarded-For": chain})
+
+    assert status == answer.status_code
+
+
+def test_a_named_proxy_that_names_nobody_admits_nobody(application):
+    """RFC 7239's header is not read."""
+    app = application(proxies=("127.0.0.0/8",))
+    with serving(app) as client:
+        answer = client().get("/profiles", headers={"Forwarded": "for=127.0.0.1"})
+
+    assert 401 == answer.status_code
+
+
+def test_a_key_counts_in_its_networks_and_until_it_expires(application):
+    """Behind a proxy the address of the client decides."""
+    app = application(proxies=("10.0.0.1",))
+    key = add(app, networks=["192.0.2.0/24"])
+    brief = add(app, "brief", expires=datetime.now(UTC) + timedelta(days=1))
+    with serving(app) as client:
+        proxied = {"X-Forwarded-For": "192.0.2.7"}
+        answers = [
+            client("192.0.2.9", key).get("/profiles"),
+            client(STRANGER, key).get("/profiles"),
+            client("10.0.0.1", key).get("/profiles", headers=proxied),
+            client("10.0.0.2", key).get("/profiles", headers=proxied),
+            client(STRANGER, brief).get("/profiles"),
+        ]
+
+    assert [200, 401, 200, 401, 200] == [each.status_code for each in answers]
+
+
+def test_health_and_the_reference_are_for_everybody(application):
+    """A supervisor has no key, and the interface is no secret."""
+    with serving(application(keyless_from=())) as client:
+        assert [200] * 4 == [
+            client(STRANGER).get(path).status_code
+            for path in ("/healthz", "/readyz", "/docs", "/openapi.json")
+        ]
+
+
+def test_a_key_is_made_listed_and_revoked(application):
+    """Its text is in the first answer, and nowhere else."""
+    with serving(application()) as client:
+        wanted = {"name": "mx1", "rights": ["read"], "labels": ["spam"]}
+        made = client.local.post("/keys", json=wanted)
+        key = made.json()["key"]
+        listed = client.local.get("/keys")
+        twice = client.local.post("/keys", json=wanted)
+        used = client(STRANGER, key).get("/profiles")
+        gone = client.local.delete("/keys/mx1")
+        refused = client(STRANGER, key).get("/profiles")
+        unknown = client.local.delete("/keys/mx1")
+        again = client.local.post("/keys", json=wanted)
+        other = client(STRANGER, again.json()["key"]).get("/profiles")
+        old = client(STRANGER, key).get("/profiles")
+
+    assert 200 == made.status_code
+    assert key not in listed.text
+    assert [["mx1", ["read"], None, ["spam"]]] == [
+        [each["name"], each["rights"], each["profiles"], each["labels"]]
+        for each in listed.json()["keys"]
+    ]
+    assert (409, 200, 200) == (twice.status_code, used.status_code, gone.status_code)
+    assert gone.json()["revoked_at"] is not None
+    assert (401, 404) == (refused.status_code, unknown.status_code)
+    assert [200, 401] == [other.status_code, old.status_code]
+
+
+def test_whoever_manages_gives_no_right_that_it_lacks(application):
+    """It could help itself to everything."""
+    app = application()
+    key = add(app, rights=["manage"])
+    with serving(app) as client:
+        manager = client(STRANGER, key)
+        refused = manager.post("/keys", json={"name": "x", "rights": ["read"]})
+        given = manager.post("/keys", json={"name": "x", "rights": ["manage"]})
+
+    assert [403, 200] == [refused.status_code, given.status_code]
+    assert "cannot give the right read" in refused.json()["detail"]
+
+
+def test_the_ledger_has_the_key_as_its_source(application):
+    """Unless the key may name others."""
+    app = application()
+    plain = add(app, "plain")
+    naming = add(app, "naming", names_sources=True)
+    with serving(app) as client:
+        for number, key in enumerate((plain, naming)):
+            client(STRANGER, key).post(
+                "/feedback?label=spam&source=ann", content=spam(number), headers=RAW
+            ).raise_for_status()
+        sources = {
+            row["source"]: row["spam"]
+            for row in client.local.get("/profiles/default/figures").json()["sources"]
+        }
+
+    assert {"key:plain": 1, "ann": 1} == sources
+
+
+def test_a_key_of_a_label_teaches_no_other(application):
+    """A trap that only spam goes to teaches nothing else."""
+    app = application()
+    key = add(app, labels=["spam"])
+    with serving(app) as client:
+        trap = client(STRANGER, key, **RAW)
+        answers = [
+            trap.post("/feedback?label=spam", content=spam(1)),
+            trap.post("/feedback?label=ham", content=ham(1)),
+        ]
+
+    assert [200, 403] == [each.status_code for each in answers]
+    assert "its labels: spam" in answers[1].json()["detail"]
+
+
+BODIES = {
+    ("post", "/classify"): (RAW, spam(9)),
+    ("post", "/feedback"): (RAW, spam(9)),
+    ("post", "/message"): (RAW, spam(9)),
+    ("post", "/classify/batch"): ({}, b'{"messages": [{"body": "hello"}]}'),
+    ("patch", "/profiles/{name}"): ({}, b'{"ham_cost": 20}'),
+    ("post", "/feedback/undo"): ({}, b'{"source": "test", "dry_run": true}'),
+    ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
+}
+OF_ALL = {"/settings", "/metrics", "/keys", "/keys/{name}", "/events"}
+
+
+@pytest.fixture
+def limited(application):
+    """A client with a key of one profile, the OpenAPI document, and a look at all."""
+    app = application()
+    for name in ("ann@example.org", "bob@example.org"):
+        create_profile(
+            app.engine,
+            name,
+            labels=("ham", "spam"),
+            spam_labels=("spam",),
+            time=datetime.now(UTC),
+        )
+    app.live.refresh()
+    key = add(app, rights=ADMIN, profiles=["ann@example.org"])
+    with serving(app) as client:
+        for name in ("ann@example.org", "bob@example.org"):
+            for number in range(3):
+                for label, raw in (("spam", spam(number)), ("ham", ham(number))):
+                    client.local.post(
+                        f"/feedback?label={label}&profile={name}&source=test",
+                        content=raw,
+                        headers=RAW,
+                    ).raise_for_status()
+        id_ = client.local.post(
+            "/classify?profile=bob@example.org", content=spam(0), headers=RAW
+        ).json()["id"]
+        paths = client.local.get("/openapi.json").json()["paths"]
+        yield client(STRANGER, key), paths, id_, client.local
+
+
+def asked(client, method, path, operation, profile, id_):
+    """Yield the answers about a profile, in each way that a route takes one."""
+    names = {each["name"]: each["in"] for each in operation.get("parameters", ())}
+    place = path.format(name=profile, id=id_, word="money")
+    headers, body = BODIES.get((method, path), ({}, None))
+    if body is not None and not headers:
+        headers = {"Content-Type": "application/json"}
+    label = {"label": "spam"} if "label" in names else {}
+    ways = [
+        {way: profile} for way in ("profile", "recipient") if names.get(way) == "query"
+    ]
+    for way in ways or [{}]:
+        yield client.request(
+            method, place, params=way | label, content=body, headers=headers
+        )
+
+
+def test_a_key_of_one_profile_reaches_no_other_through_any_route(limited):
+    """Neither by its name nor by a recipient; what is of all profiles it cannot see."""
+    client, paths, id_, everything = limited
+    before = everything.get("/profiles/bob@example.org").json()
+    answers = {}
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            if "x-right" in operation and path != "/profiles":
+                found = asked(client, method, path, operation, "bob@example.org", id_)
+                answers[method, path] = {each.status_code for each in found}
+    listed = client.get("/profiles").json()["profiles"]
+
+    assert len(answers) > 12
+    assert {} == {each: found for each, found in answers.items() if found != {403}}
+    assert ["ann@example.org"] == [each["name"] for each in listed]
+    assert before == everything.get("/profiles/bob@example.org").json()
+
+
+def test_a_key_of_one_profile_reaches_its_own_through_every_route(limited):
+    """And means it where it names none."""
+    client, paths, _, everything = limited
+    mine = everything.post(
+        "/classify?profile=ann@example.org", content=spam(0), headers=RAW
+    ).json()["id"]
+    answers = {}
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            if "x-right" in operation and path not in OF_ALL:
+                found = asked(client, method, path, operation, "ann@example.org", mine)
+                answers[method, path] = {each.status_code for each in found}
+    unnamed = client.post("/feedback?label=spam", content=spam(7), headers=RAW)
+    state = everything.get("/profiles/ann@example.org").json()
+
+    # A message is forgotten once, however it is named.
+    assert {("delete", "/feedback/{id}"): {200, 404}} == {
+        each: found for each, found in answers.items() if found != {200}
+    }
+    assert 200 == unnamed.status_code
+    assert state["messages"]["spam"] >= 4
+
+
+def test_a_key_of_a_domain_reaches_its_addresses(limited, application):
+    """And the profile of the domain itself."""
+    client, _, _, everything = limited
+    app = everything.app.state.application
+    key = add(app, "domain", profiles=["@example.org"])
+    client.headers["Authorization"] = f"Bearer {key}"
+    answers = [
+        client.get(f"/profiles/{name}").status_code
+        for name in ("ann@example.org", "bob@example.org", "default", "example.org")
+    ]
+
+    assert [200, 200, 403, 404] == answers
+
+
+def test_wrong_keys_are_slowed_and_a_right_one_is_not(application):
+    """From the same address; others are answered as ever."""
+    app = application()
+    key = add(app)
+    with serving(app) as client:
+        guesses = [
+            client(STRANGER, f"pb_{number}").get("/profiles") for number in range(12)
+        ]
+        right = client(STRANGER, key).get("/profiles")
+        elsewhere = client("192.0.2.7", "pb_1").get("/profiles")
+
+    assert [401] * 10 + [429] * 2 == [each.status_code for each in guesses]
+    assert 1 <= int(guesses[-1].headers["retry-after"]) <= 6
+    assert [200, 401] == [right.status_code, elsewhere.status_code]
+
+
+def test_a_key_and_an_address_have_rates_of_their_own(application):
+    """Whoever is over is told when to come back; nobody else notices."""
+    app = application(rate_per_key=0.5, rate_per_address=1.0)
+    first, second = add(app, "first"), add(app, "second")
+    with serving(app) as client:
+        statuses = [
+            client(host, key).get("/profiles").status_code
+            for host, key in (
+                ("192.0.2.1", first),
+                ("192.0.2.2", first),
+                ("192.0.2.2", second),
+                ("192.0.2.2", second),
+                ("127.0.0.1", None),
+                ("127.0.0.1", None),
+                ("127.0.0.1", None),
+            )
+        ]
+        late = client("192.0.2.3", first).get("/profiles")
+
+    assert [200, 429, 200, 429, 200, 200, 200] == statuses
+    assert 1 <= int(late.headers["retry-after"]) <= 2
+
+
+def test_what_somebody_did_is_on_record(application):
+    """With who it was, the newest first."""
+    app = application()
+    key = add(app)
+    with serving(app) as client:
+        admin = client(STRANGER, key)
+        json_ = {"Content-Type": "application/json"}
+        policy = json.dumps({"ham_cost": 20})
+        admin.patch("/profiles/default", content=policy, headers=json_)
+        admin.post("/feedback?label=spam", content=spam(1), headers=RAW)
+        admin.post("/feedback/undo", content='{"source": "key:mx1"}', headers=json_)
+        admin.post("/keys", json={"name": "other", "rights": ["read"]})
+        admin.delete("/keys/other")
+        found = admin.get("/events", params={"limit": 4}).json()
+        older = admin.get("/events", params={"before": found["next"]}).json()
+
+    assert [
+        ["key:mx1", "key revoked", "other"],
+        ["key:mx1", "key created", "other"],
+        ["key:mx1", "undo", "default"],
+        ["key:mx1", "policy changed", "default"],
+    ] == [[each["who"], each["act"], each["object"]] for each in found["events"]]
+    assert [["test", "key created", "mx1"]] == [
+        [each["who"], each["act"], each["object"]] for each in older["events"]
+    ]
+    assert older["next"] is None
+
+
+def test_other_processes_follow_keys(application):
+    """With the maintenance; and when one was used is stored, behind the requests."""
+    first, second = application(), application()
+    key = add(first)
+    second.keys.refresh()
+    with serving(second) as client:
+        before = client(STRANGER, key).get("/profiles").status_code
+        first.revoke_key("mx1", who="test")
+        second.keys.refresh()
+        after = client(STRANGER, key).get("/profiles").status_code
+        second.keys.flush()
+        used = client.local.get("/keys").json()["keys"][0]["last_used_at"]
+    first.engine.dispose()
+
+    assert (200, 401) == (before, after)
+    assert used is not None
+
+
+def test_events_are_removed_when_they_are_old(application):
+    """A few at a time, the oldest first."""
+    app = application()
+    add(app)
+    gone = [
+        expire_events(app.engine, before=datetime.now(UTC) + timedelta(days=days))
+        for days in (-1, 1, 1)
+    ]
+
+    assert [0, 1, 0] == gone
+    assert [] == list_events(app.engine, limit=10)
+    app.engine.dispose()

@@ -1,0 +1,312 @@
+"""Pages of people and keys: sign-in, sign-out, and what each of them may do."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from argon2 import PasswordHasher
+from starlette.testclient import TestClient
+
+from app.doors.http.app import create_app
+from app.doors.http.page.people import safe
+from app.services.application import Application
+from app.settings import Settings
+from tests.support.databases import sqlite_url
+from tests.support.messages import spam
+
+PASSWORD = "correct horse"  # noqa: S105  of a test
+STRANGER = ("198.51.100.9", 50000)
+CSRF = re.compile(r'name="csrf" value="([^"]*)"')
+KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
+
+
+@pytest.fixture(autouse=True)
+def _hashed_at_once(monkeypatch):
+    """Passwords take 60 ms and 64 MiB on purpose."""
+    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr("app.services.people._HASHER", fast)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A function that serves a database, and makes clients of it."""
+    url = sqlite_url(tmp_path)
+    opened = []
+
+    def serve(**settings):
+        app = Application(Settings(_env_file=None, database_url=url, **settings))
+        people = (("anna", "admin", None), ("tim", "teacher", None))
+        for name, role, profile in (*people, ("rita", "reader", "rita")):
+            app.add_person(
+                name, role=role, password=PASSWORD, profile=profile, who="test"
+            )
+        served = create_app(app)
+        local = TestClient(served, client=("127.0.0.1", 50000))
+        opened.append(local.__enter__())
+
+        def client(address=STRANGER, **given):
+            return TestClient(served, client=address, follow_redirects=False, **given)
+
+        return client
+
+    yield serve
+    for each in opened:
+        each.__exit__(None, None, None)
+
+
+def sign_in(client, name, password=PASSWORD, **more):
+    """Post the form of the page, and return the answer."""
+    return client.post("/ui/sign-in", data={"name": name, "password": password, **more})
+
+
+def token(client, page):
+    """Return what the forms of a page post."""
+    return {"csrf": unescape(CSRF.search(client.get(page).text)[1])}
+
+
+def test_a_page_sends_a_stranger_to_sign_in_and_back(make):
+    """The twin answers 401; a cookie that no script reads is the session."""
+    client = make()()
+    first = client.get("/ui/history", params={"search": "a&b"})
+    form = client.get(first.headers["location"])
+    there = unescape(re.search(r'name="next" value="([^"]*)"', form.text)[1])
+    answer = sign_in(client, "anna", next=there)
+    cookie = answer.headers["set-cookie"]
+
+    assert (303, 200, 303) == (first.status_code, form.status_code, answer.status_code)
+    assert "/ui/history?search=a%26b" == answer.headers["location"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie
+    assert 200 == client.get(answer.headers["location"]).status_code
+    assert 200 == client.get("/history").status_code
+
+
+def test_the_cookie_of_https_is_for_https(make):
+    """Also behind a proxy that ends it."""
+    client = make(proxies=("10.0.0.1",))(("10.0.0.1", 1))
+    client.headers |= {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
+
+    assert "Secure" in sign_in(client, "anna").headers["set-cookie"]
+
+
+def test_a_wrong_password_is_told_and_slowed(make):
+    """With the name that was typed, and nothing of the password."""
+    client = make()()
+    answers = [sign_in(client, "anna", "wr<o>ng") for _ in range(6)]
+
+    assert [401] * 5 + [429] == [each.status_code for each in answers]
+    assert "do not belong together" in answers[0].text
+    assert 'value="anna"' in answers[0].text
+    assert "ng" not in re.findall(r'type="password"[^>]*', answers[0].text)[0][20:]
+    assert "set-cookie" not in answers[0].headers
+
+
+def test_whoever_signs_out_is_out(make):
+    """The browser forgets the cookie."""
+    client = make()()
+    sign_in(client, "anna")
+    before = client.get("/profiles").status_code
+    client.post("/ui/sign-out", data=token(client, "/ui/keys"))
+
+    assert (200, 401) == (before, client.get("/profiles").status_code)
+
+
+def test_a_role_is_a_set_of_rights(make):
+    """On the pages as on the interface."""
+    clients = make()
+    found = {}
+    for name in ("anna", "tim"):
+        client = clients()
+        sign_in(client, name)
+        found[name] = [
+            client.get("/ui/history").status_code,
+            client.post(
+                "/feedback?label=spam",
+                content=spam(1),
+                headers={"Content-Type": "message/rfc822"},
+            ).status_code,
+            client.get("/ui/keys").status_code,
+            client.get("/events").status_code,
+        ]
+
+    assert {"anna": [200, 200, 200, 200], "tim": [200, 200, 403, 403]} == found
+
+
+def test_the_owner_of_a_mailbox_sees_that_alone(make):
+    """Its profile is the one that is meant where none is named."""
+    clients = make()
+    app = clients().app.state.application
+    rita = clients()
+    sign_in(rita, "rita")
+    missing = rita.get("/ui/history").status_code
+    others = [
+        rita.get(path).status_code
+        for path in (
+            "/ui/history?profile=default",
+            "/ui/site?profile=default",
+            "/metrics",
+            "/settings",
+        )
+    ]
+
+    assert "rita" not in app.live
+    assert 404 == missing
+    assert [403] * 4 == others
+
+
+def test_the_ledger_names_the_person(make):
+    """As `user:` and the name."""
+    client = make()()
+    sign_in(client, "tim")
+    client.post(
+        "/feedback?label=spam&source=another",
+        content=spam(1),
+        headers={"Content-Type": "message/rfc822"},
+    ).raise_for_status()
+
+    assert ["user:tim"] == [
+        row["source"] for row in client.get("/ledger").json()["rows"]
+    ]
+
+
+def test_a_key_is_made_and_revoked_on_its_page(make):
+    """Shown once: the page that is loaded again has it no more."""
+    clients = make()
+    client = clients()
+    sign_in(client, "anna")
+    form = token(client, "/ui/keys") | {
+        "name": "mx1",
+        "right-read": "1",
+        "profiles": "default, other",
+        "days": "30",
+    }
+    made = client.post("/ui/keys", data=form)
+    key = KEY.search(made.text)[0]
+    keyed = clients()
+    keyed.headers["Authorization"] = f"Bearer {key}"
+    used = [keyed.get(path).status_code for path in ("/ledger", "/words/x", "/events")]
+    page = client.get("/ui/keys").text
+    gone = client.post(
+        "/ui/keys/revoke", data=token(client, "/ui/keys") | {"name": "mx1"}
+    )
+    refused = keyed.get("/ledger").status_code
+
+    assert (200, 303) == (made.status_code, gone.status_code)
+    assert [200, 200, 403] == used
+    assert KEY.search(page) is None
+    assert "profiles default, other" in page
+    assert 401 == refused
+    assert "mx1 is revoked" in client.get(gone.headers["location"]).text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fields"),
+    [
+        ("a key is named", {"name": "a b", "right-read": "1"}),
+        ("got none", {"name": "x"}),
+        ("a number such as", {"name": "x", "right-read": "1", "days": "<b>"}),
+        ("cannot give the right replicate", {"name": "x", "right-replicate": "1"}),
+        ("is not an address", {"name": "x", "right-read": "1", "networks": "<i>"}),
+    ],
+)
+def test_a_key_that_cannot_be_made_is_a_page_that_says_why(make, sentence, fields):
+    """In a sentence, escaped."""
+    client = make()()
+    sign_in(client, "anna")
+    answer = client.post("/ui/keys", data=token(client, "/ui/keys") | fields)
+
+    assert 400 < answer.status_code < 500
+    assert sentence in unescape(answer.text)
+    assert "<b>" not in answer.text.split("<main")[1].split("Profile <b>")[0]
+
+
+def test_people_are_added_and_removed_on_their_page(make):
+    """Who is removed is out at once."""
+    clients = make()
+    client, tim = clients(), clients()
+    sign_in(client, "anna")
+    sign_in(tim, "tim")
+    new = {"name": "eve", "role": "reader", "password": PASSWORD}
+    added = client.post("/ui/people", data=token(client, "/ui/people") | new)
+    shown = client.get(added.headers["location"]).text
+    removed = client.post(
+        "/ui/people/remove", data=token(client, "/ui/people") | {"name": "tim"}
+    )
+
+    assert (303, 303) == (added.status_code, removed.status_code)
+    assert "eve may sign in" in shown
+    assert 303 == sign_in(clients(), "eve").status_code
+    assert 401 == tim.get("/profiles").status_code
+
+
+@pytest.mark.parametrize(
+    "path", ["/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"]
+)
+def test_a_form_of_another_site_changes_nothing(make, path):
+    """Without the field, with that of another browser, and of another person."""
+    clients = make()
+    client, other, local = clients(), clients(), clients(("127.0.0.1", 1))
+    sign_in(client, "anna")
+    sign_in(other, "anna")
+    fields = {"name": "x", "right-read": "1", "role": "reader", "password": PASSWORD}
+    forms = [{}, {"csrf": ""}, token(other, "/ui/keys"), token(local, "/ui/keys")]
+    answers = [client.post(path, data=fields | form) for form in forms]
+    crossed = client.post(
+        path,
+        data=fields | token(client, "/ui/keys"),
+        headers={"Origin": "https://example.net"},
+    )
+
+    assert [403] * 5 == [each.status_code for each in (*answers, crossed)]
+    assert "load the page again" in answers[0].text
+
+
+def test_a_client_of_this_machine_has_forms_of_its_own(make):
+    """Without signing in; they are those of its browser."""
+    client = make()(("127.0.0.1", 1))
+    form = token(client, "/ui/keys") | {"name": "mx1", "right-read": "1"}
+
+    assert 200 == client.post("/ui/keys", data=form).status_code
+    assert 403 == client.post("/ui/keys", data=form | {"csrf": "x"}).status_code
+
+
+def test_a_proxy_says_who_has_signed_in(make):
+    """A named one alone; whom it names has to be known here."""
+    clients = make(sign_in_header="Remote-User", proxies=("127.0.0.1",))
+    asked = {
+        (host, name): clients((host, 1)).get("/keys", headers={"remote-user": name})
+        for host, name in (
+            ("127.0.0.1", "anna"),
+            ("127.0.0.1", "tim"),
+            ("127.0.0.1", "nobody"),
+            ("192.0.2.1", "anna"),
+        )
+    }
+
+    assert [200, 403, 401, 401] == [each.status_code for each in asked.values()]
+    assert "postbayes people add" in asked["127.0.0.1", "nobody"].json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    ["https://example.net", "//example.net/ui/", "/ui/\\x", "/ui/\n", "/", "ui/x"],
+)
+def test_nobody_is_sent_to_another_site(there):
+    """After signing in a person comes to a page of ours."""
+    assert "/ui/overview" == safe(there)
+
+
+def test_sign_ins_are_on_record(make):
+    """Who did; what was tried is no event each."""
+    client = make()()
+    sign_in(client, "anna", "wrong")
+    sign_in(client, "anna")
+    found = [
+        (each["who"], each["act"]) for each in client.get("/events").json()["events"]
+    ]
+
+    assert ("user:anna", "signed in") == found[0]
+    assert 4 == len(found)

@@ -1,0 +1,226 @@
+"""People: passwords, sessions and their end, by a clock that the test sets."""
+
+from __future__ import annotations
+
+import pytest
+from argon2 import PasswordHasher
+
+from app.errors import (
+    InvalidInput,
+    NameTaken,
+    TooManyRequests,
+    Unauthenticated,
+    UnknownPerson,
+)
+from app.services.keys import LiveKeys
+from app.services.people import (
+    Sessions,
+    add_person,
+    list_people,
+    remove_person,
+    set_password,
+)
+from app.storage.database.engine import open_engine
+from app.storage.database.migrate import migrate
+from tests.support.databases import sqlite_url
+
+PASSWORD = "correct horse"  # noqa: S105  of a test
+HOUR = 3600.0
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now = 1_000_000.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _hashed_at_once(monkeypatch):
+    """Passwords take 60 ms and 64 MiB on purpose."""
+    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr("app.services.people._HASHER", fast)
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """A migrated database."""
+    engine = open_engine(sqlite_url(tmp_path))
+    migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def clock():
+    """The time of the sessions."""
+    return Clock()
+
+
+@pytest.fixture
+def keys(engine):
+    """People in memory, of whom there is ann."""
+    add_person(
+        engine, "ann", role="teacher", password=PASSWORD, profile="ann", who="test"
+    )
+    keys = LiveKeys(engine)
+    keys.refresh()
+    return keys
+
+
+@pytest.fixture
+def sessions(engine, keys, clock):
+    """Sessions of an hour, and of a day in all."""
+    return Sessions(engine, keys, idle=HOUR, most=24 * HOUR, clock=clock, steady=clock)
+
+
+def name(found):
+    """Return who asks, and whether the cookie is to be replaced."""
+    return None if found is None else (found[0].name, found[1] is not None)
+
+
+def test_whoever_knows_the_password_has_a_session(sessions):
+    """With the rights of the role, and the profile of the person."""
+    principal, _ = sessions.find(sessions.sign_in("ann", PASSWORD, host="192.0.2.1"))
+
+    assert "user:ann" == principal.name
+    assert "person" == principal.kind
+    assert {"classify", "read", "teach"} == principal.rights
+    assert {"ann"} == principal.profiles
+
+
+@pytest.mark.parametrize(
+    ("who", "password"), [("ann", "wrong"), ("ann", ""), ("bob", PASSWORD), ("", "")]
+)
+def test_nobody_else_has_one(sessions, who, password):
+    """The sentence does not say which of the two is wrong."""
+    with pytest.raises(Unauthenticated, match="do not belong together"):
+        sessions.sign_in(who, password, host="192.0.2.1")
+
+
+def test_somebody_without_a_password_signs_in_elsewhere(engine, keys, sessions):
+    """A proxy vouches for them; no password is theirs."""
+    add_person(engine, "eve", role="reader", password=None, who="test")
+    keys.refresh()
+
+    with pytest.raises(Unauthenticated):
+        sessions.sign_in("eve", "", host=None)
+    assert "user:eve" == sessions.named("eve").name
+    assert sessions.named("nobody") is None
+
+
+def test_a_session_ends_when_nothing_comes_and_after_a_day(sessions, clock):
+    """A page in between gives it another cookie."""
+    cookie = sessions.sign_in("ann", PASSWORD, host=None)
+    begun = clock.now
+    clock.now += 60
+    young = name(sessions.find(cookie))
+    clock.now += HOUR - 60
+    old = sessions.find(cookie)
+    clock.now += 1
+    gone = sessions.find(cookie)
+    later = old[1]
+    while clock.now + HOUR / 2 < begun + 24 * HOUR:
+        clock.now += HOUR / 2
+        later = sessions.find(later)[1]
+    clock.now = begun + 24 * HOUR
+
+    assert ("user:ann", False) == young
+    assert ("user:ann", True) == name(old)
+    assert gone is None
+    assert sessions.find(later) is None
+
+
+@pytest.mark.parametrize("end", ["password", "removal", "change of the role"])
+def test_a_change_of_the_person_ends_the_session(engine, keys, sessions, end):
+    """In each process, as soon as it follows."""
+    cookie = sessions.sign_in("ann", PASSWORD, host=None)
+    if end == "password":
+        set_password(engine, "ann", "another horse", who="test")
+    else:
+        remove_person(engine, "ann", who="test")
+    if end == "change of the role":
+        add_person(engine, "ann", role="admin", password=PASSWORD, who="test")
+    keys.refresh()
+
+    assert sessions.find(cookie) is None
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "a.b.c", "é", "." * 99])
+def test_what_is_no_cookie_of_ours_is_nobodys(sessions, cookie):
+    """Also one with a changed letter."""
+    ours = sessions.sign_in("ann", PASSWORD, host=None)
+
+    assert sessions.find(cookie) is None
+    # The last letter has bits that no signature has.
+    assert (
+        sessions.find(ours[:-2] + ("A" if ours[-2] != "A" else "B") + ours[-1]) is None
+    )
+    assert sessions.find("x" + ours) is None
+
+
+def test_tries_are_slowed_by_name_and_by_address(sessions, clock):
+    """A right password waits as well; other names from elsewhere do not."""
+    for number in range(5):
+        with pytest.raises(Unauthenticated):
+            sessions.sign_in("ann", "wrong", host=f"192.0.2.{number}")
+    with pytest.raises(TooManyRequests, match="wait 30 s"):
+        sessions.sign_in("ann", PASSWORD, host="198.51.100.1")
+    for number in range(9):
+        with pytest.raises(Unauthenticated):
+            sessions.sign_in(f"bob{number}", "wrong", host="198.51.100.1")
+    with pytest.raises(TooManyRequests):
+        sessions.sign_in("carl", "wrong", host="198.51.100.1")
+    clock.now += 31
+
+    assert sessions.sign_in("ann", PASSWORD, host="203.0.113.1")
+
+
+def test_a_form_is_of_the_page_that_was_made_for_somebody(sessions, clock):
+    """Of another person or browser it is not."""
+    sessions.prepare()
+    token = sessions.token("user:ann 1")
+
+    assert sessions.is_token(token, "user:ann 1")
+    assert not sessions.is_token(token, "user:ann 2")
+    assert not sessions.is_token("", "user:ann 1")
+    assert not sessions.is_token(token[:-1], "user:ann 1")
+    clock.now += 24 * HOUR + 1
+    assert not sessions.is_token(token, "user:ann 1")
+
+
+def test_two_processes_sign_with_one_secret(engine, keys, sessions):
+    """Whichever makes it."""
+    others = LiveKeys(engine)
+    other = Sessions(engine, others, idle=HOUR, most=HOUR)
+    token = sessions.token("x")
+    sessions.prepare()
+    other.prepare()
+    others.refresh()
+
+    assert "" == token
+    assert other.is_token(sessions.token("x"), "x") is False
+    assert keys.secret == others.secret
+    assert 32 == len(keys.secret)
+
+
+def test_people_are_added_once_and_with_a_role(engine, keys):
+    """The sentences say what can be given."""
+    given = {"role": "reader", "password": PASSWORD, "who": "test"}
+    with pytest.raises(NameTaken):
+        add_person(engine, "ann", **given)
+    with pytest.raises(InvalidInput, match="reader, teacher, admin"):
+        add_person(engine, "eve", **given | {"role": "boss"})
+    with pytest.raises(InvalidInput, match="from 8 to 1,024 letters, got 5"):
+        add_person(engine, "eve", **given | {"password": "short"})
+    with pytest.raises(InvalidInput, match="a person is named"):
+        add_person(engine, "e v e", **given)
+    with pytest.raises(UnknownPerson):
+        remove_person(engine, "eve", who="test")
+    with pytest.raises(UnknownPerson):
+        set_password(engine, "eve", PASSWORD, who="test")
+
+    assert ["ann"] == [each.name for each in list_people(engine)]
