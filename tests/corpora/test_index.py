@@ -150,7 +150,7 @@ def test_an_index_is_no_pipe(read):
     os.write(writer, b"ham 1\n")
     os.close(writer)
     try:
-        with pytest.raises(UnreadableSource, match="is no regular file, .*: save it"):
+        with pytest.raises(UnreadableSource, match=r"is no regular file, .*: save it"):
             read(Path(f"/dev/fd/{reader}"))
     finally:
         os.close(reader)
