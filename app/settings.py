@@ -151,7 +151,9 @@ class Settings(BaseSettings):
     text_views: Words = Field(
         SHIPPED_VIEWS,
         description="Views of the text that the verdict uses, separated by commas: "
-        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes. "
+        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes, and "
+        "`corrections`: the words, headers and pairs of the messages that this view "
+        "itself had wrong or nearly so. "
         "Grams more than double the stored size of a message. A view that is added "
         "later knows only the messages that are learned from then on.",
     )
