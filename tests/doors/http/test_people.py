@@ -144,7 +144,12 @@ def test_the_owner_of_a_mailbox_sees_that_alone(make):
     missing = rita.get("/ui/history").status_code
     others = [
         rita.get(path).status_code
-        for path in ("/ui/history?profile=default", "/ui/site", "/metrics", "/settings")
+        for path in (
+            "/ui/history?profile=default",
+            "/ui/site?profile=default",
+            "/metrics",
+            "/settings",
+        )
     ]
 
     assert "rita" not in app.live
