@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
-    from app.storage.profiles import ProfileRow
 
 
 class Head(NamedTuple):
@@ -276,33 +275,21 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        return classify_by(
-            snapshot, live.row, observation, strongest=strongest, head=head
+        verdict = score(snapshot, observation.views)
+        attribution = attribute(verdict, snapshot)
+        return Classified(
+            observation=observation,
+            verdict=verdict,
+            attribution=attribution,
+            explanation=explain(
+                attribution, snapshot, observation, strongest=strongest
+            ),
+            profile=live.row.name,
+            labels=live.row.labels,
+            revision=snapshot.revision,
+            specification=snapshot.specification,
+            head=head,
         )
-
-
-def classify_by(
-    snapshot: Snapshot,
-    row: ProfileRow,
-    observation: Observation,
-    *,
-    strongest: int,
-    head: Head = _NO_HEAD,
-) -> Classified:
-    """Score the features of a message by the snapshot of a profile."""
-    verdict = score(snapshot, observation.views)
-    attribution = attribute(verdict, snapshot)
-    return Classified(
-        observation=observation,
-        verdict=verdict,
-        attribution=attribution,
-        explanation=explain(attribution, snapshot, observation, strongest=strongest),
-        profile=row.name,
-        labels=row.labels,
-        revision=snapshot.revision,
-        specification=snapshot.specification,
-        head=head,
-    )
 
 
 def warm_up() -> None:

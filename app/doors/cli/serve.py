@@ -40,6 +40,7 @@ from app.services.application import (
 from app.services.keys import list_keys
 from app.services.log import keep_log
 from app.services.metrics import SHARED
+from app.services.webhook import webhook_secret
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def serve(
     # What no worker could start with is told here, once: uvicorn would start workers
     # that end at once again and again.
     require_startable(settings)
+    webhook_secret(settings)
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):
