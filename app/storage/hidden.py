@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _LEDGER: Final = tables.ledger
 _PROFILE: Final = tables.profile
+# Tables without rows of a profile, and the one whose row goes last.
+_OF_NONE: Final = frozenset({_PROFILE, *tables.OF_THE_SITE})
 LEASE: Final = timedelta(hours=1)
 """How long an import may stand still before its rows are removed.
 
@@ -163,7 +165,9 @@ def remove_step(connection: Connection, profile_id: int) -> bool:
     if there is None:
         return False
     for table in reversed(tables.metadata.sorted_tables):
-        if table is not _PROFILE and _delete(connection, table, profile_id):
+        if table in _OF_NONE:
+            continue
+        if _delete(connection, table, profile_id):
             return True
     connection.execute(delete(_PROFILE).where(_PROFILE.c.id == profile_id))
     return False

@@ -389,3 +389,5 @@ history: Final = Table(
     # With all that the overview counts, which then reads no row.
     Index(None, "profile_id", "time", "digest", "decision", "door"),
 )
+OF_THE_SITE: Final = (access_key, person, audit_event, service_secret)
+"""The tables that are of no profile; all are small."""

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable, ProfileReplaced
+from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import hidden, ledger, profiles, scored, tables
+from app.storage import hidden, history, ledger, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
@@ -90,6 +91,17 @@ def lived(engine):
         drop_vectors(connection, profile, before=APRIL, limit=2)
         row = ScoredRow.of(observed("seen", {"x": 1}), time=MARCH)
         scored.put_many(connection, profile.id, [row])
+        line = HistoryLine(
+            digest=row.digest,
+            time=MARCH,
+            door="http",
+            decision="ham",
+            log_odds=-1.0,
+            size=100,
+            features=1,
+            unseen=0,
+        )
+        history.put_many(connection, profile.id, [line])
         begin_undo(
             connection,
             profile,

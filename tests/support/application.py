@@ -26,15 +26,15 @@ def running(**settings):
 class PageClient(TestClient):
     """A client whose forms have what a page of the service puts into them."""
 
-    browser = "0" * 32
-
     def post(self, url, **given):
         """Post; a form of a page has the field `csrf` and the cookie to it."""
         form = {**(given.get("data") or {}), **(given.get("files") or {})}
         if str(url).startswith("/ui/") and form and "csrf" not in form:
-            self.cookies.set("postbayes_browser", self.browser)
+            if "postbayes_browser" not in self.cookies:
+                self.cookies.set("postbayes_browser", "0" * 32)
+            browser = self.cookies["postbayes_browser"]
             sessions = self.app.state.application.sessions
-            token = sessions.token(f"http {self.browser}")
+            token = sessions.token(f"http {browser}")
             if "data" in given or "files" not in given:
                 given["data"] = {"csrf": token, **(given.get("data") or {})}
             else:

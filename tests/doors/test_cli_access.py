@@ -1,0 +1,173 @@
+"""Keys, people and events from the command line, and a start that nobody could use."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from app.access.keys import digest_of
+from app.doors.cli.client import _headers
+from app.doors.cli.serve import require_locked
+from app.errors import InvalidSetting
+from app.services.keys import list_keys
+from app.settings import Settings, load_settings
+from app.storage.database.engine import open_engine
+
+PASSWORD = b"correct horse\n"
+
+
+def stored():
+    """Return the keys of the database of the settings."""
+    engine = open_engine(load_settings().database_url)
+    try:
+        return list_keys(engine)
+    finally:
+        engine.dispose()
+
+
+def test_a_key_is_printed_once_and_stored_as_its_digest(run):
+    """Alone on standard output, so that a script can take it."""
+    limits = ("--profile", "ann", "--network", "192.0.2.0/24", "--label", "spam")
+    code, out, err = run(
+        *("keys", "create", "mx1", "--right", "teach", "--right", "classify"), *limits
+    )
+    (key,) = stored()
+    listed = run("keys")[1]
+
+    assert (0, "") == (code, re.sub(r"pb_[A-Za-z0-9_-]{43}\n", "", out))
+    assert "shown this once" in err
+    assert digest_of(out.strip()) == key.digest
+    assert out.strip() not in listed
+    assert listed.startswith(
+        "mx1  classify, teach  profiles ann  labels spam  from 192.0.2.0/24  made "
+    )
+
+
+def test_a_key_is_revoked_by_its_name(run):
+    """And another one of that name can be made."""
+    made = run("keys", "create", "mx1", "--right", "read", "--days", "7", "--json")
+    twice = run("keys", "create", "mx1", "--right", "read")
+    revoked = run("keys", "revoke", "mx1")
+    again = run("keys", "revoke", "mx1")
+    listed = json.loads(run("keys", "list", "--json")[1])["keys"]
+    anew = run("keys", "create", "mx1", "--right", "read")
+
+    assert {"name", "key", "expires_at"} <= json.loads(made[1]).keys()
+    assert (65, 0, 65, 0) == tuple(each[0] for each in (twice, revoked, again, anew))
+    assert "there is a key 'mx1' already" in twice[2]
+    assert [("mx1", True)] == [
+        (each["name"], each["revoked_at"] is not None) for each in listed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "arguments"),
+    [
+        (65, "give the name of the key to create", ("keys", "create")),
+        (65, "the rights of a key", ("keys", "create", "x")),
+        (2, "admin", ("keys", "create", "x", "--right", "admin")),
+        (
+            65,
+            "the key would expire",
+            ("keys", "create", "x", "--right", "read", "--days", "0"),
+        ),
+        (65, "give the name of the person", ("people", "add")),
+        (65, "a password has from 8", ("people", "add", "eve")),
+        (65, "there is no person", ("people", "remove", "eve")),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(run, code, sentence, arguments):
+    """Nothing is stored."""
+    run("profiles", "--create", "other")
+    found = run(*arguments, stdin=b"short\n")
+
+    assert code == found[0]
+    assert sentence in found[2]
+
+
+def test_people_are_added_with_a_password_from_a_pipe(run):
+    """Listed with their role; removed, they are gone."""
+    added = run("people", "add", "ann", "--role", "teacher", stdin=PASSWORD)
+    changed = run("people", "password", "ann", stdin=b"another horse\n")
+    run("people", "add", "eve", "--profile", "eve", "--no-password")
+    listed = json.loads(run("people", "--json")[1])["people"]
+    text = run("people")[1]
+    removed = run("people", "remove", "ann")
+
+    assert (0, 0, 0) == (added[0], changed[0], removed[0])
+    assert [("ann", "teacher", None), ("eve", "reader", "eve")] == [
+        (each["name"], each["role"], each["profile"]) for each in listed
+    ]
+    assert "eve  reader  profile eve  no password" in text
+    assert "horse" not in "".join((*added, *changed)[1::3]) + text
+
+
+def test_events_say_who_did_what(run):
+    """The newest first, with the user of the system."""
+    run("keys", "create", "mx1", "--right", "read")
+    run("policy", "--ham-cost", "20")
+    run("profiles", "--create", "gone")
+    run("profiles", "--delete", "gone", "--yes")
+    lines = run("events")[1].splitlines()
+    found = json.loads(run("events", "--last", "1", "--json")[1])["events"]
+
+    assert ["profile deleted  gone", "policy changed  default", "key created  mx1"] == [
+        re.search(r"cli:\S+  (\w+ \w+  \w+)", line)[1] for line in lines
+    ]
+    assert "profile deleted" == found[0]["act"]
+
+
+@pytest.mark.parametrize(
+    "open_to",
+    [
+        {"host": "0.0.0.0"},  # noqa: S104  what is refused
+        {"host": "::"},
+        {"host": "192.0.2.1"},
+        {"milter": "0.0.0.0:11332"},
+        {"spamd": "192.0.2.1:783"},
+        {"rspamd": "[2001:db8::1]:11334"},
+    ],
+)
+def test_a_service_that_others_reach_needs_a_key_or_a_network(tmp_path, run, open_to):
+    """The sentence has both ways out; a revoked key is none."""
+    url = load_settings().database_url
+
+    def settings(**more):
+        return Settings(_env_file=None, database_url=url, **open_to, **more)
+
+    with pytest.raises(InvalidSetting, match="postbayes keys create") as refused:
+        require_locked(settings())
+    require_locked(settings(keyless_from=("192.0.2.0/24",)))
+    run("keys", "create", "mx1", "--right", "classify")
+    require_locked(settings())
+    run("keys", "revoke", "mx1")
+    with pytest.raises(InvalidSetting, match="POSTBAYES_KEYLESS_FROM="):
+        require_locked(settings())
+
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        {},
+        {"host": "localhost"},
+        {"host": "::1"},
+        {"host": "127.0.0.2", "milter": "unix:/run/milter", "spamd": "127.0.0.1:783"},
+    ],
+)
+def test_a_service_of_this_machine_starts_as_it_is(local):
+    """Without looking into the database, which may not be there yet."""
+    url = "sqlite:////nowhere/at/all.db"
+
+    require_locked(Settings(_env_file=None, database_url=url, **local))
+
+
+def test_a_command_shows_its_key_to_a_service(run, monkeypatch):
+    """From the environment, and not as an argument that others see."""
+    monkeypatch.setenv("POSTBAYES_API_KEY", "pb_x")
+
+    assert {"Authorization": "Bearer pb_x"} == _headers(None)
+    assert {"Content-Type", "Authorization"} == _headers(b"").keys()
