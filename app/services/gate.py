@@ -155,7 +155,8 @@ class Gate:
             If the client has to wait.
         """
         if right is None:
-            self._slow_down(self._of_hosts, caller)
+            if caller.relayed or not self._keyless.holds(caller.host):
+                self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
         # What every request of a mail server on this machine is.

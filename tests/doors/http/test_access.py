@@ -454,8 +454,13 @@ def test_a_key_and_an_address_have_rates_of_their_own(application):
             )
         ]
         late = client("192.0.2.3", first).get("/profiles")
+        health = [
+            client(host).get("/healthz").status_code
+            for host in ("192.0.2.4", "192.0.2.4", "192.0.2.4", *["127.0.0.1"] * 4)
+        ]
 
     assert [200, 429, 200, 429, 200, 200, 200] == statuses
+    assert [200, 200, 429, 200, 200, 200, 200] == health
     assert 1 <= int(late.headers["retry-after"]) <= 2
 
 
