@@ -329,7 +329,9 @@ class Application:
                 idle=3600 * settings.session_hours,
                 most=86_400 * settings.session_days,
             )
-            self.gate = Gate(self.keys, settings, self.sessions)
+            self.gate = Gate(
+                self.keys, settings, self.sessions, refused=self.tally.refused
+            )
         except PostbayesError:
             self.engine.dispose()
             raise

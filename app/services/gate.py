@@ -91,6 +91,8 @@ class Gate:
         The networks that need no key, and the rates.
     people : People or None
         Those who sign in; None: nobody does.
+    refused : callable, optional
+        Is given the reason of each refusal: `key`, `none`, `right` or `rate`.
     clock, steady : callable
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
@@ -101,15 +103,16 @@ class Gate:
         settings: Settings,
         people: People | None = None,
         *,
+        refused: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._refused = refused
         self._keys = keys
         self._people = people
         self._clock = clock
         self._steady = steady
         self._wrong = Buckets(1 / WRONG_SECONDS, WRONG_BURST, clock=steady)
-        self.refused = 0
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -152,7 +155,8 @@ class Gate:
             If the client has to wait.
         """
         if right is None:
-            self._slow_down(self._of_hosts, caller)
+            if caller.relayed or not self._keyless.holds(caller.host):
+                self._slow_down(self._of_hosts, caller)
             return NOBODY
         principal = self._principal(caller)
         # What every request of a mail server on this machine is.
@@ -160,10 +164,11 @@ class Gate:
             return LOCAL
         self._slow_down(self._of_hosts, caller)
         if principal is None:
+            self._refused("none")
             raise Unauthenticated(_missing(caller))
         self._slow_down(self._of_keys, caller, principal.name)
         if right not in principal.rights:
-            self.refused += 1
+            self._refused("right")
             own = ", ".join(sorted(principal.rights))
             msg = f"{principal.name} may not {right}; its rights: {own}"
             raise Forbidden(msg)
@@ -204,7 +209,7 @@ class Gate:
         found = self._keys.find(key, host=caller.host, time=self._clock())
         if found is not None:
             return found
-        self.refused += 1
+        self._refused("key")
         # A right key is looked up before: whoever shares the address of a client that
         # guesses gets in all the same.
         self._slow_down(self._of_hosts, caller)
@@ -226,6 +231,7 @@ class Gate:
             return
         wait = buckets.take(name or network(caller.host or ""))
         if wait:
+            self._refused("rate")
             msg = (
                 f"{name or 'this address'} asks more often than it may; wait "
                 f"{max(1.0, wait):.0f} s, or raise POSTBAYES_RATE_PER_KEY and "

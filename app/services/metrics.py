@@ -113,6 +113,12 @@ class Tally:
             "Messages that clients taught through a door.",
             ("door",),
         )
+        self._refused = counter(
+            "postbayes_access_refused",
+            "Requests that were refused, by the reason: a key that does not count, "
+            "none where one is needed, a right that it lacks, or too many at once.",
+            ("reason",),
+        )
         # The oldest: a worker that took another one's place is not a new service.
         self._started = Gauge(
             "postbayes_started_seconds",
@@ -164,6 +170,10 @@ class Tally:
     def asked(self, door: str) -> None:
         """Count one request at a door."""
         self._asked.labels(door).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count one request that the gate refused."""
+        self._refused.labels(reason).inc()
 
     def learned(self, door: str) -> None:
         """Count one message that was learned through a door."""

@@ -428,6 +428,9 @@ def test_wrong_keys_are_slowed_and_a_right_one_is_not(application):
         right = client(STRANGER, key).get("/profiles")
         elsewhere = client("192.0.2.7", "pb_1").get("/profiles")
 
+        text = client.local.get("/metrics").text
+
+    assert 'postbayes_access_refused_total{reason="key"} 13.0' in text
     assert [401] * 10 + [429] * 2 == [each.status_code for each in guesses]
     assert 1 <= int(guesses[-1].headers["retry-after"]) <= 6
     assert [200, 401] == [right.status_code, elsewhere.status_code]
@@ -451,8 +454,13 @@ def test_a_key_and_an_address_have_rates_of_their_own(application):
             )
         ]
         late = client("192.0.2.3", first).get("/profiles")
+        health = [
+            client(host).get("/healthz").status_code
+            for host in ("192.0.2.4", "192.0.2.4", "192.0.2.4", *["127.0.0.1"] * 4)
+        ]
 
     assert [200, 429, 200, 429, 200, 200, 200] == statuses
+    assert [200, 200, 429, 200, 200, 200, 200] == health
     assert 1 <= int(late.headers["retry-after"]) <= 2
 
 

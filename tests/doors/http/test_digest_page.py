@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fastapi.testclient import TestClient
 
 from app.services.digest import DigestLinks
 from tests.support.application import served, teach
@@ -106,3 +107,16 @@ def test_a_label_that_is_none_is_refused(client):
     answer = client.post(linked(client, spam(9)), data={"label": "<i>"})
 
     assert (422, True) == (answer.status_code, "<i>" not in answer.text)
+
+
+def test_a_stranger_with_a_link_sees_that_message_alone(client):
+    """The link is the proof; without it, the same client is asked to sign in."""
+    link = linked(client, spam(9))
+    stranger = TestClient(client.app, client=("203.0.113.9", 50000))
+    shown = stranger.get(link)
+    taught = stranger.post(link, data={"label": "spam"})
+    ledger = stranger.get("/ledger")
+
+    assert (200, 401) == (shown.status_code, ledger.status_code)
+    assert "Taught as spam" in taught.text
+    assert {"ham": 4, "spam": 5} == learned(client)
