@@ -20,20 +20,27 @@ RUN /opt/postbayes/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist
  && /opt/postbayes/bin/pip uninstall --yes hatchling editables pip \
  # The tests of numpy and scipy are a sixth of the rest.
  && find /opt/postbayes -name tests -type d -prune -exec rm -rf {} + \
- && /opt/postbayes/bin/postbayes --help >/dev/null \
- # Which imports nothing large; so all that anything imports, and from here.
- && /opt/postbayes/bin/python -I -c "import app.doors.service, app.storage.database.migrate, scipy.linalg; \
-from app.doors.cli.main import COMMANDS, load; \
-print('commands:', *map(lambda name: load(name).name, COMMANDS))" \
- # The kernels, compiled once for all processors of the architecture.
- && /opt/postbayes/bin/python -I -c "from app.services.classify import warm_up; warm_up()"
+ && /opt/postbayes/bin/postbayes --help >/dev/null
+
+# Bytecode of all that anything imports, and the kernels, compiled once for all
+# processors of the architecture; and what the environment holds (CycloneDX).
+COPY deploy/compile scripts/sbom share/
+RUN /opt/postbayes/bin/python -I share/compile \
+ && mkdir --parents /opt/postbayes/share \
+ && /opt/postbayes/bin/python -I share/sbom >/opt/postbayes/share/sbom.cdx.json
 
 
 FROM python:3.13.7-slim
 
+# `make image` says which version and commit it is.
+ARG VERSION=unknown
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Postbayes" \
       org.opencontainers.image.description="A self-hosted spam filter that learns online" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.13.7-slim"
 
 # A fixed number, so that the owner of a mounted folder can be set from outside.
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/postbayes \

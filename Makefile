@@ -15,7 +15,7 @@ cooldown := $(shell date -u -d '7 days ago' +%Y-%m-%dT00:00:00Z 2>/dev/null \
 .DEFAULT_GOAL := help
 # Half an environment (no ensurepip, say) must not look like a whole one.
 .DELETE_ON_ERROR:
-.PHONY: help run test kernels check format lint types imports spelling docs accuracy speed demo-mail lock image clean
+.PHONY: help run test kernels check format lint types imports spelling docs accuracy speed demo-mail lock audit image clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,8 +80,14 @@ lock: ## choose the versions in requirements/ anew; needs uv
 lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
+# Not a part of `check`, which asks nobody: an answer of today says nothing of tomorrow.
+audit:  ## ask the public databases for known flaws of the locked versions; needs uv
+	$(UV) tool run pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
+
 image:  ## build the container image `postbayes`
-	docker build --tag postbayes .
+	docker build --tag postbayes \
+	    --build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' app/__init__.py) \
+	    --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
 clean:  ## remove what was set up and cached; the data in var/ stays
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -37,6 +37,7 @@ _REMOVED: Final = {
 _OF_OTHERS: Final = frozenset(
     {
         *("api_key", "url", "queue", "publish", "publish_smtp", "publish_imap"),
+        *("publish_prometheus", "publish_grafana"),
         *("require_postgres", "require_clients", "require_mail"),
     }
 )
@@ -150,7 +151,9 @@ class Settings(BaseSettings):
     text_views: Words = Field(
         SHIPPED_VIEWS,
         description="Views of the text that the verdict uses, separated by commas: "
-        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes. "
+        "`words`, `headers`, `pairs` of neighbouring words, `grams` of four bytes, and "
+        "`corrections`: the words, headers and pairs of the messages that this view "
+        "itself had wrong or nearly so. "
         "Grams more than double the stored size of a message. A view that is added "
         "later knows only the messages that are learned from then on.",
     )
@@ -481,6 +484,12 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = Field(
         "text",
         description="Format of the log: lines for people, or one JSON object per line.",
+    )
+    traces: str | None = Field(
+        None,
+        description="Address of an OpenTelemetry collector that gets a trace of each "
+        "request, such as http://127.0.0.1:4318; it needs the extra `tracing`. Traces "
+        "hold nothing of mail. None by default.",
     )
 
 

@@ -118,15 +118,28 @@ def directed(service, code):
     return code.replace("127.0.0.1:8025", f"127.0.0.1:{service.port}")
 
 
-@pytest.mark.parametrize("name", ["settings", "commands", "http", "errors"])
-def test_the_reference_is_what_the_code_says(written, name):
-    """A stale page fails here: run `python scripts/reference`."""
-    assert written[f"{name}.md"] == text(DOCS / "reference" / f"{name}.md")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"docs/reference/{x}.md" for x in ("settings", "commands", "http", "errors")),
+        "deploy/man/postbayes.1",
+        *(f"deploy/completions/postbayes.{shell}" for shell in ("bash", "fish")),
+    ],
+)
+def test_what_is_written_is_what_the_code_says(written, name):
+    """A stale file fails here: run `python scripts/reference`."""
+    assert written[name] == text(DOCS.parent / name)
 
 
 def test_every_page_of_the_reference_is_written(written):
     """No page stays behind that no code stands for."""
-    assert sorted(written) == sorted(p.name for p in (DOCS / "reference").iterdir())
+    there = [
+        path.relative_to(DOCS.parent).as_posix()
+        for folder in ("docs/reference", "deploy/man", "deploy/completions")
+        for path in (DOCS.parent / folder).iterdir()
+    ]
+
+    assert sorted(written) == sorted(there)
 
 
 def test_every_setting_is_documented():
@@ -425,7 +438,9 @@ def wait_for_rows(service, revision):
 
 # deploy/mail is no site to copy from, but one to try things with.
 DEPLOYED = [
-    path for path in sorted((ROOT / "deploy").glob("*/*")) if path.parent.name != "mail"
+    path
+    for folder in ("dovecot", "postfix")
+    for path in sorted((ROOT / "deploy" / folder).iterdir())
 ]
 
 

@@ -34,7 +34,8 @@ class Attribution:
         the event models add for every message alike.  Unit: nats.
     contributions : mapping of str to ndarray of float64, shape (n,)
         View by view, what each feature adds, in the order of the view's features;
-        all of them and `prior` sum to the log-odds.  Unit: nats.
+        all of them and `prior` sum to the log-odds.  A view that is made of others
+        has none of its own: its share is added to that of theirs.  Unit: nats.
     seen : mapping of str to ndarray of bool, shape (n,)
         View by view, which of the features have been seen before.
     """
@@ -68,20 +69,29 @@ def attribute(verdict: Verdict, snapshot: Snapshot) -> Attribution:
     constant = snapshot.verdict_log_prior + snapshot.fusion.bias
     contributions: dict[str, NDArray[np.float64]] = {}
     seen: dict[str, NDArray[np.bool_]] = {}
+    sizes = {
+        model.view: verdict.parts[name].seen.size
+        for name, model in specification.classifiers.items()
+    }
     for worth, term in zip(
-        snapshot.fusion.weights.tolist(), specification.verdict.terms, strict=True
+        (snapshot.fusion.weights * snapshot.raised).tolist(),
+        specification.verdict.terms,
+        strict=True,
     ):
         parts = verdict.contributions(term.classifier)
-        view = specification.classifiers[term.classifier].view
-        weight = worth * snapshot.raised * term.normaliser.factor(parts.seen.size)
+        model = specification.classifiers[term.classifier]
+        weight = worth * term.normaliser.factor(parts.seen.size, parts.total)
         constant = constant + parts.constant * weight
-        added = parts.features @ (weights * weight)
-        # Two terms may take one view in two ways: one entry for each feature.
-        if view in contributions:
-            added, parts_seen = added + contributions[view], parts.seen | seen[view]
-        else:
-            parts_seen = parts.seen
-        contributions[view], seen[view] = added, parts_seen
+        all_added = parts.features @ (weights * weight)
+        start = 0
+        # What a view that is made of others adds stands with the features of those.
+        for view in model.made_of or (model.view,):
+            here = slice(start, start := start + sizes[view])
+            added, known = all_added[here], parts.seen[here]
+            # Several terms may take one view: one entry for each feature.
+            if view in contributions:
+                added, known = added + contributions[view], known | seen[view]
+            contributions[view], seen[view] = added, known
     return Attribution(
         prior=float(constant @ weights + offset),
         contributions=contributions,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.bayes.measurements import Measurements
 from app.bayes.posterior import probability_of
-from app.bayes.sparse import SparseCounts
 from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
 from app.kernels import likelihood
 
@@ -16,17 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.classifier.snapshot import Snapshot
-
-# A message that was seen before a view existed says nothing in that view.
-_NOTHING: Final[Mapping[bool, SparseCounts | Measurements]] = {
-    False: SparseCounts.of({}),
-    True: Measurements.of({}),
-}
+    from app.features.observation import Payload
 
 
-def score(
-    snapshot: Snapshot, views: Mapping[str, SparseCounts | Measurements]
-) -> Verdict:
+def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
     Parameters
@@ -39,21 +30,19 @@ def score(
     Notes
     -----
     With :math:`f_{tic}` the log-likelihood of feature *i* in class *c* for the
-    classifier of term *t*, :math:`g_t(n)` its normaliser for the *n* features of
-    the message, :math:`w_t` and :math:`b_c` the weights of the fusion, and *r*
+    classifier of term *t*, :math:`g_t` its normaliser for what is said of the
+    message, :math:`w_t` and :math:`b_c` the weights of the fusion, and :math:`r_t`
     what they are raised by for views that have learned less than the others
     (`app.classifier.snapshot`), the verdict's joint is
 
     .. math:: J_c = \log \pi_c + b_c
-        + r \sum_t w_t \, g_t(n) \sum_i f_{tic}
+        + \sum_t r_t \, w_t \, g_t \sum_i f_{tic}
 
     (`app.classifier.rule.VerdictRule` says why).
     """
     specification = snapshot.specification
     parts = {
-        name: snapshot.likelihood(name).contributions(
-            views.get(model.view) or _NOTHING[model.measures]
-        )
+        name: snapshot.likelihood(name).contributions(model.features(views))
         for name, model in specification.classifiers.items()
     }
     terms = specification.verdict.terms
@@ -64,7 +53,12 @@ def score(
         np.array([places[term.classifier] for term in terms]),
         snapshot.raised
         * np.array(
-            [term.normaliser.factor(parts[term.classifier].seen.size) for term in terms]
+            [
+                term.normaliser.factor(
+                    parts[term.classifier].seen.size, parts[term.classifier].total
+                )
+                for term in terms
+            ]
         ),
         snapshot.fusion.weights,
         snapshot.verdict_log_prior + snapshot.fusion.bias,

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from app.classifier.explain import Attribution
-    from app.classifier.snapshot import Snapshot
+    from app.features.id_key import IdKey
     from app.features.observation import Observation
     from app.features.places import Kind, Passage, Placed
+
+    Count = Callable[[str, NDArray[np.int64]], Sequence[Mapping[str, int]]]
 
 STEPS: Final = (0.05, 0.25, 0.5)
 """From which share of the strongest piece on a piece has the shade 1, 2 and 3."""
@@ -139,8 +141,9 @@ def shade(
     places: Mapping[str, Placed],
     observation: Observation,
     attribution: Attribution,
-    snapshot: Snapshot,
+    count: Count,
     *,
+    key: IdKey | None = None,
     most: int = MOST_SEGMENTS,
 ) -> Shading:
     """Return what each place of a message adds to the log-odds of its verdict.
@@ -155,8 +158,11 @@ def shade(
         What was seen of the message, with the ids of the profile.
     attribution : Attribution
         What each feature adds.
-    snapshot : Snapshot
-        The snapshot that gave the verdict.
+    count : callable
+        Returns in how many learned messages of each label features of a view were, by
+        their ids.
+    key : IdKey, optional
+        The key of the ids, where they are keyed.
     most : int
         How many pieces may be segments of their own: the strongest.
 
@@ -167,7 +173,7 @@ def shade(
     tenth place as it would be in its only one.
     """
     size = sum(len(passage.pieces) for passage in found)
-    views = list(_views(places, observation, attribution, snapshot))
+    views = list(_views(places, observation, attribution, key))
     here, strength = np.zeros(size), np.zeros(size)
     elsewhere = {
         view: math.fsum(added.tolist())
@@ -186,7 +192,7 @@ def shade(
         at: [] for at in shades.nonzero()[0].tolist()
     }
     for view in views:
-        _list(listed, view, observation, snapshot)
+        _list(listed, view, observation, count)
     return Shading(
         passages=tuple(_segmented(found, here, shades, listed)),
         elsewhere=elsewhere,
@@ -198,10 +204,9 @@ def _views(
     places: Mapping[str, Placed],
     observation: Observation,
     attribution: Attribution,
-    snapshot: Snapshot,
+    key: IdKey | None,
 ) -> Iterator[_View]:
     """Yield the places of the features that the message has, by view."""
-    key = snapshot.specification.key
     for name, each in places.items():
         if name not in attribution.contributions or name not in observation.views:
             continue
@@ -236,26 +241,29 @@ def _list(
     listed: dict[int, list[FeatureHere]],
     view: _View,
     observation: Observation,
-    snapshot: Snapshot,
+    count: Count,
 ) -> None:
     """Add the features of a view to those of the pieces that list them."""
-    pairs = sorted(set(zip(view.piece.tolist(), view.feature.tolist(), strict=True)))
-    kept = [(piece, at) for piece, at in pairs if piece in listed and view.added[at]]
+    wanted_pieces = np.zeros(max(listed, default=-1) + 1, np.bool_)
+    wanted_pieces[list(listed)] = True
+    near = np.flatnonzero(view.piece < wanted_pieces.size)
+    near = near[wanted_pieces[view.piece[near]] & (view.added[view.feature[near]] != 0)]
+    here = zip(view.piece[near].tolist(), view.feature[near].tolist(), strict=True)
+    kept = sorted(set(here))
     if not kept:
         return
     ids, names = observation.views[view.name].ids, observation.names.get(view.name)
     wanted = sorted({at for _, at in kept})
-    table = snapshot.feature_tables[view.name]
-    counts = table.look_up(ids.take(wanted), "presence")
+    counts = count(view.name, ids.take(wanted))
     features = {
         at: FeatureHere(
             feature=names[at] if names else f"#{int(ids[at]) % 2**64:016x}",
             view=view.name,
             log_odds=float(view.added[at]),
             places=int(view.places[at]),
-            messages=snapshot.specification.by_label(row),
+            messages=messages,
         )
-        for at, row in zip(wanted, counts, strict=True)
+        for at, messages in zip(wanted, counts, strict=True)
     }
     for piece, at in kept:
         listed[piece].append(features[at])

@@ -88,9 +88,10 @@ class Snapshot:
         Log-prior of each class, for each classifier by itself. Unit: nats.
     verdict_log_prior : ndarray of float64, shape (K,)
         Log-prior of each class, for the verdict. Unit: nats.
-    raised : float
+    raised : ndarray of float64, shape (T,)
         What the terms are multiplied by, for the views that have learned less than
-        the others (`raised`).
+        the others (`raised`).  That of a view that is made of others is left as it
+        is, and has no part in it: it learns less by design.
 
     Notes
     -----
@@ -249,18 +250,20 @@ class Snapshot:
         self.revision = revision
         self.fusion = fusion
         self._likelihoods: dict[str, Likelihood[Any]] = {}
-        # Every view of a message is learned or none is; a view that came
-        # later has fewer messages than the view that decides.
-        taught = [
-            tables[specification.classifiers[term.classifier].view].messages
+        # Every view that is extracted from a message is learned or none is; a view
+        # that came later has fewer messages than the view that decides.
+        models = [
+            specification.classifiers[term.classifier]
             for term in specification.verdict.terms
         ]
+        taught = [tables[m.view].messages for m in models if not m.made_of]
         self.messages = messages = taught[0]
         self.log_prior = specification.prior.log_prior(messages)
         self.verdict_log_prior = specification.verdict.prior.log_prior(messages)
         # In messages: unlike everything else, it depends on the unit.
         totals = np.array([int(of_view.sum()) for of_view in taught], np.int64)
-        self.raised = raised(specification.in_messages(totals))
+        common = raised(specification.in_messages(totals))
+        self.raised = np.array([1.0 if m.made_of else common for m in models])
 
 
 def lessons_after(specification: Specification, revision: int) -> int:

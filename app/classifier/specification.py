@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical
+from app.bayes.models.differential import Differential
 from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.multinomial import Multinomial
 from app.bayes.prior import FadingPrior, SmoothedPrior
 from app.bayes.smoothing import Backoff, Lidstone
+from app.bayes.sparse import SparseCounts
 from app.classifier.decay import PARTS, Decay
-from app.classifier.rule import SHIPPED_VIEWS, VerdictRule
+from app.classifier.rule import CORRECTIONS, SHIPPED_VIEWS, VerdictRule
 from app.classifier.verdict import ActionRule
 from app.errors import InvalidSetting, UnknownLabel
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from app.bayes.prior import Prior
     from app.bayes.smoothing import Smoothing
     from app.features.id_key import IdKey
+    from app.features.observation import Payload
 
 
 def in_parts(model: EventModel) -> EventModel:
@@ -57,6 +61,8 @@ def in_parts(model: EventModel) -> EventModel:
             )
         case Bernoulli(smoothing=smoothing) | Categorical(smoothing=smoothing):
             return replace(model, smoothing=_smoothing(smoothing))
+        case Differential(kappa=kappa):
+            return Differential(kappa=kappa * PARTS)
         case Gaussian():
             return model
         case _:
@@ -89,7 +95,9 @@ def _smoothing(smoothing: Smoothing) -> Smoothing:
     return smoothing
 
 
-EventModel = Multinomial | Bernoulli | Categorical | Gaussian | Discriminant
+EventModel = (
+    Multinomial | Bernoulli | Categorical | Differential | Gaussian | Discriminant
+)
 """The naive Bayes family; each takes the statistics of one kind of view."""
 LABELS: Final = ("ham", "spam")
 """The labels of a profile unless a site wants more."""
@@ -97,6 +105,8 @@ SPAM_LABELS: Final = ("spam",)
 """The labels that stand for unwanted mail unless a site wants more."""
 TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
 """The views that `app.features.extract` makes of a message's text."""
+MADE_OF: Final = ("words", "headers", "pairs")
+"""Those whose features the corrections have."""
 # Pseudo-count and messages of the text views (experiment 0050; 1-ROCA in per cent,
 # and lam, with weights fitted to what was learned before):
 #
@@ -127,10 +137,16 @@ class ViewModel:
         Name of the view whose features and statistics it takes.
     event_model : EventModel
         How those statistics become a likelihood.
+    made_of : tuple of str
+        The views whose features those of its view are, all in one; none where the
+        view is extracted from the message.  A view that is made of others learns only
+        the messages that this classifier had wrong, or nearly so
+        (`app.classifier.learn.taught`).
     """
 
     view: str
     event_model: EventModel
+    made_of: tuple[str, ...] = ()
 
     @property
     def measures(self) -> bool:
@@ -142,6 +158,25 @@ class ViewModel:
         """Name of the event model, as answers give it."""
         return type(self.event_model).__name__.lower()
 
+    def features(self, views: Mapping[str, Payload]) -> Payload:
+        """Return what the classifier takes of the views of a message.
+
+        In a view that is made of others, the features of the first come first: where
+        each comes from is known by its place (`app.classifier.explain.attribute`).
+        """
+        if not self.made_of:
+            return views.get(self.view) or _NOTHING[self.measures]
+        none = _NOTHING[False]
+        ids = np.concatenate([views.get(view, none).ids for view in self.made_of])
+        return SparseCounts.of_sorted(ids, np.ones_like(ids))
+
+
+# A message that was seen before a view existed says nothing in that view.
+_NOTHING: Final[Mapping[bool, Payload]] = {
+    False: SparseCounts.of({}),
+    True: Measurements.of({}),
+}
+
 
 def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     """Return the classifiers over some of the text views, and those beside them.
@@ -151,19 +186,33 @@ def classifiers_of(text_views: tuple[str, ...]) -> dict[str, ViewModel]:
     InvalidSetting
         If there is no view, or one that does not exist or is there twice.
     """
-    strangers = [view for view in text_views if view not in TEXT_VIEWS]
+    every = (*TEXT_VIEWS, CORRECTIONS)
+    strangers = [view for view in text_views if view not in every]
     if strangers or not text_views or len(set(text_views)) < len(text_views):
         msg = (
-            f"the text views are some of {', '.join(TEXT_VIEWS)}, each once, "
+            f"the text views are some of {', '.join(every)}, each once, "
             f"got {list(text_views)}"
+        )
+        raise InvalidSetting(msg)
+    made_of = tuple(view for view in MADE_OF if view in text_views)
+    if CORRECTIONS in text_views and not made_of:
+        msg = (
+            f"the text view {CORRECTIONS} has the features of {', '.join(MADE_OF)}; "
+            f"name one of them as well, got {list(text_views)}"
         )
         raise InvalidSetting(msg)
     multinomial = Multinomial(
         smoothing=TEXT_SMOOTHING, counting="presence", backoff=TEXT_BACKOFF
     )
     classifiers = {
-        view: ViewModel(view=view, event_model=multinomial) for view in text_views
+        view: ViewModel(view=view, event_model=multinomial)
+        for view in text_views
+        if view != CORRECTIONS
     }
+    if CORRECTIONS in text_views:
+        classifiers[CORRECTIONS] = ViewModel(
+            view=CORRECTIONS, event_model=Differential(), made_of=made_of
+        )
     if "words" in text_views:
         classifiers["words_bernoulli"] = ViewModel(
             view="words", event_model=Bernoulli(smoothing=Lidstone(0.1))
@@ -210,8 +259,9 @@ class Specification:
     ------
     InvalidSetting
         If there are fewer than two labels, a label is listed twice or is not
-        a short plain word, the spam labels are none or all of the labels, or
-        the verdict names a classifier that is not there.
+        a short plain word, the spam labels are none or all of the labels, the
+        verdict names a classifier that is not there or begins with a view that is
+        made of others, or a view is made of one that has no classifier.
     """
 
     labels: tuple[str, ...] = LABELS
@@ -239,6 +289,21 @@ class Specification:
                 )
                 raise InvalidSetting(msg)
         views = {model.view: model.measures for model in self.classifiers.values()}
+        made = {m.view for m in self.classifiers.values() if m.made_of}
+        for name, model in self.classifiers.items():
+            strange = [v for v in model.made_of if v in made or views.get(v, True)]
+            if strange:
+                msg = (
+                    f"the classifier {name!r} is made of {strange}, which are not "
+                    "views of features with a classifier of their own"
+                )
+                raise InvalidSetting(msg)
+        if self.classifiers[self.verdict.terms[0].classifier].made_of:
+            msg = (
+                "the first term of a verdict is over a view of its own, which learns "
+                f"every message; got {self.verdict.names[0]!r}"
+            )
+            raise InvalidSetting(msg)
         spam = np.array([label in self.spam_labels for label in self.labels])
         spam.flags.writeable = False
         object.__setattr__(self, "views", views)

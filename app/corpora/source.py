@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -468,7 +469,7 @@ def summarise_index(index: Path) -> IndexSummary:
     MalformedIndex
         If a line is not a label and a path.
     UnreadableSource
-        If the index cannot be read.
+        If the index cannot be read twice, or names no message.
     """
     counted: Counter[str] = Counter()
     changes, last = 0, ""
@@ -477,7 +478,10 @@ def summarise_index(index: Path) -> IndexSummary:
         counted[label] += 1
         last = label
     n = counted.total()
-    by_chance = n - sum(count * count for count in counted.values()) / n if n else 0.0
+    if not n:
+        msg = f"{index} names no message"
+        raise UnreadableSource(msg)
+    by_chance = n - sum(count * count for count in counted.values()) / n
     return IndexSummary(n, mixed=changes > max(1.0, _MIXED * by_chance))
 
 
@@ -485,6 +489,10 @@ def _index_lines(index: Path) -> Iterator[tuple[int, str, Path]]:
     """Yield line number, label and path of every line that is not blank."""
     try:
         with index.open("rb") as file:
+            # A pipe is empty when it is read for the second time.
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                msg = f"{index} is no regular file, and an index is read twice: save it"
+                raise UnreadableSource(msg)
             number = 0
             while line := file.readline(LINE_LIMIT + 1):
                 number += 1

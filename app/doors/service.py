@@ -26,6 +26,7 @@ from app.doors.rspamd.server import rspamd
 from app.doors.serving import sockets
 from app.doors.serving.asgi import WebDoor, WebListener
 from app.doors.serving.listener import Door, Listener
+from app.doors.serving.manager import ServiceManager
 from app.doors.serving.process import (
     ending_with_its_parent,
     handling_signals,
@@ -181,6 +182,12 @@ def reload(application: Application) -> None:
         log.warning("the policies are read once the database is back: %s", error)
 
 
+def _reload(application: Application, manager: ServiceManager) -> None:
+    # Of several workers, the process that started them notifies it.
+    with manager.reloading():
+        reload(application)
+
+
 def announce(application: Application) -> None:
     """Log what starts: version, database, doors and profiles.
 
@@ -269,7 +276,7 @@ def create() -> FastAPI:
         async with (
             watched,
             opened(application, sockets),
-            reloading(partial(reload, application)),
+            reloading(partial(_reload, application, ServiceManager())),
         ):
             announce(application)
             yield

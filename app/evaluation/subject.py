@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.classifier.explain import attribute, explain
-from app.classifier.learn import confident
+from app.classifier.learn import confident, taught
 from app.classifier.record import record
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot, lessons_after
@@ -227,7 +227,9 @@ class Subject:
             encoded_names=None,
             feature_set=FEATURE_SET,
             time=now,
-            decoded=views,
+            decoded=taught(
+                views, verdict, specification.labels.index(label), specification
+            ),
         )
         row = decide(
             Teaching(

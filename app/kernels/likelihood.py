@@ -105,6 +105,46 @@ def multinomial(
 
 
 @compiled
+def differential(
+    found: NDArray[np.int64], messages: NDArray[np.int64], kappa: float
+) -> Apart:
+    """Return what each feature adds to each class, by how far it tells them apart.
+
+    Parameters
+    ----------
+    found : ndarray of int64, shape (n, K)
+        Messages of each class that hold each feature.
+    messages : ndarray of int64, shape (K,)
+        Messages of each class.
+    kappa : float
+        Messages without the feature that are added to those that have it.
+    """
+    n, k = found.shape
+    terms = np.zeros((k, n))
+    seen = np.zeros(n, np.bool_)
+    scales = messages.max() / np.maximum(messages, 1)
+    for i in range(n):
+        for c in range(k):
+            seen[i] |= found[i, c] > 0
+        if not seen[i]:
+            continue
+        hits, most, least = 0.0, 0.0, math.inf
+        for c in range(k):
+            here = found[i, c] * scales[c]
+            hits += here
+            most = max(most, here)
+            least = min(least, here)
+        away = (most - least) * (most - least) - most * least / 4.0
+        if away <= 0.0:
+            continue
+        trust = away / (hits * (hits + kappa))
+        for c in range(k):
+            share = found[i, c] / max(messages[c], 1)
+            terms[c, i] = math.log((1.0 - trust) + trust * k * share)
+    return np.zeros(k), terms, seen, _total(np.zeros(k), terms)
+
+
+@compiled
 def bernoulli(
     found: NDArray[np.int64],
     messages: NDArray[np.int64],

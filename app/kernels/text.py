@@ -390,6 +390,13 @@ def mixed(left: int, right: int) -> np.int64:
 
 
 @in_place
+def joined(left: Ints, right: Ints, into: Ints) -> None:
+    """Write the hash of each pair of ids, as `neighbours` has it."""
+    for i in range(min(left.size, right.size, into.size)):
+        into[i] = mixed(left[i], right[i])
+
+
+@in_place
 def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) -> int:
     """Write a text folded character by character; return its size, or -1.
 

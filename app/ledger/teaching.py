@@ -4,7 +4,9 @@ Moving or forgetting a message takes back the vector that was added, in the mont
 that time, whatever features the message has today.
 
 Feedback is scored before it is learned, always: so the error rates on the site's own
-mail are live figures.
+mail are live figures, and a view of corrections learns what was wrong or nearly so.
+The vector of the row says what was learned where; what is decided later, or undone,
+changes no row.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.bayes.state import State
 from app.classifier.decay import weighted
+from app.classifier.learn import taught
 from app.classifier.record import record
 from app.classifier.score import score
 from app.errors import InvalidObservation
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.classifier.snapshot import Snapshot
+    from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation, Payload
 
@@ -62,6 +66,12 @@ class ScoredRow:
     def names(self) -> dict[str, tuple[str, ...]]:
         """The text of the features, decoded at each call; empty if not kept."""
         return {} if self.encoded_names is None else decode_names(self.encoded_names)
+
+    def teaching(self, views: Mapping[str, Payload]) -> ScoredRow:
+        """Return the row with what the message teaches, encoded if it is another."""
+        if views == self.views:
+            return self
+        return replace(self, vector=encode(views), decoded=views)
 
     @classmethod
     def of(cls, observation: Observation, *, time: datetime) -> ScoredRow:
@@ -335,4 +345,27 @@ def scored(teaching: Teaching, snapshot: Snapshot) -> tuple[Teaching, Verdict | 
     if teaching.evidence is None or teaching.scores is not None:
         return teaching, None
     verdict = score(snapshot, teaching.evidence.views)
-    return replace(teaching, scores=record(verdict, snapshot.specification)), verdict
+    return with_verdict(teaching, verdict, snapshot.specification), verdict
+
+
+def with_verdict(
+    teaching: Teaching, verdict: Verdict, specification: Specification
+) -> Teaching:
+    """Return a teaching with its scores, and with what it teaches each view.
+
+    Parameters
+    ----------
+    teaching : Teaching
+        What is taught, with the features of the message and a label of the profile.
+    verdict : Verdict
+        What was said of the message before it is learned.
+    specification : Specification
+        Under which it was said.
+    """
+    evidence = teaching.evidence
+    if evidence is not None and teaching.label is not None:
+        label = specification.labels.index(teaching.label)
+        evidence = evidence.teaching(
+            taught(evidence.views, verdict, label, specification)
+        )
+    return replace(teaching, evidence=evidence, scores=record(verdict, specification))

@@ -36,10 +36,10 @@ from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.keys import LiveKeys, add_key, revoke_key
 from app.services.ledger import Ledgers
+from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
-from app.services.metrics import Tally
 from app.services.people import Sessions, add_person, remove_person
 from app.services.profiles import (
     ProfileState,
@@ -52,6 +52,7 @@ from app.services.retry import WriteHealth
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
+from app.services.tracing import tally_of
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
 from app.services.words import Words
@@ -298,7 +299,7 @@ class Application:
     ) -> None:
         self.settings = settings
         self.service, self.aliases = require_startable(settings)
-        self.tally = Tally()
+        self.tally = tally_of(settings)
         self.webhook = webhook_of(settings, now, self.tally)
         self.engine = open_database(settings, make=make, upgrade=upgrade)
         try:
@@ -469,7 +470,10 @@ class Application:
 
     def start(self) -> None:
         """Start the threads that learn and maintain the database."""
-        warm_up()
+        with logging_if_slow(
+            "compiling the kernels, once after an installation: about 20 seconds"
+        ):
+            warm_up()
         for thread in self._threads():
             thread.start()
 
@@ -483,6 +487,7 @@ class Application:
                 self.recent.flush(self.engine)
             except (DatabaseUnavailable, DatabaseDamaged) as error:
                 log.warning("the messages scored last are not stored: %s", error)
+        self.tally.close()
         self.engine.dispose()
 
     def _threads(self) -> Iterator[Writer | Notifier | Recall | Scheduler | Webhook]:

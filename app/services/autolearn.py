@@ -7,10 +7,9 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from app.classifier.learn import confident
-from app.classifier.record import record
 from app.errors import DatabaseUnavailable
 from app.ledger.entry import OWN
-from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.teaching import ScoredRow, Teaching, with_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +83,9 @@ class AutoLearn:
             ),
             source=OWN,
             time=now,
-            scores=record(verdict, live.specification),
             per_day=self._per_day,
         )
+        teaching = with_verdict(teaching, verdict, live.specification)
         try:
             answer = self._writer.submit(live, teaching)
         except DatabaseUnavailable as error:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import numpy as np
+
+from app.bayes.posterior import log_odds
+from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
 from app.classifier.score import score
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
-    from app.storage.profiles import ProfileRow
 
 
 class Head(NamedTuple):
@@ -276,41 +279,32 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        return classify_by(
-            snapshot, live.row, observation, strongest=strongest, head=head
+        verdict = score(snapshot, observation.views)
+        attribution = attribute(verdict, snapshot)
+        return Classified(
+            observation=observation,
+            verdict=verdict,
+            attribution=attribution,
+            explanation=explain(
+                attribution, snapshot, observation, strongest=strongest
+            ),
+            profile=live.row.name,
+            labels=live.row.labels,
+            revision=snapshot.revision,
+            specification=snapshot.specification,
+            head=head,
         )
-
-
-def classify_by(
-    snapshot: Snapshot,
-    row: ProfileRow,
-    observation: Observation,
-    *,
-    strongest: int,
-    head: Head = _NO_HEAD,
-) -> Classified:
-    """Score the features of a message by the snapshot of a profile."""
-    verdict = score(snapshot, observation.views)
-    attribution = attribute(verdict, snapshot)
-    return Classified(
-        observation=observation,
-        verdict=verdict,
-        attribution=attribution,
-        explanation=explain(attribution, snapshot, observation, strongest=strongest),
-        profile=row.name,
-        labels=row.labels,
-        revision=snapshot.revision,
-        specification=snapshot.specification,
-        head=head,
-    )
 
 
 def warm_up() -> None:
     """Have all kernels compiled, or read from disk, before the first message comes."""
-    observation = observe("Subject: é\n\nx".encode(), VIEWS)
+    # So many words that the table of counts has to grow.
+    words = " ".join(f"w{n}" for n in range(SMALLEST))
+    observation = observe(f"Subject: é\n\n{words}".encode(), VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
         snapshot.learn(change, revision=label + 1)
         score(snapshot, observation.views)
+    log_odds(np.zeros(2), np.array([False, True]))

@@ -346,6 +346,7 @@ class Feedback:
             time=self._clock(),
         )
         begun = time.perf_counter()
+        taught = self._tally.teaching()
         answer = self._writer.submit(live, teaching)
 
         def count(done: Future[Written]) -> None:
@@ -353,11 +354,11 @@ class Feedback:
             seconds = time.perf_counter() - begun
             if error is not None:
                 # It is logged by the door that answers it.
-                self._tally.taught("failed", seconds=seconds)
+                taught("failed", seconds=seconds)
                 self._health.failed(error)
                 return
             outcome = done.result().outcome
-            self._tally.taught(outcome.kind, seconds=seconds)
+            taught(outcome.kind, seconds=seconds)
             if outcome.row is not None:
                 self._health.succeeded()
             webhook = None if outcome.row is None else self._webhook

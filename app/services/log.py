@@ -11,6 +11,7 @@ import json
 import logging
 import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from app.classifier.explain import strongest_reason
 from app.classifier.record import finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from app.ledger.teaching import Teaching
     from app.services.classify import Classified
@@ -36,6 +37,9 @@ MAX_RECIPIENTS: Final = 5
 """Recipients of a message that its line names; of more it says how many."""
 EVERY: Final = 60.0
 """A line that strangers can repeat is written once in so many seconds."""
+SLOW: Final = 3.0
+"""Without a line for so long, a start looks as if it hung.  Unit: seconds."""
+log = logging.getLogger(__name__)
 _QUOTED: Final = frozenset(" \"'=\\")
 
 
@@ -310,6 +314,29 @@ class Limit:
                 return None
             self._passed[kind] = now, 0
         return f" (and {left_out} more like it before)" if left_out else ""
+
+
+@contextmanager
+def logging_if_slow(
+    line: str, *, timer: Callable[..., threading.Timer] = threading.Timer
+) -> Iterator[None]:
+    """Log a line where something takes longer than `SLOW` seconds, while it does.
+
+    Parameters
+    ----------
+    line : str
+        What takes so long.
+    timer : callable
+        Returns a thread that calls a function after some seconds.
+    """
+    slow = timer(SLOW, log.info, (line,))
+    # What it waits for may fail, and end the process.
+    slow.daemon = True
+    slow.start()
+    try:
+        yield
+    finally:
+        slow.cancel()
 
 
 class _Sparing(logging.Filter):

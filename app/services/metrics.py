@@ -26,7 +26,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from opentelemetry.trace import Tracer
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Names the folder that workers share."""
@@ -62,15 +64,25 @@ class Stages:
         self._histograms = histograms
         self._begun = time.perf_counter()
 
-    def passed(self, stage: str) -> None:
-        """Note the end of a stage."""
+    def passed(self, stage: str) -> float:
+        """Note the end of a stage, and return how long it took.  Unit: seconds."""
         now = time.perf_counter()
-        self._histograms[stage].observe(now - self._begun)
+        seconds = now - self._begun
+        self._histograms[stage].observe(seconds)
         self._begun = now
+        return seconds
 
 
 class Tally:
-    """The counters of this process, or of all workers together, since the start."""
+    """The counters of this process, or of all workers together, since the start.
+
+    Attributes
+    ----------
+    tracer : Tracer or None
+        What makes spans of requests; None where nobody traces.
+    """
+
+    tracer: Tracer | None = None
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -172,6 +184,10 @@ class Tally:
         self._taught.labels(outcome).inc()
         self._teaching.observe(seconds)
 
+    def teaching(self) -> Callable[..., None]:
+        """Return what counts one feedback when it ends: `taught`."""
+        return self.taught
+
     def answered(self, status: int) -> None:
         """Count one HTTP answer."""
         self._answered.labels(status).inc()
@@ -190,6 +206,9 @@ class Tally:
     def classifying(self) -> Stages:
         """Measure how long each of the `STAGES` of a verdict takes."""
         return Stages(self._stages)
+
+    def close(self) -> None:
+        """Let go of what counts; the counts stay in memory."""
 
     def uptime(self) -> float:
         """Return for how long the service has run, all its workers. Unit: seconds."""

@@ -229,7 +229,22 @@ def webhook_of(
     Raises
     ------
     InvalidSetting
-        If it cannot be used.
+        As `webhook_secret`.
+    """
+    secret = webhook_secret(settings)
+    if settings.webhook is None or secret is None:
+        return None
+    events = frozenset(settings.webhook_events)
+    return Webhook(settings.webhook, secret, events, now=now, tally=tally)
+
+
+def webhook_secret(settings: Settings) -> bytes | None:
+    """Return the secret of the webhook; None without a webhook.
+
+    Raises
+    ------
+    InvalidSetting
+        If the webhook cannot be used.
     """
     if settings.webhook is None:
         return None
@@ -247,15 +262,8 @@ def webhook_of(
             f"{', '.join(strangers) or 'none'}"
         )
         raise InvalidSetting(msg)
-    secret = read_secret(
+    return read_secret(
         settings.webhook_secret_file,
         "POSTBAYES_WEBHOOK_SECRET_FILE",
         purpose="POSTBAYES_WEBHOOK needs a secret that signs its events",
-    )
-    return Webhook(
-        settings.webhook,
-        secret,
-        frozenset(settings.webhook_events),
-        now=now,
-        tally=tally,
     )

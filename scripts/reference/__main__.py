@@ -1,4 +1,4 @@
-"""Command ``python scripts/reference``: writes the pages; ``--check`` compares them."""
+"""Command ``python scripts/reference``: writes the files; ``--check`` compares them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from scripts.reference.pages import pages  # noqa: E402
 
 
 def main() -> int:
-    """Write the pages that differ, or name them (``--check``); return an exit code."""
+    """Write the files that differ, or name them (``--check``); return an exit code."""
     check = "--check" in sys.argv[1:]
-    folder = ROOT / "docs" / "reference"
-    folder.mkdir(exist_ok=True)
     stale = [
-        (folder / name, text)
+        (ROOT / name, text)
         for name, text in pages().items()
-        if not (folder / name).is_file()
-        or (folder / name).read_text(encoding="utf-8") != text
+        if not (ROOT / name).is_file()
+        or (ROOT / name).read_text(encoding="utf-8") != text
     ]
     for path, text in stale:
         if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         verb = "is stale" if check else "written"
         sys.stdout.write(f"{path.relative_to(ROOT)}: {verb}\n")

@@ -122,14 +122,14 @@ def _command(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = ["postbayes", name]
-    usage += [_written(p) if p.required else f"[{_written(p)}]" for p in options]
-    usage += [_written(p) if p.required else f"[{_written(p)}]" for p in arguments]
+    usage += [written(p) if p.required else f"[{written(p)}]" for p in options]
+    usage += [written(p) if p.required else f"[{written(p)}]" for p in arguments]
     parts = [f"## {name}", paragraphs(command.help), block("text", _wrapped(usage))]
     if arguments:
-        meanings = [(f"`{_value(p)}`", p.help) for p in arguments]
+        meanings = [(f"`{value_of(p)}`", p.help) for p in arguments]
         parts.append(table(("argument", "meaning"), meanings))
     rows = [
-        (f"`{_written(p)}`", _range(p.help, p.min, p.max), _default(p)) for p in options
+        (f"`{written(p)}`", _range(p.help, p.min, p.max), _default(p)) for p in options
     ]
     parts.append(table(("option", "meaning", "default"), rows))
     codes = ", ".join(f"{code}" for code in sorted(EXITS[name]))
@@ -137,15 +137,15 @@ def _command(name: str, command: Any) -> str:
     return "\n\n".join(parts)
 
 
-def _written(parameter: Any) -> str:
+def written(parameter: Any) -> str:
     """Return a parameter as one writes it."""
     if parameter.param_type_name == "argument":
-        return _value(parameter)
+        return value_of(parameter)
     names = "/".join(parameter.opts)
-    return names if parameter.is_flag else f"{names} {_value(parameter)}"
+    return names if parameter.is_flag else f"{names} {value_of(parameter)}"
 
 
-def _value(parameter: Any) -> str:
+def value_of(parameter: Any) -> str:
     """Return a word for the value of a parameter."""
     if parameter.metavar:
         return str(parameter.metavar)

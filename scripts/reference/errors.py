@@ -118,8 +118,8 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
-    *(KEYS, MAKE_KEY, REVOKE, EVENTS),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
+    *(KEYS, MAKE_KEY, REVOKE, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(

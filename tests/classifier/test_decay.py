@@ -30,7 +30,6 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import (
     Specification,
     ViewModel,
-    classifiers_of,
     in_parts,
     prior_in_parts,
 )
@@ -41,8 +40,8 @@ epochs = st.builds(
     lambda year, month: 100 * year + month, st.integers(1990, 2060), st.integers(1, 12)
 )
 half_lives = st.floats(0.25, 1200.0)
-SPECIFICATION = Specification(classifiers=classifiers_of(("words", "headers", "pairs")))
-VIEWS = ("words", "headers", "pairs", "structure")
+SPECIFICATION = Specification()
+VIEWS = ("words", "headers", "pairs", "structure", "corrections")
 features = st.dictionaries(st.integers(0, 9), st.integers(1, 3), max_size=5)
 messages = st.builds(
     lambda by_view, size: (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,12 @@ def learned(specification, n=6):
 SHIPPED = learned(Specification())
 
 
+def counted(snapshot, view, ids):
+    """Return in how many learned messages of each label features were."""
+    rows = snapshot.feature_tables[view].look_up(ids, "presence")
+    return [snapshot.specification.by_label(row) for row in rows]
+
+
 def shaded(raw, snapshot=SHIPPED, *, most=100):
     """Return the verdict on a message and its shading."""
     specification = snapshot.specification
@@ -49,7 +56,15 @@ def shaded(raw, snapshot=SHIPPED, *, most=100):
     verdict = score(snapshot, seen.views)
     places = passages(message)
     added = attribute(verdict, snapshot)
-    found = shade(places, placed(places), seen, added, snapshot, most=most)
+    found = shade(
+        places,
+        placed(places),
+        seen,
+        added,
+        partial(counted, snapshot),
+        key=specification.key,
+        most=most,
+    )
     return verdict, found
 
 
@@ -134,6 +149,7 @@ def test_features_without_names_are_shown_by_their_id():
     seen = extract(message, SHIPPED.specification.views)
     added = attribute(score(SHIPPED, seen.views), SHIPPED)
     places = passages(message)
-    found = shade(places, placed(places), seen.nameless(), added, SHIPPED)
+    count = partial(counted, SHIPPED)
+    found = shade(places, placed(places), seen.nameless(), added, count)
 
     assert "#" == segments(found)[0].features[0].feature[0]

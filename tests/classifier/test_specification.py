@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule
+from app.classifier.rule import Bounded, Root, ShrunkenMean, Term, VerdictRule
 from app.classifier.specification import Specification, check_name
 from app.errors import InvalidSetting
 
@@ -15,9 +16,14 @@ def test_a_new_profile_tells_ham_from_spam():
 
     assert ("ham", "spam") == specification.labels
     assert [False, True] == specification.spam_mask.tolist()
-    assert ["words", "headers", "pairs", "structure", "measurements"] == list(
-        specification.views
-    )
+    assert [
+        "words",
+        "headers",
+        "pairs",
+        "corrections",
+        "structure",
+        "measurements",
+    ] == list(specification.views)
     assert specification.views["measurements"]
 
 
@@ -72,10 +78,20 @@ def test_a_strength_must_be_positive_and_finite(strength):
         ShrunkenMean(strength)
 
 
+@pytest.mark.parametrize(("strength", "scale"), [(0.0, 1.0), (1.0, math.inf)])
+def test_a_bound_must_be_positive_and_finite(strength, scale):
+    """A message of nothing, of which nothing is said, has a factor too."""
+    with pytest.raises(InvalidSetting, match="the strength and the scale"):
+        Bounded(strength, scale)
+
+
 def test_normalisers_are_defined_for_a_message_of_nothing():
     """No features is a length like any other."""
-    assert 0.05 == ShrunkenMean(20.0).factor(0)
-    assert 1.0 == Root().factor(0)
+    nothing = np.zeros(2)
+
+    assert 0.05 == ShrunkenMean(20.0).factor(0, nothing)
+    assert 1.0 == Root().factor(0, nothing)
+    assert 0.1 == Bounded(strength=25.0, scale=2.0).factor(0, nothing)
 
 
 def test_a_verdict_without_a_term_is_refused():

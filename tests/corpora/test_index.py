@@ -75,7 +75,6 @@ def test_an_absolute_path_stays_absolute(corpus):
 @pytest.mark.parametrize(
     ("labels", "mixed"),
     [
-        ("", False),
         ("h", False),
         ("hs", False),
         ("h" * 50 + "s" * 50, False),
@@ -138,6 +137,25 @@ def test_a_missing_index_is_an_error():
         summarise_index(Path("no/index"))
 
 
+def test_an_index_that_names_nothing_is_an_error(corpus):
+    """Whoever misspelt a file would take "0 messages" for success."""
+    with pytest.raises(UnreadableSource, match=r"index names no message$"):
+        summarise_index(write(corpus, b"\n \n"))
+
+
+@pytest.mark.parametrize("read", [summarise_index, lambda index: [*read_index(index)]])
+def test_an_index_is_no_pipe(read):
+    """It is read twice, and the second time a pipe has nothing."""
+    reader, writer = os.pipe()
+    os.write(writer, b"ham 1\n")
+    os.close(writer)
+    try:
+        with pytest.raises(UnreadableSource, match=r"is no regular file, .*: save it"):
+            read(Path(f"/dev/fd/{reader}"))
+    finally:
+        os.close(reader)
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_index_or_a_malformed_one(tmp_path_factory, content):
     """An index is counted or refused with our own error, whatever it holds."""
@@ -145,7 +163,7 @@ def test_any_bytes_are_an_index_or_a_malformed_one(tmp_path_factory, content):
     index.write_bytes(content)
     try:
         count = summarise_index(index).messages
-    except MalformedIndex:
+    except (MalformedIndex, UnreadableSource):
         count = 0
 
     assert count <= content.count(b"\n") + 1

@@ -80,7 +80,7 @@ def served(router):
     settings = Settings(_env_file=None, max_request_bytes=1024)
     app.state.application = SimpleNamespace(settings=settings)
     app.state.guards = ()
-    errors.install(app, problem_page)
+    errors.install(app, [router], problem_page)
     install(app, router)
     return TestClient(app, raise_server_exceptions=False)
 

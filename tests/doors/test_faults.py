@@ -207,3 +207,37 @@ def test_a_misspelt_profile_teaches_nobody(client):
 
     assert {422} == {answer.status_code for answer in answers}
     assert 0 == client.get("/profiles/default").json()["revision"]
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/profiles/default", "GET, PATCH"),
+        # Which is a path of its own, and could be an id.
+        ("/feedback/undo", "DELETE, POST"),
+        ("/classify", "POST"),
+    ],
+)
+def test_all_methods_of_a_path_are_named(client, path, methods):
+    """Also where each has a route of its own."""
+    answer = client.put(path)
+
+    assert (405, methods) == (answer.status_code, answer.headers["allow"])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"reject_from": {"log_odds": False}},
+        {"reject_from": {"log_odds": "9"}},
+        {"reject_from": {"log_odds": 1001}},
+        {"reject_from": {"probability": True}},
+        {"ham_cost": True},
+    ],
+)
+def test_a_number_is_a_number(client, policy):
+    """Not true, false or a text, which could stand for one; and within its range."""
+    status, sentence = said(client.patch("/profiles/default", json=policy))
+
+    assert 400 == status
+    assert next(iter(policy)) in sentence

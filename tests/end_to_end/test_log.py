@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 import time
 
 import pytest
@@ -63,3 +65,30 @@ def test_a_start_names_what_was_started_once(service, workers):
         assert f"Postbayes {__version__} starts: database sqlite:///" in each
         assert f"http 127.0.0.1:{service.port}, milter 127.0.0.1:{milter}" in each
         assert f"profiles default (0 ham, 0 spam); {workers} worker" in each
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_json_lines_are_all_lines(service, workers):
+    """Ours and those of the libraries; a verdict says which message, and who asked."""
+    service.environment |= {
+        "POSTBAYES_WORKERS": str(workers),
+        "POSTBAYES_LOG_FORMAT": "json",
+        "POSTBAYES_STORE_WORDS": "false",
+    }
+    service.start()
+    service.classify(b"Message-ID: <1@example.org>\nSubject: hello\n\nsecretword")
+    service.teach(b"Message-ID: <1@example.org>\nSubject: hello\n\nsecretword", "ham")
+    with socket.create_connection(("127.0.0.1", service.port)) as odd:
+        odd.sendall(b"no HTTP\r\n\r\n")
+        odd.recv(1024)
+    service.stop()
+    text = (service.folder / "log").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+
+    assert all({"time", "level", "logger"} <= line.keys() for line in lines)
+    assert all("event" in line or "message" in line for line in lines)
+    [said] = [line for line in lines if line.get("event") == "verdict"]
+    [taught] = [line for line in lines if line.get("event") == "feedback"]
+    assert ("<1@example.org>", "http") == (said["message_id"], said["door"])
+    assert (said["id"], "http") == (taught["id"], taught["source"])
+    assert "secretword" not in text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.features.extract import extract
 from app.features.hashing import ids_of
 from app.features.headers import HEADERS
-from app.features.places import passages, placed
+from app.features.places import MOST_PIECES, passages, placed
 from app.mail.parse import parse
 
 LETTER = (
@@ -44,9 +44,11 @@ def names_at_places(raw, view):
     pieces = [piece.text for passage in found for piece in passage.pieces]
     names = names_of(raw, view)
     each = placed(found)[view]
+    # Pairs are tried that the message does not have.
     return [
         (pieces[piece], names[id_])
         for piece, id_ in zip(each.piece.tolist(), each.ids.tolist(), strict=True)
+        if id_ in names or view != "pairs"
     ]
 
 
@@ -80,9 +82,51 @@ def test_words_of_pieces_are_words_of_the_text(body):
     assert whole == Counter(name for name in names if not name.startswith("trick:"))
 
 
+@given(st.text("ab \n!-'$", max_size=60))
+def test_all_pairs_have_places(body):
+    """But for those of dotted words, whose parts stand at the end of the text."""
+    raw = b"Subject: one two\n\n" + body.encode()
+    seen = set(extract(parse(raw)).views["pairs"].ids.tolist())
+
+    assert seen == set(placed(passages(parse(raw)))["pairs"].ids.tolist())
+
+
+def test_a_pair_stands_at_both_of_its_words():
+    """In their passage; the last word of one and the first of the next are no pair."""
+    found = names_at_places(b"Subject: free money\n\nmoney now", "pairs")
+
+    assert sorted(
+        [
+            ("free", "free money"),
+            ("money", "free money"),
+            ("money", "money now"),
+            ("now", "money now"),
+        ]
+    ) == sorted(found)
+
+
+def test_a_dotted_word_has_its_pairs():
+    """With the word before and the word behind it."""
+    found = names_at_places(b"\nsee www.example.org now", "pairs")
+
+    assert {"see www.example.org", "www.example.org now", "www example"} <= {
+        name for _, name in found
+    }
+
+
+def test_the_end_of_a_very_long_text_is_one_piece():
+    """Of which nothing is read; no text after it is taken apart."""
+    words = MOST_PIECES // 2
+    raw = b"\n" + b"a " * words + b"b c d"
+    *found, rest = passages(parse(raw))[0].pieces
+
+    assert ("b c d", ()) == (rest.text, rest.words)
+    assert words == sum(piece.words != () for piece in found)
+
+
 def test_a_message_without_anything_has_no_places():
     """No piece, no feature."""
-    assert {"words": 0, "headers": 0} == {
+    assert {"words": 0, "headers": 0, "pairs": 0} == {
         view: each.ids.size for view, each in placed(passages(parse(b""))).items()
     }
 

@@ -70,6 +70,27 @@ def test_multinomial(rows, rule, trust, weighted):
     require_total(constant, terms, total)
 
 
+@given(COUNTS, st.tuples(*[st.integers(0, 9)] * K), st.sampled_from([0.0025, 2.56]))
+def test_differential(rows, more, kappa):
+    """The log of a mixture of the class's share and of none; nothing without trust."""
+    messages = [more[c] + max([0, *(row[c] for row in rows)]) for c in range(K)]
+    constant, terms, seen, total = likelihood.differential(
+        table(rows), np.array(messages), kappa
+    )
+    assert [any(row) for row in rows] == seen.tolist()
+    for i, row in enumerate(rows):
+        hits = [row[c] * (max(messages) / max(messages[c], 1)) for c in range(K)]
+        away = (max(hits) - min(hits)) ** 2 - max(hits) * min(hits) / 4
+        for c in range(K):
+            if not any(row) or away <= 0:
+                assert 0.0 == terms[c, i]
+                continue
+            trust = away / (sum(hits) * (sum(hits) + kappa))
+            share = row[c] / max(messages[c], 1)
+            assert math.log((1 - trust) + trust * K * share) == terms[c, i]
+    require_total(constant, terms, total)
+
+
 @given(COUNTS, RULES, st.lists(st.integers(0, 3), min_size=K, max_size=K))
 def test_bernoulli(rows, rule, impossible):
     """What is there and is not; what cannot be absent decides where it is."""

@@ -14,6 +14,7 @@ from app.bayes.counts import FeatureCounts
 from app.bayes.measurements import Measurements
 from app.bayes.models.bernoulli import Bernoulli
 from app.bayes.models.categorical import Categorical, value_id
+from app.bayes.models.differential import Differential
 from app.bayes.models.discriminant import Discriminant, StatedFraction
 from app.bayes.models.gaussian import Floor, Gaussian
 from app.bayes.models.multinomial import Multinomial
@@ -107,6 +108,16 @@ CASES += [
     )
     for smoothing in SMOOTHINGS
 ]
+CASES.append(
+    Case(
+        "Differential",
+        Differential(),
+        texts,
+        FeatureCounts.zero,
+        range(-3, 7),
+        renamed_words,
+    )
+)
 CASES += [
     Case(name, model, measured, MomentSums.zero, range(4), renamed_measurements)
     for name, model in {

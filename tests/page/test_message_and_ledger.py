@@ -42,6 +42,7 @@ def test_a_pasted_message_is_understood_by_keyboard(browser, site, picture):
     press(browser, *MAIL)
     press(browser, Keys.TAB, Keys.TAB, Keys.ENTER)
     wait(browser, shows("Where the log-odds come from"))
+    browser.execute_script("document.getElementById('verdict').scrollIntoView()")
     picture("message")
     words = browser.find_elements(By.CSS_SELECTOR, ".mail mark[tabindex]")
     browser.execute_script("arguments[0].focus()", words[0])

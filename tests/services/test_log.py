@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from app.services.log import (
     EVERY,
     MAX_LINE,
+    SLOW,
     Event,
     JsonFormat,
     SparingLog,
     TextFormat,
+    logging_if_slow,
 )
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam
@@ -199,3 +201,49 @@ def test_a_line_names_a_few_recipients_and_counts_the_others(caplog):
 
     assert ("4Q", "reject") == (said["queue"], said["action"])
     assert f"{','.join(people[:5])},and 4 more" == said["recipients"]
+
+
+class Clock:
+    """A timer that goes off when it is asked to."""
+
+    def __call__(self, seconds, function, args):
+        """Set it."""
+        self.seconds, self._function, self._args = seconds, function, args
+        self.running = False
+        return self
+
+    def start(self):
+        """Begin to wait."""
+        self.running = True
+
+    def cancel(self):
+        """Go off no more."""
+        self.running = False
+
+    def pass_(self, seconds):
+        """Let time go by."""
+        if self.running and seconds >= self.seconds:
+            self._function(*self._args)
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(SLOW - 1, []), (SLOW, ["compiling"])])
+def test_what_takes_long_says_so(caplog, seconds, lines):
+    """While it does; what is quick says nothing, then or later."""
+    clock = Clock()
+    with (
+        caplog.at_level(logging.INFO),
+        logging_if_slow("compiling", timer=clock),
+    ):
+        clock.pass_(seconds)
+    clock.pass_(100 * SLOW)
+
+    assert lines == [record.getMessage() for record in caplog.records]
+
+
+def test_what_fails_is_not_slow_any_more():
+    """A start that ends with an error says nothing of the kernels afterwards."""
+    clock = Clock()
+    with pytest.raises(OSError, match="disk"), logging_if_slow("", timer=clock):
+        raise OSError("disk")  # noqa: EM101
+
+    assert not clock.running

@@ -15,6 +15,8 @@ from itertools import count
 
 import pytest
 
+from app.doors.cli.client import application
+from app.doors.cli.figures import loaded
 from app.errors import InvalidSetting
 from app.services.clock import now
 from app.services.log import Event
@@ -45,12 +47,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         """Take what is posted."""
         body = self.rfile.read(int(self.headers["content-length"]))
+        # Before the answer: the next event may come on another thread.
+        self.server.requests.put((dict(self.headers), body))
         status = 200 if self.server.answers.empty() else self.server.answers.get()
         self.send_response(status)
         self.send_header("Location", "http://127.0.0.1:1/")
         self.send_header("Content-Length", "0")
         self.end_headers()
-        self.server.requests.put((dict(self.headers), body))
 
     def log_message(self, *_):
         """Write nothing."""
@@ -274,3 +277,18 @@ def test_a_webhook_that_cannot_work_is_refused(tmp_path, secret, given, says):
 def test_without_a_setting_there_is_no_webhook():
     """And no thread."""
     assert webhook_of(Settings(_env_file=None), now, Tally()) is None
+
+
+def test_commands_post_nothing_and_need_no_secret(database_url, monkeypatch, tmp_path):
+    """The service alone posts; whoever looks something up may not read its secret."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTBAYES_DATABASE_URL", database_url)
+    with running(database_url=database_url):
+        pass
+    monkeypatch.setenv("POSTBAYES_WEBHOOK", "https://hooks.example/x")
+    monkeypatch.setenv("POSTBAYES_WEBHOOK_SECRET_FILE", "/missing")
+
+    with application() as app:
+        assert app.webhook is None
+    with loaded() as app:
+        assert app.webhook is None

@@ -11,12 +11,15 @@ REQUIRE = "POSTBAYES_REQUIRE_CLIENTS"
 
 PACKAGES = {
     "bogofilter": "bogofilter",
+    "dpkg-deb": "dpkg",
     "exim4": "exim4-daemon-heavy",
     "maildrop": "maildrop",
+    "mandoc": "mandoc",
     "procmail": "procmail",
     "spamc": "spamc",
     "rspamc": "rspamd",
     "rspamd": "rspamd",
+    "systemd-analyze": "systemd",
 }
 
 

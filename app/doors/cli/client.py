@@ -130,8 +130,10 @@ def application() -> Iterator[Application]:
     from app.services.application import Application  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
-    # A command learns only what it is told to.
-    settings = load_settings().model_copy(update={"autolearn_from": None})
+    # A command learns only what it is told to, and the service alone posts.
+    settings = load_settings().model_copy(
+        update={"autolearn_from": None, "webhook": None}
+    )
     app = Application(settings, make=False, patience=math.inf)
     app.start()
     try:

@@ -29,7 +29,9 @@ _BAR_CELLS: Final = 20
 @contextmanager
 def loaded() -> Iterator[Application]:
     """Give the application of the settings, without its threads."""
-    app = Application(load_settings(), make=False, patience=math.inf)
+    # The service alone posts, and whoever looks need not read its secret.
+    settings = load_settings().model_copy(update={"webhook": None})
+    app = Application(settings, make=False, patience=math.inf)
     try:
         yield app
     finally:

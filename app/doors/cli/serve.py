@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import multiprocessing
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 import uvicorn
+from uvicorn import _subprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
@@ -29,6 +31,7 @@ from app.doors import service
 from app.doors.cli.errors import complain
 from app.doors.serving.http1 import Http1Protocol
 from app.doors.serving.listener import MAX_CONNECTIONS
+from app.doors.serving.manager import ServiceManager
 from app.doors.serving.process import remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
@@ -40,6 +43,7 @@ from app.services.application import (
 from app.services.keys import list_keys
 from app.services.log import keep_log
 from app.services.metrics import SHARED
+from app.services.webhook import webhook_secret
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -128,16 +132,43 @@ def serve(
     keep_log(settings)
     _require_free(settings)
     require_locked(settings)
+    manager = ServiceManager()
     if settings.workers == 1:
-        _run(settings)
+        _run(settings, manager)
         return
     # What no worker could start with is told here, once: uvicorn would start workers
     # that end at once again and again.
     require_startable(settings)
+    webhook_secret(settings)
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):
-            _run(settings)
+            manager.alone()
+            _run(settings, manager)
+
+
+class _SingleProcess(uvicorn.Server):
+    """The single process of a service."""
+
+    def __init__(self, config: uvicorn.Config, manager: ServiceManager) -> None:
+        super().__init__(config)
+        self._manager = manager
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open the main door, the last one."""
+        await super().startup(sockets)
+        if self.started:
+            self._manager.ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is done ten times a second, and return whether to end."""
+        self._manager.beat()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what was asked, and end."""
+        self._manager.stopping()
+        await super().shutdown(sockets)
 
 
 def require_locked(settings: Settings) -> None:
@@ -192,17 +223,39 @@ class _Workers(Multiprocess):
     Unix sockets of the doors taken by the old one.
     """
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        manager: ServiceManager,
+    ) -> None:
         super().__init__(config, sockets)
+        self._manager = manager
+        self._ready = False
         self._reloading: list[Process] = []
 
     def handle_hup(self) -> None:
         """Have all workers reload."""
+        self._manager.reload_begins()
+        self._ready = False
         self._reloading = list(self.processes)
+
+    def terminate_all(self) -> None:
+        """Ask all workers to end."""
+        self._manager.stopping()
+        super().terminate_all()
 
     def handle_signals(self) -> None:
         """Act on signals, and on a SIGHUP once a worker can."""
         super().handle_signals()
+        self._manager.beat()
+        if (
+            not self._ready
+            and not self._reloading
+            and all(worker.is_ready() for worker in self.processes)
+        ):
+            self._ready = True
+            self._manager.ready()
         for worker in tuple(self._reloading):
             if worker not in self.processes:
                 # Another took its place, which has read the settings just now.
@@ -211,6 +264,17 @@ class _Workers(Multiprocess):
                 self._reloading.remove(worker)
                 with suppress(ProcessLookupError):
                     os.kill(worker.pid, signal.SIGHUP)
+
+
+def _fork_workers() -> None:
+    """Have uvicorn fork its workers from a process that has imported what they need.
+
+    Its own way, `spawn`, has each import it anew: 2 s and 200 MB for each
+    (`benchmarks/start.py`).  A fork of this process would inherit its locks.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([service.__name__])
+    _subprocess.spawn = context  # type: ignore[assignment]
 
 
 def _require_free(settings: Settings) -> None:
@@ -237,7 +301,7 @@ def _require_free(settings: Settings) -> None:
         raise typer.Exit(IN_USE) from error
 
 
-def _run(settings: Settings) -> None:
+def _run(settings: Settings, manager: ServiceManager) -> None:
     """Serve until a signal ends it."""
     # What a start makes stays; `app.doors.service` keeps the collector from it at last.
     gc.disable()
@@ -259,13 +323,20 @@ def _run(settings: Settings) -> None:
         # A feedback that was taken is answered before the process ends.
         "timeout_graceful_shutdown": 30,
     }
-    if settings.workers == 1:
-        uvicorn.run(_APPLICATION, **options)
-        return
-    # As `uvicorn.run` does it, which says of a worker that fails while it starts,
-    # and so ends the service, that all went well: a supervisor would leave it ended.
+    # As `uvicorn.run` does it, which knows no manager, and says of a worker that fails
+    # while it starts, and so ends the service, that all went well: a supervisor would
+    # leave it ended.
     config = uvicorn.Config(_APPLICATION, **options)
-    workers = _Workers(config, [config.bind_socket()])
+    if settings.workers == 1:
+        config.load_app()
+        server = _SingleProcess(config, manager)
+        with suppress(KeyboardInterrupt):
+            server.run()
+        if not server.started:
+            raise typer.Exit(STARTUP_FAILURE)
+        return
+    _fork_workers()
+    workers = _Workers(config, [config.bind_socket()], manager)
     workers.run()
     if any(each.exitcode == STARTUP_FAILURE for each in workers.processes):
         complain("a worker could not start, so the service has ended; see above")

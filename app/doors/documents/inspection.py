@@ -91,8 +91,8 @@ class MessageOut(ClassifyOut):
         "passages, `elsewhere` and `prior` add is the log-odds."
     )
     elsewhere: dict[str, float] = Field(
-        description="View by view, what features without a place add, in nats: two "
-        "neighbouring words, the structure, measurements, addresses as a whole."
+        description="View by view, what features without a place add, in nats: the "
+        "structure, measurements, addresses as a whole."
     )
     prior: Nats = Field(
         description="What the class prior and the bias of the fusion add."

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.classifier.policy import MAX_COST
+from app.classifier.verdict import MAX_NATS
 
 
 class ViewStateOut(BaseModel):
@@ -116,7 +117,8 @@ class ProfileOut(BaseModel):
     )
 
 
-_Number = Annotated[float, Field(allow_inf_nan=False)]
+# Not true and false, which pydantic takes for 1 and 0.
+_Nats = Annotated[float, Field(strict=True, ge=-MAX_NATS, le=MAX_NATS)]
 
 
 class ThresholdIn(BaseModel):
@@ -124,11 +126,15 @@ class ThresholdIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    log_odds: _Number | None = Field(
+    log_odds: _Nats | None = Field(
         None, description="Of spam against the rest, in nats."
     )
     probability: float | None = Field(
-        None, gt=0, lt=1, description="The same as a probability of spam."
+        None,
+        strict=True,
+        gt=0,
+        lt=1,
+        description="The same as a probability of spam.",
     )
 
     @model_validator(mode="after")
@@ -151,7 +157,7 @@ class PolicyIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ham_cost: Annotated[float, Field(ge=1, le=MAX_COST)] | None = Field(
+    ham_cost: Annotated[float, Field(strict=True, ge=1, le=MAX_COST)] | None = Field(
         None,
         description="How many missed spam a lost ham is worth: where spam begins, "
         "and on the other side of even odds where ham ends.",

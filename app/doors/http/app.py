@@ -30,6 +30,7 @@ from app.doors.http.page import (
     words,
 )
 from app.doors.http.page.environment import problem_page
+from app.doors.http.traces import TraceRequests
 from app.doors.serving.site import Site
 from app.errors import PostbayesError
 
@@ -143,7 +144,8 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.application = application
-    errors.install(app, problem_page)
+    routers = (*DIRECT, *INCLUDED)
+    errors.install(app, routers, problem_page)
     settings = application.settings
     site = Site((settings.host, *settings.host_names))
     app.state.guards = (
@@ -151,10 +153,12 @@ def create_app(
         *guards,
         partial(with_the_right, application.gate),
     )
-    require_guarded((*DIRECT, *INCLUDED))
+    require_guarded(routers)
     for router in DIRECT:
         install(app, router)
     for router in INCLUDED:
         app.include_router(router)
     app.add_middleware(metrics.CountAnswers, tally=application.tally)
+    if application.tally.tracer is not None:
+        app.add_middleware(TraceRequests, tracer=application.tally.tracer)
     return app

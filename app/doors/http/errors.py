@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -20,9 +21,10 @@ from app.ledger.entry import PRINTABLE
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fastapi import FastAPI, Request, Response
+    from fastapi import APIRouter, FastAPI, Request, Response
+    from starlette.routing import BaseRoute
 
 # Of a document with many things wrong, and of a name that somebody made up.
 _SHOWN: Final = 5
@@ -265,16 +267,23 @@ def _document(problem: ProblemOut, headers: Mapping[str, str] | None) -> Respons
     )
 
 
-def install(app: FastAPI, page: Callable[[Request, ProblemOut], Response]) -> None:
+def install(
+    app: FastAPI,
+    routers: Iterable[APIRouter],
+    page: Callable[[Request, ProblemOut], Response],
+) -> None:
     """Have every error of an application answered as a problem document, or as a page.
 
     Parameters
     ----------
     app : FastAPI
         The application.
+    routers : iterable of APIRouter
+        All that it serves: a path may have routes in several.
     page : callable
         Returns the page of a problem, for the paths below `/ui`.
     """
+    served = [route for router in routers for route in router.routes]
     sparing = SparingLog(log)
 
     def answer(
@@ -315,5 +324,19 @@ def install(app: FastAPI, page: Callable[[Request, ProblemOut], Response]) -> No
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         detail = f"{error.detail}; the interface is described at /docs"
-        problem = _problem(HTTPStatus(error.status_code), "about:blank", detail)
-        return answer(request, problem, error.headers)
+        status = HTTPStatus(error.status_code)
+        headers = error.headers
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            # The framework names those of one route, and a path may have several.
+            headers = {"Allow": ", ".join(_methods(served, request.scope["path"]))}
+        return answer(request, _problem(status, "about:blank", detail), headers)
+
+
+def _methods(served: Iterable[BaseRoute], path: str) -> list[str]:
+    """Return the methods that a path takes."""
+    matching = (
+        route
+        for route in served
+        if isinstance(route, APIRoute) and route.path_regex.match(path)
+    )
+    return sorted({method for route in matching for method in route.methods or ()})

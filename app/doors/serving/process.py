@@ -28,6 +28,7 @@ from app.errors import ProfileLoading, SlowRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from multiprocessing.process import BaseProcess
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask the process to end."""
@@ -114,21 +115,21 @@ _EVERY: Final = 1.0
 
 @asynccontextmanager
 async def ending_with_its_parent() -> AsyncIterator[None]:
-    """End this process, in order, as soon as the one that started it is gone."""
-    # Not who its parent is now: that may have been killed while this one imported what
-    # it needs, which takes a second.
-    started_by = parent_process()
-    parent = os.getppid() if started_by is None else started_by.pid
-    watch = asyncio.create_task(_watch(parent))
+    """End this process, in order, as soon as the one that asked for it is gone."""
+    asked_by = parent_process()
+    if asked_by is None:
+        yield
+        return
+    watch = asyncio.create_task(_watch(asked_by))
     try:
         yield
     finally:
         watch.cancel()
 
 
-async def _watch(parent: int | None) -> None:
-    # An orphan is given another parent, whichever the system has for orphans.
-    while os.getppid() == parent:  # noqa: ASYNC110  nothing tells it but a look
+async def _watch(asked_by: BaseProcess) -> None:
+    # Not the system's parent, which is the process that workers are forked from.
+    while asked_by.is_alive():  # noqa: ASYNC110  nothing tells it but a look
         await asyncio.sleep(_EVERY)
     log.error("the process that started this worker is gone; the worker ends too")
     os.kill(os.getpid(), signal.SIGTERM)

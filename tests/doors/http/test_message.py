@@ -164,6 +164,13 @@ def test_a_message_is_taught_from_its_page(client):
     assert {"ham": 6, "spam": 7} == client.get("/profiles/default").json()["messages"]
 
 
+def test_an_address_writes_nothing_on_the_page(client):
+    """A link of a stranger does not say that something was taught."""
+    query = {"taught": "0" * 32, "label": "spam; call 555-0100"}
+
+    assert "555-0100" not in client.get("/ui/message", params=query).text
+
+
 def test_an_empty_form_is_refused_with_what_to_do(client):
     """As a page."""
     answer = client.post("/ui/message", files={"message": (None, " \n")})

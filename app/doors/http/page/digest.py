@@ -51,7 +51,8 @@ async def digest_page(
         now=None if found is None else found.now,
         labels=row.labels,
         spam_labels=row.spam_labels,
-        taught=label,
+        # No text of an address is a sentence of this page.
+        taught=label if label in row.labels else None,
     )
 
 

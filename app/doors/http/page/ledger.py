@@ -96,7 +96,9 @@ async def ledger_page(
     since: Annotated[str | None, Query(alias="from", max_length=40)] = None,
     until: Field = None,
     before: Before = None,
-    undone: Annotated[str | None, Query(max_length=64)] = None,
+    undone: Annotated[
+        str | None, Query(max_length=64, pattern=r"^(undo:[0-9]+|nothing)$")
+    ] = None,
 ) -> Response:
     """Show some rows, and the form that takes rows back."""
     asked = _selection(id or "", source or None, moment_of(since), moment_of(until))

@@ -77,11 +77,16 @@ async def message(
 @page.get("/message")
 async def message_form(
     request: Request,
+    app: ApplicationDep,
     profile: ProfileName = None,
     taught: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
     label: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """Show the form, and what was taught from here just now."""
+    row = app.live.find(profile or app.settings.profile).row
+    # No text of an address is a sentence of this page.
+    if label not in row.labels:
+        taught = label = None
     return render(
         request,
         "message.html",

@@ -1,0 +1,72 @@
+"""Files deploy/completions: what a shell completes, without starting Python.
+
+Contract of this file: the words are those of the commands when the files were written.
+A completion by the program itself would import a command at each press of the key,
+which takes a second for `serve`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+
+from app.doors.cli.main import COMMANDS, load
+
+_NOTICE: Final = "# Written by `python scripts/reference` from the code."
+
+
+def _options(command: Any) -> list[Any]:
+    return [each for each in command.params if each.param_type_name == "option"]
+
+
+def bash() -> str:
+    """Return the completion for bash; zsh reads it with `bashcompinit`."""
+    cases = [
+        f"        {name}) words={shlex.quote(' '.join(_words(load(name))))} ;;"
+        for name in COMMANDS
+    ]
+    first = shlex.quote(" ".join((*COMMANDS, "--help", "--version")))
+    return "\n".join(
+        (
+            _NOTICE,
+            "_postbayes() {",
+            "    local current=${COMP_WORDS[COMP_CWORD]} words=",
+            "    COMPREPLY=()",
+            "    case ${COMP_WORDS[1]} in",
+            *cases,
+            "    esac",
+            "    if ((COMP_CWORD == 1)); then",
+            f"        words={first}",
+            "    elif [[ $current != -* ]]; then",
+            "        # Files, by `-o default`.",
+            "        return",
+            "    fi",
+            '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+            "}",
+            "complete -o default -F _postbayes postbayes",
+            "",
+        )
+    )
+
+
+def _words(command: Any) -> list[str]:
+    return [*(name for each in _options(command) for name in each.opts), "--help"]
+
+
+def fish() -> str:
+    """Return the completion for fish, which shows what each word means."""
+    lines = [_NOTICE]
+    for name, summary in COMMANDS.items():
+        lines.append(
+            "complete -c postbayes -n __fish_use_subcommand -f "
+            f"-a {name} -d {shlex.quote(summary)}"
+        )
+    for name in COMMANDS:
+        for each in _options(load(name)):
+            value = "" if each.is_flag else " -r"
+            lines.append(
+                f"complete -c postbayes -n '__fish_seen_subcommand_from {name}'"
+                f" -l {each.opts[0].removeprefix('--')}{value}"
+                f" -d {shlex.quote(' '.join(each.help.split()))}"
+            )
+    return "\n".join((*lines, ""))

@@ -1,0 +1,222 @@
+"""The view of what its own classifier had wrong, or nearly so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.sparse import SparseCounts
+from app.classifier.explain import attribute
+from app.classifier.learn import MARGIN, delta, taught
+from app.classifier.rule import Bounded, Term, VerdictRule, terms_of
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification, ViewModel, classifiers_of
+from app.errors import InvalidSetting
+
+VIEWS = ("words", "headers", "pairs")
+THREE = Specification(labels=("ham", "list", "spam"))
+features = st.dictionaries(st.integers(0, 9), st.just(1), max_size=6)
+messages = st.tuples(*[features] * len(VIEWS)).map(
+    lambda each: {
+        view: SparseCounts.of(counts) for view, counts in zip(VIEWS, each, strict=True)
+    }
+)
+histories = st.lists(st.tuples(messages, st.integers(0, 2)), max_size=8)
+
+
+def said_by_corrections(verdict):
+    """Return what the corrections add for each class, bounded; they are last."""
+    return verdict.evidence[-1]
+
+
+def learned(history, *, specification=THREE):
+    """Return the snapshot of messages that were scored and learned one by one."""
+    snapshot = Snapshot.empty(specification)
+    for revision, (views, label) in enumerate(history, 1):
+        kept = taught(views, score(snapshot, views), label, specification)
+        change = delta(kept, before=None, after=label, n_classes=3)
+        snapshot.learn(change, revision=revision)
+    return snapshot
+
+
+@given(histories, messages, st.integers(0, 2))
+def test_only_what_was_wrong_or_nearly_so_is_taught(history, views, label):
+    """The right class has to lead every other class by the margin."""
+    verdict = score(learned(history), views)
+    said = said_by_corrections(verdict)
+    leads = all(
+        said[label] - said[other] >= MARGIN for other in range(3) if other != label
+    )
+
+    kept = taught(views, verdict, label, THREE)
+
+    assert leads == ("corrections" not in kept)
+    assert views == {view: kept[view] for view in VIEWS}
+
+
+@given(histories, messages)
+def test_its_features_are_those_of_other_views(history, views):
+    """Each once, in the counts; and what a message was taught before is no matter."""
+    empty = score(Snapshot.empty(THREE), views)
+    again = taught(views, empty, 0, THREE)
+
+    every = {i for x in views.values() for i in x.ids.tolist()}
+    assert sorted(every) == again["corrections"].ids.tolist()
+    assert again == taught(again, empty, 0, THREE)
+    snapshot = learned(history)
+    assert (
+        score(snapshot, views).log_posterior.tolist()
+        == score(snapshot, again).log_posterior.tolist()
+    )
+
+
+@given(histories, messages)
+def test_each_feature_has_its_share_where_it_comes_from(history, views):
+    """The explanation has no view of corrections, and adds up to the log-odds."""
+    snapshot = learned(history)
+    verdict = score(snapshot, views)
+
+    attribution = attribute(verdict, snapshot)
+
+    assert set(VIEWS) == attribution.contributions.keys()
+    for view, added in attribution.contributions.items():
+        assert views[view].size == added.size == attribution.seen[view].size
+    total = sum(added.sum() for added in attribution.contributions.values())
+    assert verdict.log_odds == pytest.approx(attribution.prior + total, abs=1e-9)
+
+
+def test_a_share_stands_with_its_own_feature():
+    """A pair that the corrections alone know adds what the verdict gains by it."""
+    x = {"words": SparseCounts.of({1: 1}), "pairs": SparseCounts.of({7: 1})}
+    specification = Specification(
+        verdict=VerdictRule(terms=terms_of(("words", "corrections")), fusion=None)
+    )
+    snapshot = Snapshot.empty(specification)
+    known = {"corrections": SparseCounts.of({7: 1}), "words": SparseCounts.of({2: 1})}
+    for label in range(2):
+        only = {"words": known["words"]} if label == 0 else known
+        snapshot.learn(
+            delta(only, before=None, after=label, n_classes=2), revision=label + 1
+        )
+
+    found = attribute(score(snapshot, x), snapshot)
+
+    assert [0.0] == found.contributions["words"].tolist()
+    assert found.contributions["pairs"][0] > 0
+    assert [False] == found.seen["words"].tolist()
+    assert [True] == found.seen["pairs"].tolist()
+
+
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=4).map(np.array),
+)
+def test_what_is_said_is_bounded(features, said):
+    """No two classes are farther apart than 1, however long the message."""
+    factor = Bounded().factor(features, said)
+
+    assert np.ptp(said * factor) <= 1.0 + 1e-12
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1e9), st.floats(0, 1e9))
+def test_who_says_more_adds_more(features, less, more):
+    """The bound keeps the order."""
+    less, more = sorted((less, more))
+    bounded = [x * Bounded().factor(features, np.array([0.0, x])) for x in (less, more)]
+
+    assert bounded[0] <= bounded[1] + 1e-12
+
+
+def test_what_is_impossible_stays_so():
+    """An infinite sum has a factor, and not the product of nothing and infinity."""
+    assert 0 < Bounded().factor(5, np.array([0.0, -np.inf]))
+
+
+def test_it_raises_nothing_and_is_not_raised():
+    """It learns less than the others because they are right without it."""
+    snapshot = Snapshot.empty(Specification())
+    words = {view: SparseCounts.of({1: 1}) for view in VIEWS}
+    for revision in range(1, 4):
+        snapshot.learn(
+            delta(words, before=None, after=revision % 2, n_classes=2),
+            revision=revision,
+        )
+
+    assert [1.0] * 4 == snapshot.raised.tolist()
+
+    few = {"words": words["words"]}
+    snapshot.learn(delta(few, before=None, after=0, n_classes=2), revision=4)
+
+    assert snapshot.raised[0] > 1.0
+    assert 1.0 == snapshot.raised[-1]
+
+
+def test_a_site_without_it_teaches_nothing_there():
+    """Nor does one whose verdict has no part for it."""
+    without = Specification(
+        classifiers=classifiers_of(VIEWS), verdict=VerdictRule(terms=terms_of(VIEWS))
+    )
+    unheard = Specification(verdict=VerdictRule(terms=terms_of(VIEWS)))
+    views = {"words": SparseCounts.of({1: 1})}
+
+    for specification in (without, unheard):
+        verdict = score(Snapshot.empty(specification), views)
+        assert views == taught(views, verdict, 0, specification)
+
+
+def test_it_is_the_last_term_whatever_the_order():
+    """The first is of a view that learns every message."""
+    assert ["headers", "words", "corrections"] == [
+        term.classifier for term in terms_of(("corrections", "headers", "words"))
+    ]
+    made_of = classifiers_of(("corrections", "pairs", "grams", "words"))
+    assert ("words", "pairs") == made_of["corrections"].made_of
+
+
+@pytest.mark.parametrize("views", [("corrections",), ("grams", "corrections")])
+def test_it_needs_a_view_whose_features_it_has(views):
+    """The error names them."""
+    with pytest.raises(InvalidSetting, match="words, headers, pairs; name one of them"):
+        classifiers_of(views)
+
+
+@pytest.mark.parametrize("source", ["smell", "corrections", "measurements"])
+def test_a_view_is_made_of_views_of_features(source):
+    """Each with a classifier, so that its share of the log-odds has a place."""
+    shipped = Specification().classifiers
+    made = replace(shipped["corrections"], made_of=("words", source))
+
+    with pytest.raises(InvalidSetting, match=f"made of .*{source}"):
+        Specification(classifiers={**shipped, "corrections": made})
+
+
+def test_a_verdict_needs_a_view_that_learns_every_message():
+    """The class prior is that of its messages."""
+    shipped = Specification().classifiers
+
+    with pytest.raises(InvalidSetting, match="a view of its own"):
+        Specification(
+            classifiers=shipped,
+            verdict=VerdictRule(
+                terms=(Term(classifier="corrections"), Term(classifier="words"))
+            ),
+        )
+
+
+def test_the_model_takes_what_is_there():
+    """A message that lacks a view has the features of the others."""
+    model = ViewModel(
+        view="both",
+        event_model=Specification().classifiers["corrections"].event_model,
+        made_of=("words", "pairs"),
+    )
+
+    assert [4, 9, 4] == model.features(
+        {"words": SparseCounts.of({4: 1, 9: 2}), "pairs": SparseCounts.of({4: 1})}
+    ).ids.tolist()
+    assert [] == model.features({}).ids.tolist()

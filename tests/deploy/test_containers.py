@@ -1,0 +1,86 @@
+"""The containers: profiles of the compose file, and what the image says of itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "services"),
+    [
+        ("postgres", {"postgres"}),
+        ("mail", {"mail"}),
+        ("monitoring", {"prometheus", "grafana"}),
+    ],
+)
+def test_each_profile_adds_its_services(profile, services):
+    """To the service itself, which is in all of them."""
+    assert services == {
+        name for name, each in SERVICES.items() if profile in each.get("profiles", ())
+    }
+    assert "profiles" not in SERVICES["postbayes"]
+
+
+def test_without_a_profile_nothing_has_to_be_set():
+    """The file is read whole, whichever profiles are on: no variable may be missing."""
+    environment = SERVICES["postbayes"]["environment"]
+
+    assert not re.search(r"\$\{\w+:?\?", (ROOT / "docker-compose.yml").read_text())
+    assert environment["POSTBAYES_DATABASE_URL"].startswith(
+        "${POSTBAYES_DATABASE_URL:-sqlite:////var/lib/postbayes/"
+    )
+    for name, each in SERVICES.items():
+        for needed in each.get("depends_on", ()):
+            assert SERVICES[needed].get("profiles") in (None, each["profiles"]), name
+
+
+def test_what_is_mounted_is_there():
+    """And each volume and network is declared."""
+    for each in SERVICES.values():
+        for mounted in each.get("volumes", ()):
+            source = mounted.split(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).is_dir()
+                assert mounted.endswith(":ro")
+            else:
+                assert source in COMPOSE["volumes"]
+        assert set(each["networks"]) <= COMPOSE["networks"].keys()
+
+
+def test_the_bill_of_materials_names_what_is_installed():
+    """Each locked library once, with its version; twice gives the same bytes."""
+    bills = [
+        subprocess.run(
+            [sys.executable, "-I", ROOT / "scripts" / "sbom"],
+            capture_output=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    bill = json.loads(bills[0])
+    found = [(each["name"], each["version"]) for each in bill["components"]]
+    locked = re.findall(
+        r"^([\w.-]+)==(\S+)",
+        (ROOT / "requirements" / "run.txt").read_text(),
+        re.MULTILINE,
+    )
+
+    assert bills[0] == bills[1]
+    assert ("CycloneDX", "1.6") == (bill["bomFormat"], bill["specVersion"])
+    assert "postbayes" == bill["metadata"]["component"]["name"]
+    assert len(found) == len({name for name, _ in found})
+    # Some are for other systems.
+    assert len(set(locked) & set(found)) > 0.9 * len(locked)
+    for each in bill["components"]:
+        assert f"pkg:pypi/{each['name']}@{each['version']}" == each["purl"]

@@ -1,0 +1,130 @@
+"""The Debian package: what it holds and says, without the libraries."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app import __version__
+from tests.support.clients import find
+
+ROOT = Path(__file__).parent.parent.parent
+DEBIAN = ROOT / "deploy" / "debian"
+COPIED = ("LICENSE", "app/__init__.py", "deploy", "scripts/debian-package")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A package that was laid out in a folder of its own."""
+    find("dpkg-deb")
+    folder = tmp_path_factory.mktemp("package")
+    for name in COPIED:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", ROOT / name, folder / name], check=True)
+    subprocess.run(
+        [folder / "scripts" / "debian-package"],
+        env={**os.environ, "STAGE_ONLY": "1"},
+        capture_output=True,
+        check=True,
+    )
+    [made] = (folder / "dist").iterdir()
+    return made
+
+
+def dpkg_deb(*arguments):
+    """Return what dpkg-deb prints."""
+    return subprocess.run(
+        [find("dpkg-deb"), *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.clients
+def test_the_package_has_name_version_and_python(package):
+    """The Python is the one that the environment was made with, and no newer."""
+    fields = dict(
+        re.findall(r"^([A-Z][\w-]+): (.*)$", dpkg_deb("-f", package), re.MULTILINE)
+    )
+
+    assert ("postbayes", __version__) == (fields["Package"], fields["Version"])
+    assert f"postbayes_{__version__}_{fields['Architecture']}.deb" == package.name
+    assert re.match(r"python3\.\d+ \(>= 3\.11\), ", fields["Depends"])
+    assert int(fields["Installed-Size"]) > 0
+
+
+@pytest.mark.clients
+def test_each_file_has_its_place_and_is_of_root(package):
+    """Nothing of the place where it was made, and nothing that others may write."""
+    lines = [line.split() for line in dpkg_deb("-c", package).splitlines()]
+    files = {line[5]: line[0] for line in lines if not line[0].startswith("d")}
+
+    assert {
+        "./etc/postbayes/postbayes.env",
+        "./opt/postbayes/share/compile",
+        "./usr/bin/postbayes",
+        "./usr/lib/systemd/system/postbayes.service",
+        "./usr/lib/sysusers.d/postbayes.conf",
+        "./usr/lib/tmpfiles.d/postbayes.conf",
+        "./usr/share/bash-completion/completions/postbayes",
+        "./usr/share/doc/postbayes/copyright",
+        "./usr/share/fish/vendor_completions.d/postbayes.fish",
+        "./usr/share/man/man1/postbayes.1.gz",
+    } == files.keys()
+    assert {"root/root"} == {line[1] for line in lines}
+    assert "-rwxr-xr-x" == files["./usr/bin/postbayes"]
+    assert not any(mode[5] == "w" or mode[8] == "w" for mode in files.values())
+
+
+def test_the_settings_stay_what_the_operator_made_them():
+    """An upgrade asks, and replaces nothing by itself."""
+    assert "/etc/postbayes/postbayes.env\n" == (DEBIAN / "conffiles").read_text()
+
+
+@pytest.mark.parametrize("script", ["postinst", "prerm", "postrm", "wrapper"])
+def test_scripts_are_of_the_shell_that_every_debian_has(script):
+    """And end at the first error."""
+    text = (DEBIAN / script).read_text()
+    subprocess.run(["sh", "-n", DEBIAN / script], check=True)
+
+    assert text.startswith("#!/bin/sh\n")
+    assert script == "wrapper" or "\nset -e\n" in text
+
+
+def test_nothing_is_started_unasked_and_data_are_removed_by_purge_alone():
+    """Not by an installation, and not by removing the package."""
+    scripts = {path.name: path.read_text() for path in DEBIAN.iterdir()}
+
+    assert not re.search(
+        r"systemctl (?:.* )?(?:start|restart|enable)\b", scripts["postinst"]
+    )
+    removed = scripts["postrm"].split('"$1" = purge')[1].split("\nfi")[0]
+    assert "rm -rf /var/lib/postbayes /etc/postbayes" in removed
+    assert 1 == sum(text.count("rm -rf /var") for text in scripts.values())
+
+
+def test_a_command_has_the_settings_of_the_service(tmp_path):
+    """Where its user may read them, and has named no others."""
+    settings = tmp_path / "postbayes.env"
+    wrapper = (DEBIAN / "wrapper").read_text()
+    wrapper = wrapper.replace("/etc/postbayes/postbayes.env", str(settings))
+    wrapper = wrapper.replace(
+        "/opt/postbayes/bin/postbayes", "printenv POSTBAYES_SETTINGS_FILE; exit 0; :"
+    ).replace("exec printenv", "printenv")
+
+    def named(**variables):
+        done = subprocess.run(
+            ["sh", "-c", wrapper],
+            env={"PATH": os.environ["PATH"], **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    assert "" == named()
+    settings.touch()
+    assert str(settings) == named()
+    assert "other" == named(POSTBAYES_SETTINGS_FILE="other")

@@ -1,0 +1,112 @@
+"""The OpenAPI description: requests that Schemathesis makes of it are answered by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    negative_data_rejection,
+    positive_data_acceptance,
+)
+
+from app.doors.http import routes
+from app.doors.http.app import INCLUDED
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+from tests.support.service import Service
+
+# They take nothing, so that nothing can be sent which does not fit.
+WITHOUT_INPUT: Final = {"/healthz", "/readyz"}
+REQUESTS: Final = sorted(
+    (method, route.path_format, mode.value)
+    for router in (routes.messages, *INCLUDED)
+    for route in router.routes
+    if route.include_in_schema
+    for method in route.methods
+    for mode in GenerationMode
+    if mode is GenerationMode.POSITIVE or route.path_format not in WITHOUT_INPUT
+)
+# What a schema of JSON cannot say, by operation: requests that fit it, and are refused
+# all the same, with these problems.
+UNSAID: Final = {
+    # Either the message or the fields of a form; and not a blank one.
+    "POST /classify": {"malformed-request", "empty-message"},
+    # Those, either the message or its id, and one label for all of them, which the
+    # profile has; a source without letters that cannot be printed, nor one of ours.
+    "POST /feedback": {
+        *("malformed-request", "empty-message", "missing-label"),
+        *("unknown-label", "invalid-input"),
+    },
+    "DELETE /feedback/{id}": {"invalid-input"},
+    # Something has to be selected, and a time has to begin before it ends.
+    "POST /feedback/undo": {"invalid-selection", "invalid-input", "malformed-request"},
+    # A threshold is said in one of two ways; those of a policy depend on one another.
+    "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
+}
+# A message of a batch that cannot be used changes nothing for the others: the batch is
+# answered, with a problem in its place.
+IN_PARTS: Final = {"POST /classify/batch"}
+
+
+@schemathesis.serializer("message/rfc822")
+def message(_, value):
+    """Return the bytes of a message, which the description calls a text."""
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    """The description of a service that has learned ten messages."""
+    folder = tmp_path_factory.mktemp("described")
+    service = Service(sqlite_url(folder), folder)
+    service.environment["POSTBAYES_LOG_LEVEL"] = "error"
+    try:
+        service.start()
+        for n in range(5):
+            service.teach(ham(n), "ham")
+            service.teach(spam(n), "spam")
+        yield schemathesis.openapi.from_url(
+            f"http://127.0.0.1:{service.port}/openapi.json"
+        )
+        assert "ERROR" not in (folder / "log").read_text()
+    finally:
+        service.client.close()
+        service.kill()
+
+
+def problem(response):
+    """Return the last word of the type of a problem; an empty text for none."""
+    if "problem+json" not in response.headers["content-type"][0]:
+        return ""
+    return json.loads(response.content)["type"].rpartition(":")[2]
+
+
+@pytest.mark.parametrize(("method", "path", "mode"), REQUESTS)
+def test_answers_are_those_of_the_description(described, method, path, mode):
+    """Whatever is sent: status, type and document; nothing fails, nothing slips by."""
+    label = f"{method} {path}"
+    cases = described[path][method].as_strategy(generation_mode=GenerationMode(mode))
+
+    @settings(
+        max_examples=10,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases)
+    def ask(case):
+        response = case.call()
+        unsaid = []
+        if problem(response) in UNSAID.get(label, ()):
+            unsaid.append(positive_data_acceptance)
+        if label in IN_PARTS and 200 == response.status_code:
+            unsaid.append(negative_data_rejection)
+        case.validate_response(response, excluded_checks=unsaid)
+
+    ask()
