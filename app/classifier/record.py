@@ -101,6 +101,7 @@ def evidence_of(
     Evidence or None
         None where the message was not scored, was scored under other labels or
         other terms, or something in it was not finite, or too large to be fitted.
+        A term of a view that is made of others said nothing where it is missing.
     """
     # Rows of older imports hold any document as scores, and a service must start
     # on them.
@@ -108,6 +109,14 @@ def evidence_of(
         return None
     terms, prior = scores.get("terms"), scores.get("prior")
     names = specification.verdict.names
+    if isinstance(terms, dict) and terms.keys() != set(names):
+        # Before there were views that are made of others, they said nothing.
+        made = [
+            term.name
+            for term in specification.verdict.terms
+            if specification.classifiers[term.classifier].made_of
+        ]
+        terms = dict.fromkeys(made, [0.0] * specification.n_classes) | terms
     if not isinstance(terms, dict) or terms.keys() != set(names):
         return None
     rows = [prior, *(terms[name] for name in names)]

@@ -236,7 +236,7 @@ class Bounded:
     @property
     def name(self) -> str:
         """What the ledger calls it."""
-        return f"bounded{self.strength:g}/{self.scale:g}"
+        return f"bounded{self.strength:g}-{self.scale:g}"
 
     def factor(self, features: int, said: NDArray[np.float64], /) -> float:
         """Return the factor that bounds what is said."""

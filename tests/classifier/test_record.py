@@ -91,3 +91,20 @@ def test_the_terms_of_a_record_add_up_to_its_log_odds():
     ham_joint, spam_joint = weights @ evidence.terms + evidence.log_prior
 
     assert kept["log_odds"] == pytest.approx(spam_joint - ham_joint, abs=1e-4)
+
+
+def test_a_record_from_before_corrections_still_teaches_the_fusion():
+    """They said nothing then; a view that is missing otherwise is another verdict."""
+    kept = record(verdict(), SPECIFICATION)
+    corrections, words = "corrections/bounded20-5.4", "words/mean20"
+
+    def without(name):
+        terms = {key: row for key, row in kept["terms"].items() if key != name}
+        return evidence_of({**kept, "terms": terms}, SPECIFICATION)
+
+    whole, old = evidence_of(kept, SPECIFICATION), without(corrections)
+
+    assert corrections == SPECIFICATION.verdict.names[-1]
+    assert whole.terms[:-1].tolist() == old.terms[:-1].tolist()
+    assert [0.0, 0.0] == old.terms[-1].tolist()
+    assert without(words) is None

@@ -65,7 +65,7 @@ def test_a_site_that_teaches_mistakes_keeps_the_shipped_weights(database_url):
         for first in range(0, 32, 4):
             learn(app, range(first, first + 4))
 
-        assert ([5.0, 5.0, 5.0], [0.0, 0.0], 0, 0) == fusion(app)
+        assert ([5.0, 5.0, 5.0, 3.0], [0.0, 0.0], 0, 0) == fusion(app)
 
 
 def test_a_profile_says_what_its_views_are_worth(app):
@@ -75,7 +75,12 @@ def test_a_profile_says_what_its_views_are_worth(app):
 
     state = app.profile("default").fusion
 
-    assert ["words/mean20", "headers/mean20", "pairs/mean20"] == list(state.weights)
+    assert [
+        "words/mean20",
+        "headers/mean20",
+        "pairs/mean20",
+        "corrections/bounded20-5.4",
+    ] == list(state.weights)
     assert ["ham", "spam"] == list(state.bias)
     assert (50, 50) == (state.fitted_revision, state.fitted_messages)
 
