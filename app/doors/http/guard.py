@@ -218,6 +218,7 @@ def asking(right: Right | None, base: type[Guarded] = Strict) -> type[Guarded]:
 
     Examples
     --------
+    >>> from app.access.rights import Right
     >>> asking(Right.READ).right
     <Right.READ: 'read'>
     """
