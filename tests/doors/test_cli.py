@@ -756,7 +756,7 @@ def test_a_profile_is_replaced_only_if_somebody_says_so(run, index, tmp_path):
     assert (code, "--yes" in err) == (65, True)
     code, out, _ = run("import", tmp_path / "site.pbx", "--replace", "--yes")
     assert (code, "forgot what it knew" in out) == (0, True)
-    assert "revision 10 " in run("profiles")[1]
+    assert "revision 12 " in run("profiles")[1]
 
 
 def test_what_is_no_export_changes_nothing(run, index, tmp_path):
