@@ -17,6 +17,7 @@ from app.classifier.specification import Specification
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
+from app.features.places import passages, placed
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -300,7 +301,9 @@ def warm_up() -> None:
     """Have all kernels compiled, or read from disk, before the first message comes."""
     # So many words that the table of counts has to grow.
     words = " ".join(f"w{n}" for n in range(SMALLEST))
-    observation = observe(f"Subject: é\n\n{words}".encode(), VIEWS)
+    message = read(f"Subject: é\n\n{words}".encode())
+    placed(passages(message))
+    observation = extract(message, VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
