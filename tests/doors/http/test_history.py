@@ -166,6 +166,7 @@ def test_teaching_again_moves_a_message_or_changes_nothing(app, client):
     said = []
     for label in ("ham", "spam", "spam"):
         answer = post(client, f"/ui/history/{id_}/teach", label=label)
+        assert 303 == answer.status_code, answer.text
         said.append(re.search(r"said=(\w+)", answer.headers["location"])[1])
 
     assert ["learned", "relabelled", "unchanged"] == said
