@@ -38,7 +38,7 @@ _OF_OTHERS: Final = frozenset(
     {
         *("api_key", "url", "queue", "publish", "publish_smtp", "publish_imap"),
         *("publish_prometheus", "publish_grafana"),
-        *("require_postgres", "require_clients", "require_mail"),
+        *("require_postgres", "require_clients", "require_mail", "require_browser"),
     }
 )
 
