@@ -158,6 +158,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     # With a text that is another one each time.
     ("POST", "/keys"): (),
     ("DELETE", "/keys/{name}"): (),
+    ("GET", "/people"): (),
+    ("POST", "/people"): (),
+    ("DELETE", "/people/{name}"): (),
     ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),

@@ -126,13 +126,13 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     return PersonOut.of(app.keys.people[asked.name])
 
 
-@router.delete("/people/{name}", status_code=204, responses=problems(404, 422, 503))
+@router.delete("/people/{name}", responses=problems(404, 422, 503))
 async def remove_person(
     request: Request,
     name: Annotated[str, Path(max_length=MAX_NAME)],
     app: ApplicationDep,
-) -> None:
-    """Let somebody sign in no more, and end their sessions.
+) -> PeopleOut:
+    """Let somebody sign in no more, end their sessions, and list who is left.
 
     At once in the worker that answers, and within a second or two in the others.
     """
@@ -140,6 +140,7 @@ async def remove_person(
     who.require_all(_PEOPLE)
     remove = partial(app.remove_person, name, who=who.name)
     await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+    return await people(request, app)
 
 
 @router.get("/events", responses=problems(422, 503))
