@@ -426,3 +426,25 @@ def test_the_navigation_leads_where_a_person_may_go(make):
 
     assert {"anna": [*few, "keys"], "tim": few, "rita": few} == found
     assert [*few, "keys"] == local
+
+
+def test_the_line_of_a_verdict_names_who_asked(make, caplog):
+    """A key or a person; a client that needs neither has no name."""
+    clients = make()
+    tim, local = clients(), clients(("127.0.0.1", 1))
+    sign_in(tim, "tim")
+    text, key = made_key("mx1", ["classify"])
+    tim.app.state.application.add_key(key, who="test")
+    keyed = clients(headers={"X-API-Key": text})
+    with caplog.at_level("INFO", logger="app.services.delivery"):
+        for client in (keyed, tim, local):
+            client.post(
+                "/classify",
+                content=spam(1),
+                headers={"Content-Type": "message/rfc822"},
+            ).raise_for_status()
+    lines = [line for line in caplog.messages if line.startswith("verdict ")]
+
+    assert [["key:mx1"], ["user:tim"], []] == [
+        re.findall(r" by=(\S+)", line) for line in lines
+    ]
