@@ -40,7 +40,9 @@ PostbayesError
 │   │   └── DatabaseUnprepared
 │   ├── ProfileReplaced
 │   ├── ProfileLoading
-│   └── MailboxUnavailable
+│   ├── MailboxUnavailable
+│   ├── MailServerUnavailable
+│   └── SignInUnavailable
 ├── UnreadableMessage       Postbayes fails on a message: a defect
 └── Inconsistent            stored data contradict each other: a defect
     ├── InconsistentCounts
@@ -289,6 +291,10 @@ class MailboxUnavailable(Unavailable):
 
 class MailServerUnavailable(Unavailable):
     """The mail server does not take a mail of ours."""
+
+
+class SignInUnavailable(Unavailable):
+    """The provider that signs people in is away, or answers as none does."""
 
 
 class UnreadableMessage(PostbayesError):

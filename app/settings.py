@@ -378,6 +378,26 @@ class Settings(BaseSettings):
         "it from the requests of others, and for people of `postbayes people`. Unset: "
         "none.",
     )
+    oidc_issuer: str | None = Field(
+        None,
+        description="Address of a provider of OpenID Connect at which the people of "
+        "`postbayes people` may sign in, such as https://id.example.org/realms/staff; "
+        "it needs the extra `oidc`. Unset: none.",
+    )
+    oidc_client_id: str | None = Field(
+        None, description="Name of this service at that provider."
+    )
+    oidc_client_secret_file: Path | None = Field(
+        None,
+        description="File that holds the secret that the provider has given this "
+        "service, and nothing else.",
+    )
+    oidc_claim: Literal["email", "preferred_username"] = Field(
+        "email",
+        description="What the provider says of people by which they are known here: "
+        "`email`, if it is verified, or `preferred_username`, if nobody can choose "
+        "that of another there.",
+    )
     event_days: float = Field(
         365.0,
         ge=0,

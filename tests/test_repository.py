@@ -116,7 +116,7 @@ def test_what_is_imported_is_declared():
     """Not only what happens to be installed with something else, and nothing more."""
     project = tomllib.loads(text("pyproject.toml"))["project"]
     extras = project["optional-dependencies"]
-    asked = [*project["dependencies"], *extras["postgres"]]
+    asked = [*project["dependencies"], *extras["postgres"], *extras["oidc"]]
     declared = {re.match(r"[a-z0-9-]+", each)[0] for each in asked}
     imported = {
         name.partition(".")[0]

@@ -40,6 +40,7 @@ from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
+from app.services.openid import provider_of
 from app.services.people import Sessions, add_person, remove_person
 from app.services.profiles import (
     ProfileState,
@@ -328,6 +329,10 @@ class Application:
                 self.keys,
                 idle=3600 * settings.session_hours,
                 most=86_400 * settings.session_days,
+                refused=self.tally.sign_in_refused,
+            )
+            self.provider = provider_of(
+                settings, self.sessions, self.tally.sign_in_refused
             )
             self.gate = Gate(
                 self.keys, settings, self.sessions, refused=self.tally.refused

@@ -448,7 +448,8 @@ class Delivery:
             )
         for name, classified in answers.items():
             own = [each for each, its in asked.recipients.items() if its == name]
-            self._tell(classified, own, classified.action, begun, door=door)
+            action, by = classified.action, asked.principal
+            self._tell(classified, own, action, begun, door=door, by=by)
         if self._recorder is not None:
             self._note(asked, answers, door=door, sender=sender)
         return Delivered.of(
@@ -500,6 +501,7 @@ class Delivery:
         *,
         door: str,
         queue: str = "",
+        by: Principal | None = None,
     ) -> None:
         """Log a verdict, and post it."""
         webhook = self._webhook
@@ -516,6 +518,7 @@ class Delivery:
             words=self._words,
             action=action if action in {"quarantine", "reject"} else None,
             queue=queue,
+            by=by,
         )
         log.info(event)
         if webhook is not None:

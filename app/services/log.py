@@ -21,6 +21,7 @@ from app.classifier.record import finite
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from app.access.rights import Principal
     from app.ledger.teaching import Teaching
     from app.services.classify import Classified
     from app.services.threads.writer import Written
@@ -113,6 +114,7 @@ def verdict(
     words: bool,
     action: str | None = None,
     queue: str = "",
+    by: Principal | None = None,
 ) -> Event:
     """Return the line of a verdict.
 
@@ -132,6 +134,8 @@ def verdict(
         What a mail server is asked for.
     queue : str, optional
         The mail server's own id of the message.
+    by : Principal, optional
+        Who asked; the line names a key or a person.
     """
 
     def fields() -> dict[str, str | float | None]:
@@ -144,6 +148,7 @@ def verdict(
             "message_id": classified.message_id or None,
             "queue": queue or None,
             "door": door,
+            "by": None if by is None or by.kind == "local" else by.name,
             "profile": classified.profile,
             "recipients": ",".join(
                 [shown(each, 100) for each in people[:MAX_RECIPIENTS]]

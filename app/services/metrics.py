@@ -119,6 +119,12 @@ class Tally:
             "none where one is needed, a right that it lacks, or too many at once.",
             ("reason",),
         )
+        self._sign_in_refused = counter(
+            "postbayes_sign_in_refused",
+            "Sign-ins that were refused, by the reason: a wrong name or password, an "
+            "answer of the provider, or too many tries.",
+            ("reason",),
+        )
         # The oldest: a worker that took another one's place is not a new service.
         self._started = Gauge(
             "postbayes_started_seconds",
@@ -174,6 +180,10 @@ class Tally:
     def refused(self, reason: str) -> None:
         """Count one request that the gate refused."""
         self._refused.labels(reason).inc()
+
+    def sign_in_refused(self, reason: str) -> None:
+        """Count one person who was not signed in."""
+        self._sign_in_refused.labels(reason).inc()
 
     def learned(self, door: str) -> None:
         """Count one message that was learned through a door."""

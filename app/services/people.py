@@ -51,6 +51,8 @@ _NOBODYS: Final = (
     "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 )
 _SECRET_BYTES: Final = 32
+ELSEWHERE: Final = 600
+"""How long a person may take to sign in at a provider.  Unit: seconds."""
 
 
 def check_password(password: str) -> None:
@@ -200,6 +202,8 @@ class Sessions:
         The people in memory.
     idle, most : float
         A session ends so long after its last page, and after its begin.  Unit: seconds.
+    refused : callable
+        Is given the reason of each refusal: `password` or `rate`.
     clock, steady : callable
         Return the time since 1970, and one that does not go back.  Unit: seconds.
     """
@@ -211,6 +215,7 @@ class Sessions:
         *,
         idle: float,
         most: float,
+        refused: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -218,6 +223,7 @@ class Sessions:
         self._keys = keys
         self.idle = idle
         self.most = most
+        self._refused = refused
         self._clock = clock
         # Precedent: as for wrong keys, but a password can be guessed.
         self._of_names = Buckets(1 / 30, 5, clock=steady)
@@ -241,15 +247,37 @@ class Sessions:
         )
         wait = max(buckets.take(who) for buckets, who in tries)
         if wait:
+            self._refused("rate")
             msg = f"too many tries to sign in; wait {wait:.0f} s"
             raise TooManyRequests(msg, wait)
         person = self._keys.people.get(name)
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:
+            self._refused("password")
             msg = "this name and password do not belong together"
             raise Unauthenticated(msg)
+        return self._signed_in(person)
+
+    def sign_in_as(self, name: str) -> str:
+        """Return the cookie of a new session of somebody whom a provider has signed in.
+
+        Raises
+        ------
+        Unauthenticated
+            If there is nobody of this name.
+        """
+        person = self._keys.people.get(name)
+        if person is None:
+            msg = (
+                f"you are {name[:64]!r}, who is not known here; an administrator lets "
+                "you in with `postbayes people add NAME --no-password`"
+            )
+            raise Unauthenticated(msg)
+        return self._signed_in(person)
+
+    def _signed_in(self, person: Person) -> str:
         with writing(self._engine) as connection:
-            note(connection, "signed in", who=f"user:{name}", of=name)
+            note(connection, "signed in", who=f"user:{person.name}", of=person.name)
         return self.begin(person)
 
     def prepare(self) -> None:
@@ -306,6 +334,27 @@ class Sessions:
         person = self._keys.people.get(name)
         return None if person is None else person.principal
 
+    def seal(self, fields: Mapping[str, str]) -> str:
+        """Return a cookie with what a sign-in at a provider goes on with.
+
+        It may ask the database for the secret of the cookies.
+        """
+        if self._keys.secret is None:
+            self.prepare()
+        return self._sealed("provider", fields)
+
+    def unseal(self, cookie: str) -> dict[str, str] | None:
+        """Return what a cookie of `seal` holds; None where it does not count."""
+        signer = self._signer("provider")
+        if signer is None:
+            return None
+        try:
+            value = signer.unsign(cookie, max_age=ELSEWHERE)
+        except BadSignature:
+            return None
+        fields: dict[str, str] = json.loads(base64_decode(value))
+        return fields
+
     def token(self, of: str) -> str:
         """Return the proof that a form is of a page that was made for somebody.
 
@@ -332,15 +381,18 @@ class Sessions:
         return None if secret is None else _Signer(secret, salt, self._clock)
 
     def _signed(self, session: Session) -> str:
-        signer = self._signer("session")
-        if signer is None:
-            msg = "the secret of the cookies is gone; sign in again"
-            raise Unauthenticated(msg)
-        fields: Mapping[str, object] = {
+        fields = {
             "name": session.name,
             "revision": session.revision,
             "began": session.began,
         }
+        return self._sealed("session", fields)
+
+    def _sealed(self, salt: str, fields: Mapping[str, object]) -> str:
+        signer = self._signer(salt)
+        if signer is None:
+            msg = "the secret of the cookies is gone; sign in again"
+            raise Unauthenticated(msg)
         return signer.sign(base64_encode(json.dumps(fields))).decode()
 
 

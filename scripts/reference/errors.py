@@ -39,6 +39,9 @@ METRICS: Final = "GET /metrics"
 KEYS: Final = "GET /keys"
 MAKE_KEY: Final = "POST /keys"
 REVOKE: Final = "DELETE /keys/{name}"
+PEOPLE: Final = "GET /people"
+ADD_PERSON: Final = "POST /people"
+REMOVE_PERSON: Final = "DELETE /people/{name}"
 EVENTS: Final = "GET /events"
 # Every route but the health checks asks a right.
 ASKING: Final = (
@@ -63,6 +66,9 @@ ASKING: Final = (
     KEYS,
     MAKE_KEY,
     REVOKE,
+    PEOPLE,
+    ADD_PERSON,
+    REMOVE_PERSON,
     EVENTS,
 )
 # Every route asks where a request comes from.
@@ -119,7 +125,7 @@ _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
-    *(KEYS, MAKE_KEY, REVOKE, EVENTS),
+    *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
@@ -138,14 +144,32 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(
+            CLASSIFY,
+            BATCH,
+            MESSAGE,
+            FEEDBACK,
+            UNDO,
+            CHANGE,
+            MAKE_KEY,
+            ADD_PERSON,
+        ),
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
         "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(
+            CLASSIFY,
+            BATCH,
+            MESSAGE,
+            FEEDBACK,
+            UNDO,
+            CHANGE,
+            MAKE_KEY,
+            ADD_PERSON,
+        ),
     ),
     errors.BatchTooLarge: Advice(
         "Send the messages in several batches; larger batches are not faster.",
@@ -153,7 +177,16 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(
+            CLASSIFY,
+            BATCH,
+            MESSAGE,
+            FEEDBACK,
+            UNDO,
+            CHANGE,
+            MAKE_KEY,
+            ADD_PERSON,
+        ),
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field or the query parameter. Unknown names are "
@@ -171,6 +204,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             PROFILE,
             CHANGE,
             MAKE_KEY,
+            ADD_PERSON,
             FIGURES,
             WORD,
             LEDGER,
@@ -190,7 +224,16 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone declares the body to be a form.",
-        operations=(CLASSIFY, BATCH, MESSAGE, FEEDBACK, UNDO, CHANGE, MAKE_KEY),
+        operations=(
+            CLASSIFY,
+            BATCH,
+            MESSAGE,
+            FEEDBACK,
+            UNDO,
+            CHANGE,
+            MAKE_KEY,
+            ADD_PERSON,
+        ),
     ),
     errors.Unauthenticated: Advice(
         "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "
@@ -214,11 +257,12 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.UnknownPerson: Advice(
         "`postbayes people list` names those who may sign in.",
+        operations=(REMOVE_PERSON,),
         commands=("people",),
     ),
     errors.NameTaken: Advice(
         "Choose another name. That of a revoked key is free again.",
-        operations=(MAKE_KEY,),
+        operations=(MAKE_KEY, ADD_PERSON),
         commands=("keys", "people"),
     ),
     errors.Forbidden: Advice(
@@ -415,6 +459,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "Check POSTBAYES_IMAP_HOST and the server. `postbayes imap` tries again "
         "by itself, at longer and longer intervals; with `--once` it ends.",
         commands=("imap",),
+    ),
+    errors.SignInUnavailable: Advice(
+        "The log has the reason. Check POSTBAYES_OIDC_ISSUER and the provider; until "
+        "it is back, people with a password can sign in, and keys go on working. The "
+        "sign-in page answers with it, and no other route.",
     ),
     errors.InconsistentCounts: Advice(
         "Run `postbayes audit`, keep a copy of the database, and report the error. "

@@ -158,6 +158,11 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     # With a text that is another one each time.
     ("POST", "/keys"): (),
     ("DELETE", "/keys/{name}"): (),
+    ("GET", "/people"): (Exchange("GET", "/people"),),
+    ("POST", "/people"): (
+        Exchange("POST", "/people", '{"name": "anna", "role": "reader"}'),
+    ),
+    ("DELETE", "/people/{name}"): (Exchange("DELETE", "/people/anna"),),
     ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),

@@ -45,7 +45,7 @@ The body is JSON, as `application/json`, of 8 MiB at most, with these fields.
 MEANINGS: Final = {
     "status": "`ok` of `/healthz`, `ready` of `/readyz`.",
     "path.id": "The id that `/classify` or `/feedback` gave: 32 hexadecimal digits.",
-    "path.name": "The name of the profile, or of the key.",
+    "path.name": "The name of the profile, the key or the person.",
 }
 """Meanings of fields that the OpenAPI document gives none."""
 

@@ -134,6 +134,7 @@ def test_each_verdict_has_a_line(database_url, caplog):
         "message_id": "<7@example.org>",
         "queue": None,
         "door": "http",
+        "by": None,
         "profile": "default",
         "recipients": "ann@example.org",
         "decision": "spam",

@@ -43,6 +43,7 @@ from app.services.application import (
 from app.services.keys import list_keys
 from app.services.log import keep_log
 from app.services.metrics import SHARED
+from app.services.openid import oidc_secret
 from app.services.webhook import webhook_secret
 from app.settings import load_settings
 
@@ -140,6 +141,7 @@ def serve(
     # that end at once again and again.
     require_startable(settings)
     webhook_secret(settings)
+    oidc_secret(settings)
     with service.reserved(settings):
         prepare_database(settings)
         with counting(settings.workers):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.access.keys import MAX_NAME
-from app.access.rights import Right  # noqa: TC001  pydantic reads it at run time
+from app.access.rights import ROLES, Right
 
 if TYPE_CHECKING:
     from app.access.events import AuditEvent
     from app.access.keys import AccessKey
+    from app.access.people import Person
 
 
 class KeyIn(BaseModel):
@@ -97,6 +98,60 @@ class KeysOut(BaseModel):
 
     keys: list[KeyOut] = Field(
         description="The keys in the order of their names, with those revoked."
+    )
+
+
+class PersonIn(BaseModel):
+    """Somebody who is to sign in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(
+        max_length=MAX_NAME,
+        description="What they sign in as; the ledger has `user:` and the name as the "
+        "source.",
+    )
+    role: str = Field(max_length=MAX_NAME, description=f"One of {', '.join(ROLES)}.")
+    password: str | None = Field(
+        default=None,
+        description="Null: a proxy or a provider says who they are.",
+    )
+    profile: str | None = Field(
+        default=None, description="The only profile that they see; null: all."
+    )
+
+
+class PersonOut(BaseModel):
+    """Somebody who may sign in, without the password."""
+
+    name: str = Field(description="What they sign in as.")
+    role: str = Field(description="What they may do.")
+    profile: str | None = Field(
+        description="The only profile that they see; null: all."
+    )
+    has_password: bool = Field(
+        description="Whether they sign in with a password; otherwise a proxy or a "
+        "provider says who they are."
+    )
+    created_at: datetime = Field(description="When they were added.")
+
+    @classmethod
+    def of(cls, person: Person) -> Self:
+        """Return the document of a person."""
+        return cls(
+            name=person.name,
+            role=person.role,
+            profile=person.profile,
+            has_password=person.password is not None,
+            created_at=person.created,
+        )
+
+
+class PeopleOut(BaseModel):
+    """All who may sign in."""
+
+    people: list[PersonOut] = Field(
+        description="The people in the order of their names."
     )
 
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from app import __version__
-from app.doors.documents.access import KeyIn
+from app.doors.documents.access import KeyIn, PersonIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
 from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
@@ -47,7 +47,7 @@ forgets exactly.  Post a message to `/classify`; post what people say of it to
 `/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
 what to do.
 """
-READ_BY_HAND: Final = (BatchIn, KeyIn, PolicyIn)
+READ_BY_HAND: Final = (BatchIn, KeyIn, PersonIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""

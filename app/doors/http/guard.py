@@ -21,6 +21,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, QueryParams
 
 from app.doors.serving.caller import caller_of
+from app.errors import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
@@ -97,7 +98,14 @@ async def of_this_site(site: Site, access: Access) -> None:
 async def with_the_right(gate: Gate, access: Access) -> None:
     """Deny what whoever asks may not do."""
     caller = caller_of(access.scope, gate.proxies, sign_in=gate.sign_in_header)
-    principal = gate.admit(caller, access.right)
+    try:
+        principal = gate.admit(caller, access.right)
+    except Forbidden:
+        # The page that says so is theirs, too.
+        person = gate.identify(caller)
+        if person is not None:
+            access.admit(person)
+        raise
     access.admit(principal)
     if principal.profiles is not None and access.right is not None:
         _hold_to_profiles(access, principal)

@@ -1,15 +1,15 @@
-"""Routes of API keys and of events."""
+"""Routes of API keys, people and events."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
 
 from app.access.keys import MAX_NAME
-from app.access.rights import Right
+from app.access.rights import ROLES, Right
 from app.doors.documents.access import (
     EventOut,
     EventsOut,
@@ -17,14 +17,21 @@ from app.doors.documents.access import (
     KeyOut,
     KeysOut,
     NewKeyOut,
+    PeopleOut,
+    PersonIn,
+    PersonOut,
 )
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.services.events import MAX_EVENTS, list_events
 from app.services.keys import list_keys, made_key
+from app.services.people import list_people
 
 router = APIRouter(route_class=asking(Right.MANAGE), tags=["access"])
+# A password takes 64 MiB and 60 ms of a core.
+PASSWORDS: Final = CapacityLimiter(2)
+_PEOPLE: Final = "the people, who are of all profiles"
 
 
 @router.get("/keys", responses=problems(422, 503))
@@ -81,6 +88,59 @@ async def revoke_key(
     revoke = partial(app.revoke_key, name, who=who.name)
     revoked = await to_thread.run_sync(revoke, limiter=DATABASE_THREADS)
     return KeyOut.of(revoked)
+
+
+@router.get("/people", responses=problems(422, 503))
+async def people(request: Request, app: ApplicationDep) -> PeopleOut:
+    """List the people who may sign in, without their passwords."""
+    principal_of(request).require_all(_PEOPLE)
+    found = await to_thread.run_sync(list_people, app.engine, limiter=DATABASE_THREADS)
+    return PeopleOut(people=[PersonOut.of(each) for each in found])
+
+
+@router.post(
+    "/people",
+    responses=problems(400, 408, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(PersonIn, {"name": "anna", "role": "reader"}),
+)
+async def add_person(request: Request, body: Body, app: ApplicationDep) -> PersonOut:
+    """Let somebody sign in.
+
+    They can at once in the worker that answers, and within a second in the others.
+    The rights of their role are some of those of the client.
+    """
+    who = principal_of(request)
+    who.require_all(_PEOPLE)
+    require_json(request)
+    asked = parse_document(body, PersonIn)
+    who.require_rights(ROLES.get(asked.role, ()))
+    add = partial(
+        app.add_person,
+        asked.name,
+        role=asked.role,
+        password=asked.password,
+        profile=asked.profile,
+        who=who.name,
+    )
+    await to_thread.run_sync(add, limiter=PASSWORDS)
+    return PersonOut.of(app.keys.people[asked.name])
+
+
+@router.delete("/people/{name}", responses=problems(404, 422, 503))
+async def remove_person(
+    request: Request,
+    name: Annotated[str, Path(max_length=MAX_NAME)],
+    app: ApplicationDep,
+) -> PeopleOut:
+    """Let somebody sign in no more, end their sessions, and list who is left.
+
+    At once in the worker that answers, and within a second or two in the others.
+    """
+    who = principal_of(request)
+    who.require_all(_PEOPLE)
+    remove = partial(app.remove_person, name, who=who.name)
+    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+    return await people(request, app)
 
 
 @router.get("/events", responses=problems(422, 503))

@@ -14,28 +14,35 @@ from schemathesis.specs.openapi.checks import (
     positive_data_acceptance,
 )
 
-from app.doors.http import routes
-from app.doors.http.app import INCLUDED
+from app.doors.http.app import DIRECT, INCLUDED
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import Service
 
 # They take nothing, so that nothing can be sent which does not fit.
-WITHOUT_INPUT: Final = {"/healthz", "/readyz"}
+WITHOUT_INPUT: Final = {
+    *("GET /healthz", "GET /readyz", "GET /metrics"),
+    *("GET /keys", "GET /people", "GET /settings"),
+}
 REQUESTS: Final = sorted(
     (method, route.path_format, mode.value)
-    for router in (routes.messages, *INCLUDED)
+    for router in (*DIRECT, *INCLUDED)
     for route in router.routes
     if route.include_in_schema
     for method in route.methods
     for mode in GenerationMode
-    if mode is GenerationMode.POSITIVE or route.path_format not in WITHOUT_INPUT
+    if mode is GenerationMode.POSITIVE
+    or f"{method} {route.path_format}" not in WITHOUT_INPUT
 )
 # What a schema of JSON cannot say, by operation: requests that fit it, and are refused
 # all the same, with these problems.
 UNSAID: Final = {
     # Either the message or the fields of a form; and not a blank one.
     "POST /classify": {"malformed-request", "empty-message"},
+    "POST /message": {"malformed-request", "empty-message"},
+    # A label of the profile; the place where an answer before ended.
+    "GET /ledger": {"unknown-label", "malformed-request"},
+    "GET /history": {"malformed-request"},
     # Those, either the message or its id, and one label for all of them, which the
     # profile has; a source without letters that cannot be printed, nor one of ours.
     "POST /feedback": {
@@ -45,6 +52,9 @@ UNSAID: Final = {
     "DELETE /feedback/{id}": {"invalid-input"},
     # Something has to be selected, and a time has to begin before it ends.
     "POST /feedback/undo": {"invalid-selection", "invalid-input", "malformed-request"},
+    # A name of letters that names have, once; a known role; a password long enough.
+    "POST /keys": {"invalid-input", "name-taken"},
+    "POST /people": {"invalid-input", "name-taken"},
     # A threshold is said in one of two ways; those of a policy depend on one another.
     "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
 }

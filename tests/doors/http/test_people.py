@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from app.doors.http.app import create_app
 from app.doors.http.page.people import safe
 from app.services.application import Application
+from app.services.keys import made_key
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import spam
@@ -310,3 +311,140 @@ def test_sign_ins_are_on_record(make):
 
     assert ("user:anna", "signed in") == found[0]
     assert 4 == len(found)
+
+
+def test_wrong_sign_ins_are_counted(make):
+    """Beside the requests that were refused."""
+    clients = make()
+    client = clients()
+    for _ in range(6):
+        sign_in(client, "anna", "wrong")
+    sign_in(clients(("192.0.2.1", 1)), "eve")
+    figures = clients(("127.0.0.1", 1)).get("/metrics").text
+
+    assert 'postbayes_sign_in_refused_total{reason="password"} 6.0' in figures
+    assert 'postbayes_sign_in_refused_total{reason="rate"} 1.0' in figures
+
+
+def test_people_over_http(make):
+    """As on their page; no password comes back."""
+    clients = make()
+    client, tim = clients(), clients()
+    sign_in(client, "anna")
+    sign_in(tim, "tim")
+    added = client.post(
+        "/people", json={"name": "eve", "role": "reader", "password": PASSWORD}
+    )
+    proxied = client.post("/people", json={"name": "ida", "role": "teacher"})
+    listed = client.get("/people")
+    removed = client.delete("/people/tim")
+
+    assert [200, 200, 200, 200] == [
+        each.status_code for each in (added, proxied, listed, removed)
+    ]
+    assert [
+        ("anna", "admin", None, True),
+        ("eve", "reader", None, True),
+        ("ida", "teacher", None, False),
+        ("rita", "reader", "rita", True),
+        ("tim", "teacher", None, True),
+    ] == [
+        (each["name"], each["role"], each["profile"], each["has_password"])
+        for each in listed.json()["people"]
+    ]
+    assert "argon2" not in added.text + listed.text
+    assert ["anna", "eve", "ida", "rita"] == [
+        each["name"] for each in removed.json()["people"]
+    ]
+    assert 303 == sign_in(clients(), "eve").status_code
+    assert 401 == tim.get("/profiles").status_code
+
+
+@pytest.mark.parametrize(
+    ("status", "fields"),
+    [
+        (422, {"role": "king"}),
+        (422, {"password": "short"}),
+        (422, {"password": None, "profile": "a b"}),
+        (422, {"name": "a b"}),
+        (409, {"name": "tim"}),
+        (400, {"colour": "red"}),
+    ],
+)
+def test_a_person_who_cannot_be_added(make, status, fields):
+    """With a problem document."""
+    client = make()()
+    sign_in(client, "anna")
+    person = {"name": "eve", "role": "reader", "password": PASSWORD}
+    answer = client.post("/people", json=person | fields)
+
+    assert status == answer.status_code
+    assert answer.json()["detail"]
+
+
+def test_people_are_for_those_who_manage_all(make):
+    """Not for a teacher, a key of some profiles, or one that lacks what it gives."""
+    clients = make()
+    tim = clients()
+    sign_in(tim, "tim")
+    app = tim.app.state.application
+    keyed = []
+    for name, limits in (("one", {"profiles": ["rita"]}), ("two", {})):
+        text, key = made_key(name, ["manage"], **limits)
+        app.add_key(key, who="test")
+        keyed.append(clients(headers={"X-API-Key": text}))
+    person = {"name": "eve", "role": "reader", "password": PASSWORD}
+    answers = [
+        tim.get("/people"),
+        keyed[0].get("/people"),
+        keyed[0].post("/people", json=person),
+        keyed[0].delete("/people/tim"),
+        keyed[1].post("/people", json=person),
+    ]
+
+    assert [403] * 5 == [each.status_code for each in answers]
+    assert {"anna", "tim", "rita"} == {*app.keys.people}
+
+
+def places(page):
+    """Return the pages that the navigation leads to."""
+    navigation = page.split("<nav")[1].split("</nav>")[0]
+    return re.findall(r'href="/ui/(\w+)', navigation)
+
+
+def test_the_navigation_leads_where_a_person_may_go(make):
+    """Also on the page that refuses another."""
+    clients = make()
+    found = {}
+    for name in ("anna", "tim", "rita"):
+        client = clients()
+        sign_in(client, name)
+        found[name] = places(client.get("/ui/history").text)
+        assert found[name] == places(client.get("/ui/keys").text)
+    local = places(clients(("127.0.0.1", 1)).get("/ui/history").text)
+    few = ["overview", "history", "review", "message", "ledger", "words", "site"]
+
+    assert {"anna": [*few, "keys"], "tim": few, "rita": few} == found
+    assert [*few, "keys"] == local
+
+
+def test_the_line_of_a_verdict_names_who_asked(make, caplog):
+    """A key or a person; a client that needs neither has no name."""
+    clients = make()
+    tim, local = clients(), clients(("127.0.0.1", 1))
+    sign_in(tim, "tim")
+    text, key = made_key("mx1", ["classify"])
+    tim.app.state.application.add_key(key, who="test")
+    keyed = clients(headers={"X-API-Key": text})
+    with caplog.at_level("INFO", logger="app.services.delivery"):
+        for client in (keyed, tim, local):
+            client.post(
+                "/classify",
+                content=spam(1),
+                headers={"Content-Type": "message/rfc822"},
+            ).raise_for_status()
+    lines = [line for line in caplog.messages if line.startswith("verdict ")]
+
+    assert [["key:mx1"], ["user:tim"], []] == [
+        re.findall(r" by=(\S+)", line) for line in lines
+    ]

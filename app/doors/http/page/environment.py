@@ -19,7 +19,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.doors.http.page.session import csrf_token, keep_cookies, signed_in
+from app.access.rights import NOBODY, Right
+from app.doors.http.page.session import (
+    csrf_token,
+    keep_cookies,
+    principal_in,
+    signed_in,
+)
 from app.services.log import shown
 
 if TYPE_CHECKING:
@@ -47,16 +53,16 @@ SECURITY: Final[Mapping[str, str]] = {
 }
 """Headers of every page and every static file."""
 PLACES: Final = (
-    ("Overview", "overview"),
-    ("History", "history"),
-    ("Review", "review"),
-    ("Message", "message"),
-    ("Ledger", "ledger"),
-    ("Words", "words"),
-    ("Site", "site"),
-    ("Keys", "keys"),
+    ("Overview", "overview", Right.READ),
+    ("History", "history", Right.READ),
+    ("Review", "review", Right.READ),
+    ("Message", "message", Right.CLASSIFY),
+    ("Ledger", "ledger", Right.READ),
+    ("Words", "words", Right.READ),
+    ("Site", "site", Right.READ),
+    ("Keys", "keys", Right.MANAGE),
 )
-"""Navigation: the title of each page and its path below `/ui`."""
+"""Navigation: the title of each page, its path below `/ui`, and the right it asks."""
 
 
 class StaticFile:
@@ -200,6 +206,18 @@ def _csrf(context: Context) -> Markup:
     return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
 
 
+@pass_context
+def _places(context: Context) -> list[tuple[str, str]]:
+    """Return the pages that a person may open; all where nobody has signed in yet."""
+    principal = principal_in(context["request"])
+    return [
+        (title, path)
+        for title, path, right in PLACES
+        if principal is NOBODY
+        or (principal.may(right) and (path != "keys" or principal.profiles is None))
+    ]
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -218,7 +236,7 @@ def _environment() -> Environment:
         "size": size,
     }
     made.globals |= {
-        "places": PLACES,
+        "places": _places,
         "link": link,
         "static": static,
         "csrf_field": _csrf,

@@ -15,19 +15,28 @@ from app.access.rights import MEANINGS, ROLES, Right
 from app.doors.documents.access import KeyOut
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
+from app.doors.http.keys import PASSWORDS
 from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.page.session import begin_session, end_session
+from app.doors.http.page.session import begin_session, end_session, set_cookie
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep
-from app.errors import InvalidInput, TooManyRequests, Unauthenticated
+from app.errors import (
+    InvalidInput,
+    NotFound,
+    SignInUnavailable,
+    TooManyRequests,
+    Unauthenticated,
+)
 from app.services.clock import now
 from app.services.keys import list_keys, made_key
+from app.services.people import ELSEWHERE
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from app.access.keys import AccessKey
     from app.services.application import Application
+    from app.services.openid import OpenIDProvider
 
 page = APIRouter(
     prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
@@ -35,8 +44,10 @@ page = APIRouter(
 managing = APIRouter(
     prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
 )
-# A password takes 64 MiB and 60 ms of a core.
-PASSWORDS: Final = CapacityLimiter(2)
+# Each waits for a provider.
+PROVIDERS: Final = CapacityLimiter(4)
+ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
+"""The cookie of a browser that is at the provider."""
 FIRST: Final = "/ui/overview"
 _OF_ALL: Final = "the keys and the people, who are of all profiles"
 Field = Annotated[str, Query(max_length=64)]
@@ -70,6 +81,7 @@ def _form(
     wrong: str | None = None,
     status: int = HTTPStatus.OK,
 ) -> Response:
+    provider = request.app.state.application.provider
     return render(
         request,
         "sign_in.html",
@@ -78,7 +90,7 @@ def _form(
         next=safe(there),
         name=name,
         wrong=wrong,
-        provider=None,
+        provider=None if provider is None else provider.host,
     )
 
 
@@ -102,6 +114,62 @@ async def sign_in(request: Request, app: ApplicationDep) -> Response:
     response = RedirectResponse(safe(there), HTTPStatus.SEE_OTHER)
     begin_session(request, response, cookie)
     return response
+
+
+@page.get("/sign-in/oidc")
+async def sign_in_elsewhere(
+    request: Request,
+    app: ApplicationDep,
+    next: Next = FIRST,  # noqa: A002
+) -> Response:
+    """Send a person to the provider."""
+    provider = _provider(app)
+    begin = partial(provider.begin, _back(request), safe(next))
+    try:
+        address, cookie = await to_thread.run_sync(begin, limiter=PROVIDERS)
+    except SignInUnavailable as error:
+        status = status_of(error).value
+        return _form(request, there=next, wrong=str(error), status=status)
+    response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, ELSEWHERE_COOKIE, cookie, seconds=ELSEWHERE)
+    return response
+
+
+@page.get("/sign-in/oidc/callback")
+async def sign_in_from_elsewhere(request: Request, app: ApplicationDep) -> Response:
+    """Begin a session of somebody whom the provider has signed in."""
+    client = request.scope["client"]
+    finish = partial(
+        _provider(app).finish,
+        request.cookies.get(ELSEWHERE_COOKIE),
+        dict(request.query_params),
+        _back(request),
+        host=None if client is None else client[0],
+    )
+    response: Response
+    try:
+        cookie, there = await to_thread.run_sync(finish, limiter=PROVIDERS)
+    except (Unauthenticated, TooManyRequests, SignInUnavailable) as error:
+        status = status_of(error).value
+        response = _form(request, there=FIRST, wrong=str(error), status=status)
+    else:
+        response = RedirectResponse(safe(there), HTTPStatus.SEE_OTHER)
+        begin_session(request, response, cookie)
+    response.delete_cookie(ELSEWHERE_COOKIE, path="/")
+    return response
+
+
+def _provider(app: Application) -> OpenIDProvider:
+    if app.provider is None:
+        msg = "people sign in at no provider here; POSTBAYES_OIDC_ISSUER names one"
+        raise NotFound(msg)
+    return app.provider
+
+
+def _back(request: Request) -> str:
+    """Return the address that the provider sends people back to."""
+    # The name is one of POSTBAYES_HOST_NAMES, and the scheme that of a named proxy.
+    return f"{request.url.scheme}://{request.url.netloc}/ui/sign-in/oidc/callback"
 
 
 @page.post("/sign-out")

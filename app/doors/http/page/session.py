@@ -40,7 +40,7 @@ def require_csrf(request: Request, form: Mapping[str, object]) -> None:
     Forbidden
         If its field `csrf` is not what `csrf_token` gave the page.
     """
-    principal = _principal(request)
+    principal = principal_in(request)
     if principal is NOBODY or principal.kind == "key":
         return
     given = str(form.get("csrf", ""))
@@ -52,9 +52,15 @@ def require_csrf(request: Request, form: Mapping[str, object]) -> None:
         raise Forbidden(msg)
 
 
+def principal_in(request: Request) -> Principal:
+    """Return whom a page is for; `NOBODY` where anybody may see it."""
+    principal: Principal = request.scope.get("state", {}).get("principal", NOBODY)
+    return principal
+
+
 def signed_in(request: Request) -> str | None:
     """Return the name of whom a page is for; None for a client that needs no key."""
-    principal = _principal(request)
+    principal = principal_in(request)
     if principal.kind == "local":
         return None
     return principal.name.partition(":")[2]
@@ -66,7 +72,7 @@ def keep_cookies(request: Request, response: Response) -> None:
     if browser is not None:
         set_cookie(request, response, BROWSER, browser, seconds=None)
     cookie = request.cookies.get(COOKIE)
-    if cookie is not None and _principal(request).kind == "person":
+    if cookie is not None and principal_in(request).kind == "person":
         found = _sessions(request).find(cookie)
         if found is not None and found[1] is not None:
             begin_session(request, response, found[1])
@@ -104,12 +110,7 @@ def _made_for(request: Request) -> str:
     browser = request.cookies.get(BROWSER, "")
     if not _BROWSER.fullmatch(browser):
         browser = state.setdefault("browser", token_hex(16))
-    return f"{_principal(request).name} {browser}"
-
-
-def _principal(request: Request) -> Principal:
-    principal: Principal = request.scope.get("state", {}).get("principal", NOBODY)
-    return principal
+    return f"{principal_in(request).name} {browser}"
 
 
 def _sessions(request: Request) -> Sessions:

@@ -1,0 +1,483 @@
+"""OpenID Connect: people who sign in at a provider of the site.
+
+Contract of this file: it is the authorization code flow with PKCE, begun and ended in
+one browser.  Nothing that a provider says counts before the signature, the issuer, the
+audience, the times and the nonce of its ID token are right, and nobody gets in whom
+`postbayes people` has not added.  A provider that is away, slow or endless costs one
+thread of a few, for a bounded time: all of it is for threads, not for the event loop.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from http import HTTPStatus
+from importlib.util import find_spec
+from secrets import compare_digest, token_urlsafe
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_plus, urlsplit
+
+from app import __version__
+from app.access.networks import network
+from app.access.rates import Buckets
+from app.errors import (
+    InvalidSetting,
+    SignInUnavailable,
+    TooManyRequests,
+    Unauthenticated,
+    reason,
+)
+from app.services.log import shown
+from app.services.retry import Failures
+from app.services.secret_file import read_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.services.people import Sessions
+    from app.settings import Settings
+
+log = logging.getLogger(__name__)
+TIMEOUT: Final = 5.0
+"""How long a provider may be silent, and take for an answer.  Unit: seconds."""
+MOST_BYTES: Final = 256 * 1024
+"""Of an answer.  Precedent: Microsoft's keys take 11 kB, a metadata document 2."""
+KEPT: Final = 3600.0
+"""How long the addresses of a provider are kept; its keys are not.  Unit: seconds."""
+LEEWAY: Final = 60
+"""How wrong the clock of a provider may be.  Unit: seconds."""
+SCOPE: Final = "openid profile email"
+# Signatures by a key that the provider alone has: not `none`, and not the client's
+# secret (RFC 8725 section 3.1).
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+_ADDRESSES: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED})
+_BEGIN_AGAIN: Final = (
+    "this sign-in was begun in another browser, or too long ago; begin it again"
+)
+
+
+class OpenIDProvider:
+    """A provider of OpenID Connect, where people sign in.
+
+    Parameters
+    ----------
+    issuer : str
+        Its address, as its tokens have it.
+    client : str
+        What this service is called there.
+    secret : str
+        The password of this service there.
+    claim : str
+        What of a token is the name of a person: `email` or `preferred_username`.
+    sessions : Sessions
+        Begins the sessions.
+    refused : callable
+        Is given the reason of each refusal: `provider` or `rate`.
+    clock, steady : callable
+        Return the time since 1970, and one that does not go back.  Unit: seconds.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        client: str,
+        secret: str,
+        *,
+        claim: str,
+        sessions: Sessions,
+        refused: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.host = urlsplit(issuer).hostname or issuer
+        self._issuer = issuer
+        self._client = client
+        self._secret = secret
+        self._claim = claim
+        self._sessions = sessions
+        self._refused = refused
+        self._clock = clock
+        self._steady = steady
+        self._failures = Failures(steady)
+        # Nothing can be guessed here; it bounds what others have this service ask the
+        # provider.
+        self._turns = Buckets(1 / 3, 30, clock=steady)
+        self._found: tuple[float, Mapping[str, Any]] | None = None
+
+    def begin(self, back: str, there: str) -> tuple[str, str]:
+        """Return the address of the provider's own page, and a cookie for the browser.
+
+        Parameters
+        ----------
+        back : str
+            The address that the provider sends the browser back to.
+        there : str
+            The page that the person wants to see.
+
+        Raises
+        ------
+        SignInUnavailable
+            If the provider does not answer, or not as one.
+        """
+        from authlib.oauth2.rfc6749.parameters import (  # noqa: PLC0415
+            prepare_grant_uri,
+        )
+        from authlib.oauth2.rfc7636 import create_s256_code_challenge  # noqa: PLC0415
+
+        found = self._discover()
+        state, nonce, verifier = (token_urlsafe(32) for _ in range(3))
+        address: str = prepare_grant_uri(
+            found["authorization_endpoint"],
+            client_id=self._client,
+            response_type="code",
+            redirect_uri=back,
+            scope=SCOPE,
+            state=state,
+            nonce=nonce,
+            code_challenge=create_s256_code_challenge(verifier),
+            code_challenge_method="S256",
+        )
+        kept = {"state": state, "nonce": nonce, "verifier": verifier, "there": there}
+        return address, self._sessions.seal(kept)
+
+    def finish(
+        self,
+        cookie: str | None,
+        answer: Mapping[str, str],
+        back: str,
+        *,
+        host: str | None,
+    ) -> tuple[str, str]:
+        """Return the cookie of a new session, and the page that the person wanted.
+
+        Parameters
+        ----------
+        cookie : str or None
+            What `begin` gave the browser.
+        answer : mapping of str to str
+            What the provider sends back with it.
+        back : str
+            As for `begin`.
+        host : str or None
+            The address of the browser.
+
+        Raises
+        ------
+        Unauthenticated
+            If the provider has signed in nobody, or somebody who is not known here, or
+            its answer cannot be trusted.
+        TooManyRequests
+            If too many browsers came back to this address.
+        SignInUnavailable
+            As for `begin`.
+        """
+        wait = self._turns.take(network(host or ""))
+        if wait:
+            self._refused("rate")
+            msg = f"too many sign-ins came from this address; wait {wait:.0f} s"
+            raise TooManyRequests(msg, wait)
+        try:
+            begun = self._begun(cookie, answer)
+            name = self._identify(answer["code"], begun, back)
+            return self._sessions.sign_in_as(name), begun["there"]
+        except Unauthenticated:
+            self._refused("provider")
+            raise
+
+    def _begun(self, cookie: str | None, answer: Mapping[str, str]) -> dict[str, str]:
+        """Return what the browser has kept, if this is the answer to it."""
+        begun = None if cookie is None else self._sessions.unseal(cookie)
+        state = answer.get("state", "")
+        if begun is None or not compare_digest(state.encode(), begun["state"].encode()):
+            raise Unauthenticated(_BEGIN_AGAIN)
+        # The answer of another provider (RFC 9207 section 2.4).
+        if answer.get("iss", self._issuer) != self._issuer:
+            why = "it came from another provider"
+            raise self._untrusted(why)
+        if "code" not in answer:
+            why = answer.get("error", "it sent no code")
+            msg = f"{self.host} has not signed you in: {shown(why, 100)}"
+            raise Unauthenticated(msg)
+        return begun
+
+    def _identify(self, code: str, begun: Mapping[str, str], back: str) -> str:
+        """Return the name of whom the provider has signed in."""
+        found = self._discover()
+        tokens = self._redeem(found, code, begun["verifier"], back)
+        claims = self._checked(found, tokens.get("id_token"), begun["nonce"])
+        name = self._named(claims)
+        if name is None and "userinfo_endpoint" in found:
+            bearer = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
+            more = self._ask("GET", found["userinfo_endpoint"], headers=bearer)
+            # OpenID Connect Core section 5.3.2: it may be somebody else's.
+            if more.get("sub") == claims["sub"]:
+                name = self._named(more)
+        if name is None:
+            what = "verified e-mail address" if self._claim == "email" else self._claim
+            msg = (
+                f"{self.host} names no {what} of yours, by which people are known "
+                "here; an administrator can change that there, or "
+                "POSTBAYES_OIDC_CLAIM here"
+            )
+            raise Unauthenticated(msg)
+        return name
+
+    def _named(self, claims: Mapping[str, Any]) -> str | None:
+        """Return the name of a person in what is said of them."""
+        name = claims.get(self._claim)
+        if not isinstance(name, str) or not name:
+            return None
+        if self._claim != "email":
+            return name
+        # Some providers write booleans as text. An address that nobody has verified
+        # may be anybody's.
+        verified = claims.get("email_verified") in (True, "true")
+        return name.lower() if verified else None
+
+    def _discover(self) -> Mapping[str, Any]:
+        """Return what a provider says of itself (OpenID Connect Discovery 1.0)."""
+        if self._found is not None and self._steady() < self._found[0]:
+            return self._found[1]
+        from authlib.oidc.discovery import get_well_known_url  # noqa: PLC0415
+
+        found = self._ask("GET", get_well_known_url(self._issuer, external=True))
+        if found.get("issuer") != self._issuer:
+            named = str(found.get("issuer"))[:200]
+            why = f"it is {named!r}, and POSTBAYES_OIDC_ISSUER has to say exactly that"
+            raise self._unusable(why)
+        names = [*_ADDRESSES, *({"userinfo_endpoint"} & found.keys())]
+        for name in names:
+            if not _is_safe(found.get(name)):
+                raise self._unusable(f"its {name} is no https address")
+        self._found = self._steady() + KEPT, found
+        return found
+
+    def _redeem(
+        self, found: Mapping[str, Any], code: str, verifier: str, back: str
+    ) -> Mapping[str, Any]:
+        """Return the tokens for a code (RFC 6749 section 4.1.3, RFC 7636)."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": back,
+            "code_verifier": verifier,
+        }
+        basic = "client_secret_basic"
+        if basic in found.get("token_endpoint_auth_methods_supported", [basic]):
+            # RFC 6749 section 2.3.1.
+            auth = quote_plus(self._client), quote_plus(self._secret)
+            return self._ask("POST", found["token_endpoint"], data=form, auth=auth)
+        form |= {"client_id": self._client, "client_secret": self._secret}
+        return self._ask("POST", found["token_endpoint"], data=form)
+
+    def _checked(
+        self, found: Mapping[str, Any], token: object, nonce: str
+    ) -> Mapping[str, Any]:
+        """Return what an ID token says (OpenID Connect Core section 3.1.3.7)."""
+        from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
+        from joserfc import jwt  # noqa: PLC0415
+        from joserfc.errors import JoseError  # noqa: PLC0415
+        from joserfc.jwk import KeySet  # noqa: PLC0415
+        from joserfc.jws import JWSRegistry  # noqa: PLC0415
+
+        # Asked each time: a provider changes its keys when it likes.
+        keys: Any = self._ask("GET", found["jwks_uri"])
+        registry = JWSRegistry(
+            algorithms=[*ALGORITHMS],
+            # Others than the standard's are no harm; critical ones are refused.
+            strict_check_header=False,
+        )
+        try:
+            read = jwt.decode(
+                str(token), KeySet.import_key_set(keys), registry=registry
+            )
+            claims = CodeIDToken(
+                read.claims,
+                read.header,
+                {
+                    "iss": {"essential": True, "value": self._issuer},
+                    "aud": {"essential": True, "values": [self._client]},
+                },
+                {"nonce": nonce, "client_id": self._client},
+            )
+            claims.validate(now=int(self._clock()), leeway=LEEWAY)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise self._untrusted(str(error)) from error
+        said: Mapping[str, Any] = claims
+        return said
+
+    def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
+        """Return the document that a provider answers with."""
+        # Whoever waits now would wait for what others have just waited for.
+        if self._failures.pausing(self._issuer):
+            raise SignInUnavailable(self._away)
+        place = urlsplit(url).path
+        try:
+            status, body = exchange(method, url, given)
+            document = json.loads(body)
+        except _Broken as error:
+            raise self._unusable(f"{place}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(f"{place} answered {status} without JSON") from error
+        if not isinstance(document, dict):
+            raise self._unusable(f"{place} answered no JSON object")
+        if method == "POST" and status in _REFUSED:
+            why = f"{place} answered {str(document.get('error'))[:100]!r}"
+            raise self._untrusted(why)
+        if status != HTTPStatus.OK:
+            raise self._unusable(f"{place} answered {status}")
+        if self._failures.resolve(self._issuer):
+            log.info("%s signs people in again", self.host)
+        return document
+
+    def _unusable(self, why: str) -> SignInUnavailable:
+        """Return the error of a provider that is away, or answers as none does."""
+        if self._failures.report(self._issuer, why):
+            log.warning("%s can sign nobody in: %s", self.host, why)
+        return SignInUnavailable(self._away)
+
+    @property
+    def _away(self) -> str:
+        return (
+            f"{self.host} can sign nobody in at the moment, and the log of Postbayes "
+            "says why; try again in a minute"
+        )
+
+    def _untrusted(self, why: str) -> Unauthenticated:
+        """Return the error of an answer that is not what it has to be."""
+        log.warning("a sign-in at %s was refused: %s", self.host, shown(why))
+        msg = (
+            f"the answer of {self.host} cannot be trusted, and the log of Postbayes "
+            "says why; begin the sign-in again"
+        )
+        return Unauthenticated(msg)
+
+
+class _Broken(Exception):
+    """A provider does not answer, or without an end."""
+
+
+def exchange(method: str, url: str, given: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Return the status and the body of an answer, which is bounded."""
+    # Here, since most services have no provider.
+    import httpx2  # noqa: PLC0415
+
+    until = time.monotonic() + TIMEOUT
+    headers = {
+        "Accept": "application/json",
+        # What is counted below is what comes.
+        "Accept-Encoding": "identity",
+        "User-Agent": f"Postbayes/{__version__}",
+        **given.get("headers", {}),
+    }
+    body = bytearray()
+    try:
+        with (
+            httpx2.Client(timeout=TIMEOUT, follow_redirects=False) as client,
+            client.stream(method, url, **{**given, "headers": headers}) as answer,
+        ):
+            for piece in answer.iter_raw():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    msg = f"it answered more than {MOST_BYTES:,} bytes"
+                    raise _Broken(msg)
+                if time.monotonic() > until:
+                    msg = f"it took longer than {TIMEOUT:g} s"
+                    raise _Broken(msg)
+            return answer.status_code, bytes(body)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise _Broken(reason(error)) from error
+
+
+def _is_safe(address: object) -> bool:
+    """Return whether what is sent to an address stays with its owner.
+
+    Examples
+    --------
+    >>> [_is_safe(f"{each}.example/") for each in ("https://a", "http://a")]
+    [True, False]
+    >>> _is_safe("http://127.0.0.1:9000/realms/a")
+    True
+    """
+    if not isinstance(address, str):
+        return False
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if not host:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and host in _HERE)
+
+
+def provider_of(
+    settings: Settings, sessions: Sessions, refused: Callable[[str], None]
+) -> OpenIDProvider | None:
+    """Return the provider of the settings; None without one.
+
+    Raises
+    ------
+    InvalidSetting
+        As `oidc_secret`.
+    """
+    secret = oidc_secret(settings)
+    issuer, client = settings.oidc_issuer, settings.oidc_client_id
+    if issuer is None or client is None or secret is None:
+        return None
+    return OpenIDProvider(
+        issuer,
+        client,
+        secret,
+        claim=settings.oidc_claim,
+        sessions=sessions,
+        refused=refused,
+    )
+
+
+def oidc_secret(settings: Settings) -> str | None:
+    """Return the secret that the provider knows this service by; None without one.
+
+    Raises
+    ------
+    InvalidSetting
+        If the provider cannot be used, or the extra `oidc` is not installed.
+    """
+    if settings.oidc_issuer is None:
+        return None
+    if not _is_safe(settings.oidc_issuer):
+        msg = (
+            "POSTBAYES_OIDC_ISSUER is the https address of a provider, such as "
+            f"https://id.example.org/realms/staff; got {settings.oidc_issuer[:200]!r}"
+        )
+        raise InvalidSetting(msg)
+    if settings.oidc_client_id is None:
+        msg = (
+            "POSTBAYES_OIDC_ISSUER needs POSTBAYES_OIDC_CLIENT_ID, the name of this "
+            "service at the provider"
+        )
+        raise InvalidSetting(msg)
+    if find_spec("authlib") is None or find_spec("joserfc") is None:
+        msg = (
+            "POSTBAYES_OIDC_ISSUER needs Authlib, which is not installed: add the "
+            "extra `oidc`, as in pip install 'postbayes[oidc]', or leave the setting "
+            "out"
+        )
+        raise InvalidSetting(msg)
+    secret = read_secret(
+        settings.oidc_client_secret_file,
+        "POSTBAYES_OIDC_CLIENT_SECRET_FILE",
+        purpose="POSTBAYES_OIDC_ISSUER needs the secret that the provider has given "
+        "this service",
+    )
+    try:
+        return secret.decode()
+    except UnicodeDecodeError as error:
+        msg = "POSTBAYES_OIDC_CLIENT_SECRET_FILE names a file that is no text"
+        raise InvalidSetting(msg) from error

@@ -1,0 +1,591 @@
+"""Sign-in at a provider of OpenID Connect: one that is right, and ones that are not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import json
+import re
+import threading
+import time
+from html import unescape
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+from starlette.testclient import TestClient
+
+from app.doors.http.app import create_app
+from app.errors import InvalidSetting
+from app.services import openid
+from app.services.application import Application
+from app.services.openid import oidc_secret
+from app.services.retry import Failures
+from app.settings import Settings
+from tests.support.databases import sqlite_url
+
+SECRET = "0123456789abcdef"  # noqa: S105  of a test
+CLIENT = "postbayes"
+STRANGER = ("198.51.100.9", 50000)
+
+
+@pytest.fixture(scope="module")
+def key():
+    """The key of the provider."""
+    return RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
+
+
+class Provider(http.server.ThreadingHTTPServer):
+    """A provider that signs in whoever asks, as `claims`."""
+
+    def __init__(self, key):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.key = key
+        self.issuer = f"http://127.0.0.1:{self.server_port}/realm"
+        self.claims = {"email": "Anna@example.org", "email_verified": True}
+        self.header = {"alg": "RS256", "kid": "one"}
+        self.said = {}
+        self.metadata = {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize?realm=staff",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/keys",
+        }
+        self.codes = {}
+        self.asked = []
+
+    def authorize(self, address):
+        """Sign a person in; return the code and the state of the way back."""
+        query = dict(parse_qsl(urlsplit(address).query))
+        code = f"code{len(self.codes)}"
+        self.codes[code] = query
+        return {"code": code, "state": query["state"]}
+
+    def answer(self, path, form, authorization):
+        """Return the status and the document for a request."""
+        self.asked.append(path)
+        if path in self.said:
+            return self.said[path]
+        if path == "/realm/.well-known/openid-configuration":
+            return 200, self.metadata
+        if path == "/realm/keys":
+            return 200, {"keys": [self.key.as_dict(private=False)]}
+        if path == "/realm/token":
+            return self.token(form, authorization)
+        return 404, {}
+
+    def token(self, form, authorization):
+        """Return the tokens for a code."""
+        given = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+        if given != f"{CLIENT}:{SECRET}":
+            given = f"{form.get('client_id')}:{form.get('client_secret')}"
+        query = self.codes.pop(form["code"], {})
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if (
+            given != f"{CLIENT}:{SECRET}"
+            or query.get("code_challenge") != challenge
+            or query["redirect_uri"] != form["redirect_uri"]
+        ):
+            return 400, {"error": "invalid_grant"}
+        now = int(time.time())
+        claims = {
+            "iss": self.issuer,
+            "sub": "1",
+            "aud": query["client_id"],
+            "exp": now + 300,
+            "iat": now,
+            "nonce": query["nonce"],
+            **self.claims,
+        }
+        return 200, {"access_token": "a", "id_token": self.signed(claims)}
+
+    def signed(self, claims):
+        """Return an ID token."""
+        if self.header["alg"] == "none":
+            parts = [
+                base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=")
+                for each in (self.header, claims)
+            ]
+            return b".".join([*parts, b""]).decode()
+        return jwt.encode(self.header, claims, self.key)
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    def do_GET(self):
+        """Answer a question."""
+        self.reply({})
+
+    def do_POST(self):
+        """Answer a form."""
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        self.reply(dict(parse_qsl(body)))
+
+    def reply(self, form):
+        """Send what the provider answers."""
+        authorization = self.headers.get("authorization", "")
+        status, document = self.server.answer(self.path, form, authorization)
+        body = (
+            document if isinstance(document, bytes) else json.dumps(document).encode()
+        )
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Write nothing."""
+
+
+@pytest.fixture
+def provider(key):
+    """A provider on this machine."""
+    with Provider(key) as server:
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def given(provider, tmp_path):
+    """The settings for the provider."""
+    file = tmp_path / "secret"
+    file.write_text(SECRET + "\n")
+    return {
+        "oidc_issuer": provider.issuer,
+        "oidc_client_id": CLIENT,
+        "oidc_client_secret_file": file,
+    }
+
+
+@pytest.fixture
+def make(given, tmp_path):
+    """A function that returns a browser at a service that knows two people."""
+    opened = []
+    url = sqlite_url(tmp_path)
+
+    def browser(**more):
+        settings = Settings(_env_file=None, database_url=url, **{**given, **more})
+        app = Application(settings)
+        for name in ("anna@example.org", "tim"):
+            app.add_person(name, role="admin", password=None, who="test")
+        served = create_app(app)
+        local = TestClient(served, client=("127.0.0.1", 50000))
+        opened.append(local.__enter__())
+        return TestClient(served, client=STRANGER, follow_redirects=False)
+
+    yield browser
+    for each in opened:
+        each.__exit__(None, None, None)
+
+
+def begin(client, page="/ui/history?search=a%26b"):
+    """Go to the provider; return its address with what it is asked."""
+    return client.get("/ui/sign-in/oidc", params={"next": page}).headers["location"]
+
+
+def finish(client, answer):
+    """Come back from the provider."""
+    return client.get("/ui/sign-in/oidc/callback", params=answer)
+
+
+def sign_in(client, provider):
+    """Sign in at the provider, and come back."""
+    return finish(client, provider.authorize(begin(client)))
+
+
+def refusals(client):
+    """Return how many sign-ins were refused, by the reason."""
+    app = client.app.state.application
+    return {
+        sample.labels["reason"]: sample.value
+        for family in app.tally.registry.collect()
+        if family.name == "postbayes_sign_in_refused"
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+
+
+def sentence(answer):
+    """Return the sentence of a sign-in page that refuses."""
+    return unescape(re.search(r'role="alert">([^<]*)<', answer.text)[1])
+
+
+def test_a_person_signs_in_at_the_provider(make, provider):
+    """With a challenge, a state and a nonce; and comes to the page that was meant."""
+    client = make()
+    form = client.get("/ui/sign-in?next=/ui/ledger").text
+    address = begin(client)
+    asked = {name: each[0] for name, each in parse_qs(urlsplit(address).query).items()}
+    kept = client.cookies["postbayes_sign_in"]
+    answer = finish(client, provider.authorize(address))
+    events = client.get("/events").json()["events"]
+
+    assert 'href="/ui/sign-in/oidc?next=%2Fui%2Fledger">Sign in at 127.0.0.1<' in form
+    assert address.startswith(f"{provider.issuer}/authorize?realm=staff&")
+    assert ("code", "S256", "openid profile email") == (
+        asked["response_type"],
+        asked["code_challenge_method"],
+        asked["scope"],
+    )
+    assert "http://testserver/ui/sign-in/oidc/callback" == asked["redirect_uri"]
+    assert asked["state"] not in kept
+    assert 303 == answer.status_code
+    assert "/ui/history?search=a%26b" == answer.headers["location"]
+    assert "postbayes_sign_in" not in client.cookies
+    assert 200 == client.get("/ui/history").status_code
+    assert ("user:anna@example.org", "signed in") == (
+        events[0]["who"],
+        events[0]["act"],
+    )
+    assert {} == refusals(client)
+
+
+def test_the_addresses_of_a_provider_are_asked_for_once(make, provider):
+    """Its keys each time, since it may change them."""
+    client = make()
+    for _ in range(2):
+        assert 303 == sign_in(client, provider).status_code
+
+    assert [1, 2] == [
+        sum(path.endswith(end) for path in provider.asked)
+        for end in ("openid-configuration", "/keys")
+    ]
+
+
+def test_a_secret_in_the_form(make, provider):
+    """For providers that take it there alone."""
+    methods = ["client_secret_post"]
+    provider.metadata["token_endpoint_auth_methods_supported"] = methods
+
+    assert 303 == sign_in(make(), provider).status_code
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims", "status"),
+    [
+        ("preferred_username", {"preferred_username": "tim"}, 303),
+        ("preferred_username", {"email": "anna@example.org"}, 401),
+        ("email", {"email_verified": "true"}, 303),
+        ("email", {"email_verified": False}, 401),
+        ("email", {"email_verified": "false"}, 401),
+        ("email", {"email": ["anna@example.org"]}, 401),
+        ("email", {"email": "eve@example.org"}, 401),
+        ("email", {"email": "tim"}, 303),
+    ],
+)
+def test_who_a_person_is(make, provider, claim, claims, status):
+    """By the claim that the settings name; an e-mail counts if it is verified."""
+    provider.claims |= claims
+
+    assert status == sign_in(make(oidc_claim=claim), provider).status_code
+
+
+@pytest.mark.parametrize(("subject", "status"), [("1", 303), ("2", 401)])
+def test_what_a_token_lacks_the_provider_is_asked_for(make, provider, subject, status):
+    """It counts if it is of the same person."""
+    said = {"sub": subject, **provider.claims}
+    provider.claims = {}
+    provider.metadata["userinfo_endpoint"] = f"{provider.issuer}/userinfo"
+    provider.said["/realm/userinfo"] = 200, said
+
+    assert status == sign_in(make(), provider).status_code
+
+
+def test_an_unknown_person_is_not_let_in(make, provider):
+    """Told who they are, and who can mend it."""
+    provider.claims["email"] = "eve@example.org"
+    client = make()
+    answer = sign_in(client, provider)
+
+    assert 401 == answer.status_code
+    assert "you are 'eve@example.org', who is not known here" in sentence(answer)
+    assert "postbayes_session" not in client.cookies
+    assert {"provider": 1.0} == refusals(client)
+
+
+def test_a_removed_person_is_not_let_in(make, provider):
+    """Whatever the provider says."""
+    client = make()
+    client.app.state.application.remove_person("anna@example.org", who="test")
+
+    assert 401 == sign_in(client, provider).status_code
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": "x"}, {"state": ""}, {"state": "\u00e9"}],
+)
+def test_a_wrong_state(make, provider, change):
+    """A link of somebody else signs nobody in."""
+    client = make()
+    answer = finish(client, provider.authorize(begin(client)) | change)
+
+    assert 401 == answer.status_code
+    assert "begun in another browser" in sentence(answer)
+    assert not any(path.endswith("/token") for path in provider.asked)
+
+
+def test_a_browser_that_did_not_begin(make, provider):
+    """Without the cookie, with a forged one, and with that of another sign-in."""
+    client, statuses = make(), []
+    answer = provider.authorize(begin(client))
+    first = client.cookies["postbayes_sign_in"]
+    begin(client)
+    for cookie in (None, client.cookies["postbayes_sign_in"], "x", first + "x"):
+        client.cookies.clear()
+        if cookie is not None:
+            client.cookies["postbayes_sign_in"] = cookie
+        statuses.append(finish(client, answer).status_code)
+
+    assert [401] * 4 == statuses
+
+
+def test_a_sign_in_that_takes_too_long(make, provider, monkeypatch):
+    """The cookie is of ten minutes."""
+    client = make()
+    answer = provider.authorize(begin(client))
+    sessions = client.app.state.application.sessions
+    monkeypatch.setattr(sessions, "_clock", lambda: time.time() + 700)
+
+    assert "too long ago" in sentence(finish(client, answer))
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"nonce": "another"}, "nonce"),
+        ({"nonce": None}, "nonce"),
+        ({"aud": "another"}, "aud"),
+        ({"aud": ["another", "third"]}, "aud"),
+        ({"aud": ["another", CLIENT]}, "azp"),
+        ({"iss": "https://id.example.net"}, "iss"),
+        ({"exp": 1_700_000_000}, "expired"),
+        ({"exp": "soon"}, "exp"),
+        ({"iat": 9_000_000_000}, "future"),
+    ],
+)
+def test_a_token_that_is_not_for_this_sign_in(make, provider, caplog, claims, why):
+    """The page says one sentence, the log which claim it was."""
+    provider.claims |= claims
+    client = make()
+    answer = sign_in(client, provider)
+
+    assert 401 == answer.status_code
+    assert "cannot be trusted" in sentence(answer)
+    assert why in caplog.text
+    assert "postbayes_session" not in client.cookies
+    assert {"provider": 1.0} == refusals(client)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_a_token_that_anybody_can_sign(make, provider, algorithm):
+    """Without a signature, or by the public key as if it were a secret."""
+    provider.header = {"alg": algorithm, "kid": "one"}
+    if algorithm == "HS256":
+        secret = provider.key.as_pem(private=False)
+        provider.signed = lambda claims: forged(claims, secret)
+    answer = sign_in(make(), provider)
+
+    assert "cannot be trusted" in sentence(answer)
+
+
+def forged(claims, secret):
+    """Return a token that is signed by a public key as a shared secret."""
+    import hmac  # noqa: PLC0415
+
+    head, body = (
+        base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=")
+        for each in ({"alg": "HS256", "kid": "one"}, claims)
+    )
+    signed = hmac.digest(secret, head + b"." + body, "sha256")
+    tail = base64.urlsafe_b64encode(signed).rstrip(b"=")
+    return b".".join([head, body, tail]).decode()
+
+
+def test_a_token_of_another_key(make, provider):
+    """Of the same name."""
+    other = RSAKey.generate_key(2048, {"kid": "one"})
+    provider.signed = lambda claims: jwt.encode(provider.header, claims, other)
+
+    assert "cannot be trusted" in sentence(sign_in(make(), provider))
+
+
+def test_the_provider_has_signed_nobody_in(make, provider):
+    """Its word for it is shown, as text."""
+    client = make()
+    back = provider.authorize(begin(client)) | {"error": "<b>denied"}
+    del back["code"]
+    answer = finish(client, back)
+
+    assert 401 == answer.status_code
+    assert "<b>denied" not in answer.text
+    assert "has not signed you in: <b>denied" in sentence(answer)
+
+
+def test_the_answer_of_another_provider(make, provider):
+    """RFC 9207."""
+    client = make()
+    answer = provider.authorize(begin(client))
+
+    assert 401 == finish(client, answer | {"iss": "https://x"}).status_code
+    answer = provider.authorize(begin(client))
+    assert 303 == finish(client, answer | {"iss": provider.issuer}).status_code
+
+
+def test_a_code_counts_once(make, provider):
+    """The provider sees to that; its refusal is a sentence."""
+    client = make()
+    answer = provider.authorize(begin(client))
+    kept = client.cookies["postbayes_sign_in"]
+    finish(client, answer)
+    client.cookies["postbayes_sign_in"] = kept
+    again = finish(client, answer)
+
+    assert 401 == again.status_code
+    assert "cannot be trusted" in sentence(again)
+
+
+CONFIGURATION = "/realm/.well-known/openid-configuration"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (CONFIGURATION, (503, {})),
+        (CONFIGURATION, (200, b"<html>")),
+        (CONFIGURATION, (200, b"[" * 200_000)),
+        (CONFIGURATION, (200, b"[]")),
+        (CONFIGURATION, (200, b" " * 300_000)),
+        (CONFIGURATION, (302, {})),
+        (CONFIGURATION, (200, {"issuer": "https://another.example"})),
+        ("/realm/token", (500, {})),
+        ("/realm/keys", (404, {})),
+    ],
+)
+def test_a_provider_that_does_not_answer_as_one(make, provider, caplog, path, said):
+    """A sentence on the page, and another in the log."""
+    provider.said[path] = said
+    client = make()
+    answer = client.get("/ui/sign-in/oidc")
+    if path != CONFIGURATION:
+        answer = finish(client, provider.authorize(answer.headers["location"]))
+
+    assert 503 == answer.status_code
+    assert "127.0.0.1 can sign nobody in at the moment" in sentence(answer)
+    assert "can sign nobody in: " in caplog.text
+
+
+def test_an_address_that_anybody_can_read_along(make, provider):
+    """Secrets go to https alone."""
+    provider.metadata["token_endpoint"] = "http://id.example.org/token"  # noqa: S105
+    answer = make().get("/ui/sign-in/oidc")
+
+    assert 503 == answer.status_code
+
+
+def test_keys_that_are_none(make, provider):
+    """The token cannot be checked."""
+    provider.said["/realm/keys"] = 200, {"keys": [{"kty": "RSA", "n": "!"}]}
+
+    assert "cannot be trusted" in sentence(sign_in(make(), provider))
+
+
+def test_a_provider_that_is_away(make, provider, monkeypatch):
+    """Nobody waits twice for it; and it is asked again when it may be back."""
+    client = make()
+    app = client.app.state.application
+    later = [0.0]
+    monkeypatch.setattr(app.provider, "_failures", Failures(lambda: later[0]))
+    asked, exchange = [], openid.exchange
+
+    def away(method, url, given):
+        asked.append(url)
+        return exchange(method, "http://127.0.0.1:1/", given)
+
+    monkeypatch.setattr(openid, "exchange", away)
+    answers = [client.get("/ui/sign-in/oidc") for _ in range(3)]
+    monkeypatch.setattr(openid, "exchange", exchange)
+    later[0] = 60.0
+
+    assert [503] * 3 == [each.status_code for each in answers]
+    assert 1 == len(asked)
+    assert "try again in a minute" in sentence(answers[2])
+    assert 303 == sign_in(client, provider).status_code
+
+
+def test_a_slow_provider_is_not_waited_for(make, provider, monkeypatch):
+    """Neither one that is silent nor one whose answer has no end."""
+    monkeypatch.setattr(openid, "TIMEOUT", 0.0)
+    answer = make().get("/ui/sign-in/oidc")
+
+    assert 503 == answer.status_code
+
+
+def test_too_many_come_back(make, provider):
+    """From one address; it asks the provider nothing."""
+    client = make()
+    statuses = [finish(client, {"state": "x"}).status_code for _ in range(31)]
+
+    assert [401] * 30 + [429] == statuses
+    assert {"provider": 30.0, "rate": 1.0} == refusals(client)
+    assert [] == provider.asked
+
+
+def test_without_a_provider_there_is_no_button(make):
+    """And no page behind it."""
+    client = make(oidc_issuer=None)
+
+    assert "/ui/sign-in/oidc" not in client.get("/ui/sign-in").text
+    assert 404 == client.get("/ui/sign-in/oidc").status_code
+    assert 404 == client.get("/ui/sign-in/oidc/callback").status_code
+
+
+@pytest.mark.parametrize("there", ["https://example.net/", "//example.net/ui/"])
+def test_nobody_is_sent_elsewhere_afterwards(make, provider, there):
+    """As with a password."""
+    client = make()
+    answer = finish(client, provider.authorize(begin(client, there)))
+
+    assert "/ui/overview" == answer.headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"oidc_issuer": "http://id.example.org"}, "https address"),
+        ({"oidc_issuer": "id.example.org"}, "https address"),
+        ({"oidc_issuer": "https://[::1"}, "https address"),
+        ({"oidc_client_id": None}, "POSTBAYES_OIDC_CLIENT_ID"),
+        ({"oidc_client_secret_file": None}, "POSTBAYES_OIDC_CLIENT_SECRET_FILE"),
+    ],
+)
+def test_settings_that_cannot_be_used_end_the_start(given, wrong, words):
+    """With a sentence."""
+    with pytest.raises(InvalidSetting, match=words):
+        oidc_secret(Settings(_env_file=None, **{**given, **wrong}))
+
+
+def test_a_secret_that_is_no_text(given):
+    """It is compared with what the provider shows."""
+    given["oidc_client_secret_file"].write_bytes(b"\xff" * 20)
+    with pytest.raises(InvalidSetting, match="no text"):
+        oidc_secret(Settings(_env_file=None, **given))
+
+
+@pytest.mark.parametrize("name", ["authlib", "joserfc"])
+def test_without_the_extra_the_start_says_so(given, monkeypatch, name):
+    """And how to get it."""
+    monkeypatch.setattr(
+        openid, "find_spec", lambda asked: None if asked == name else True
+    )
+    with pytest.raises(InvalidSetting, match=r"postbayes\[oidc\]"):
+        oidc_secret(Settings(_env_file=None, **given))
