@@ -311,8 +311,12 @@ BODIES = {
     ("patch", "/profiles/{name}"): ({}, b'{"ham_cost": 20}'),
     ("post", "/feedback/undo"): ({}, b'{"source": "test", "dry_run": true}'),
     ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
+    ("post", "/people"): ({}, b'{"name": "x", "role": "reader"}'),
 }
-OF_ALL = {"/settings", "/metrics", "/keys", "/keys/{name}", "/events"}
+OF_ALL = {
+    *("/settings", "/metrics", "/events"),
+    *("/keys", "/keys/{name}", "/people", "/people/{name}"),
+}
 
 
 @pytest.fixture
