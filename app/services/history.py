@@ -400,7 +400,11 @@ class VerdictHistory:
             newest = {each.digest: each for each in reversed(found)}
             ranked = sorted(
                 newest.values(),
-                key=lambda each: (each.decision != "unsure", -_worth(each)),
+                key=lambda each: (
+                    each.decision != "unsure",
+                    -_worth(each),
+                    each.digest,
+                ),
             )
             places = [(each.time, each.digest) for each in ranked[:limit]]
             lines = history.lines_at(connection, row.id, places)
