@@ -9,9 +9,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.page.conftest import PHONE
-from tests.support.command import PATIENCE
 
 ROWS = "tr[data-row]"
+PATIENCE = 120
+"""Seconds after which a page is not what it should be."""
 
 
 def wait(browser, condition):
