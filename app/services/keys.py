@@ -158,9 +158,11 @@ class LiveKeys:
         """Read keys and people again if anything has changed."""
         with reading(with_short_timeout(self._engine)) as connection:
             version = access.version(connection)
-            # Made with the first session.
+            # Made with the first session, perhaps while this is read.
             if self.secret is None:
-                self.secret = access.secret(connection, SECRET)
+                made = access.secret(connection, SECRET)
+                if made is not None:
+                    self.secret = made
             if version == self._version:
                 return
             keyring = Keyring(access.keys(connection))
