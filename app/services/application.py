@@ -27,7 +27,7 @@ from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, now
-from app.services.delivery import Aliases, Delivery, Recipients
+from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.gate import Gate
@@ -49,6 +49,7 @@ from app.services.profiles import (
     list_profiles,
     specification_of,
 )
+from app.services.recipients import Aliases, Recipients
 from app.services.retry import WriteHealth
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler

@@ -1,12 +1,7 @@
-"""Delivery: the profiles, the aliases and the verdict for the recipients of a message.
+"""Delivery: the verdict on a message for its recipients.
 
-Contract of this file: any text is a recipient, and every recipient has a profile, in
-the end the site's: a door never fails for an address.  The profile that learns is the
-most personal one; the one that answers is the most personal that has learned enough
-and can be had: a new profile does not switch the filter off for its recipients, nor
-does one that is not in memory while the database is away.  A changed file
-of aliases is read within a second or so, whole or not at all: where it cannot be read,
-the aliases stay as they were.
+Each profile answers for its own, and what is done with the message is what all agree
+on.  A verdict is logged, noted for the history, and posted.
 """
 
 from __future__ import annotations
@@ -15,185 +10,27 @@ import logging
 import time
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from app.classifier.specification import check_name
 from app.classifier.verdict import agreed
-from app.errors import InvalidSetting, Unavailable, reason
+from app.errors import Unavailable
 from app.services.log import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Container,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.access.rights import Principal
     from app.classifier.verdict import Action
     from app.services.classify import Classified, Classify
     from app.services.history import VerdictRecorder
     from app.services.metrics import Tally
+    from app.services.recipients import Recipients
     from app.services.webhook import Webhook
 
-# RFC 5321 section 4.5.3.1: a local part of 64 octets, "@", a domain of 255.
-MAX_ADDRESS: Final = 64 + 1 + 255
-# Postfix takes as many of a message at once (smtpd_recipient_limit).
-MAX_RECIPIENTS: Final = 1_000
-# Precedent: what Postfix's recipient_delimiter, Gmail and Fastmail have; RFC 5233
-# calls what follows it the detail.
-DELIMITER: Final = "+"
-
-
+log = logging.getLogger(__name__)
 Chosen = TypeVar("Chosen")
 Answers = TypeVar("Answers")
 _NO_RECIPIENTS: Final[Mapping[str, Classified]] = MappingProxyType({})
-
-
-class Names(Protocol):
-    """Aliases: the name that is looked up in place of another."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return the alias of a name in lower case; None if it has none."""
-        ...
-
-
-class Recipients:
-    """Finds the profile that answers about a message, by its recipients.
-
-    Parameters
-    ----------
-    names : container of str
-        The names of the profiles that there are, asked at each call: a
-        profile that is made later counts from then on.
-    site : str
-        The profile that answers where no other does.
-    aliases : Names
-        From an address, a user or ``@domain``, in lower case, to the name that
-        is looked up in its place: a mapping, or `app.services.delivery.Aliases`.
-    ready : callable, optional
-        Returns whether the profile of a name has learned enough, and can be had.
-
-    Examples
-    --------
-    >>> names = {"default", "example.org", "ann@example.org"}
-    >>> recipients = Recipients(names, site="default", aliases={})
-    >>> recipients.profile("Ann+news@Example.org")
-    'ann@example.org'
-    >>> recipients.profile("bob@example.org"), recipients.profile("bob@example.net")
-    ('example.org', 'default')
-    >>> recipients.shared(["ann@example.org", "bob@example.org"])
-    'example.org'
-    """
-
-    def __init__(
-        self,
-        names: Container[str],
-        *,
-        site: str,
-        aliases: Names,
-        ready: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        self._names = names
-        self._site = site
-        self._aliases = aliases
-        self._ready = ready
-
-    def profile(self, recipient: str) -> str:
-        """Return the profile of one recipient: an address, or a user's name."""
-        return next(self._profiles(recipient))
-
-    def answering(self, recipients: Iterable[str]) -> str:
-        """Return the profile that answers about a message with some recipients.
-
-        It is the one that they share, or the next one above it that has learned
-        enough.
-        """
-        return self._common(recipients, self._ready)
-
-    def shared(self, recipients: Iterable[str]) -> str:
-        """Return the profile of a message with several recipients, which learns it.
-
-        It is the most personal one that could answer for each of them: the
-        recipient's own if there is but one, the domain's if they share it, else
-        the site's.
-
-        Notes
-        -----
-        A protocol with one answer per message has to choose.  The strictest
-        verdict of all would let one user's training lose another's mail; the
-        most lenient would let a spammer add a recipient who trains little.
-        What the recipients have in common has learned from the mail of all of
-        them, and no single one can train it against the others.
-        """
-        return self._common(recipients, lambda _: True)
-
-    def _common(self, recipients: Iterable[str], chosen: Callable[[str], bool]) -> str:
-        lines = [tuple(self._profiles(each)) for each in recipients]
-        if not lines:
-            return self._site
-        others = [frozenset(line) for line in lines[1:]]
-        return next(
-            name
-            for name in lines[0]
-            if all(name in other for other in others)
-            and (name == self._site or chosen(name))
-        )
-
-    def _profiles(self, recipient: str) -> Iterator[str]:
-        """Yield the profiles that could answer, the most personal one first."""
-        for name in self._candidates(recipient):
-            if name in self._names and name != self._site:
-                yield name
-        yield self._site
-
-    def _candidates(self, recipient: str) -> Iterator[str]:
-        if len(recipient) > MAX_ADDRESS + len("<>"):
-            return
-        for name in candidates(recipient):
-            alias = self._aliases.get(name.lower())
-            if alias is not None:
-                yield from (each.removeprefix("@") for each in candidates(alias))
-            yield name.removeprefix("@")
-
-
-def candidates(recipient: str) -> list[str]:
-    """Return what a profile for a recipient may be called, most personal first.
-
-    Parameters
-    ----------
-    recipient : str
-        An address, with or without angle brackets, or a user's name.
-
-    Returns
-    -------
-    list of str
-        The recipient as it is spelt, in lower case, without its detail, and
-        ``@domain``.
-
-    Examples
-    --------
-    >>> candidates("<Bob+lists@Example.org>")
-    ['Bob+lists@Example.org', 'bob+lists@example.org', 'bob@example.org',
-    '@example.org']
-    >>> candidates("bob")
-    ['bob']
-    """
-    spelt = recipient.strip().removeprefix("<").removesuffix(">").strip()
-    local, at, domain = spelt.lower().rpartition("@")
-    # "example.org." is the same domain, written to its root.
-    domain = domain.removesuffix(".")
-    if not at:
-        local, domain = domain, ""
-    base = local.partition(DELIMITER)[0] or local
-    found = [spelt, f"{local}{at}{domain}", f"{base}{at}{domain}"]
-    if at:
-        found.append(f"@{domain}")
-    return [name for name in dict.fromkeys(found) if name.strip("@")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,8 +287,7 @@ class Delivery:
             own = [each for each, its in asked.recipients.items() if its == name]
             action, by = classified.action, asked.principal
             self._tell(classified, own, action, begun, door=door, by=by)
-        if self._recorder is not None:
-            self._note(asked, answers, door=door, sender=sender)
+        self._note(asked, answers, door=door, sender=sender)
         return Delivered.of(
             answers[asked.name],
             {each: answers[name] for each, name in asked.recipients.items()},
@@ -536,127 +372,3 @@ def _answered(
         if others == chosen:
             raise
     return others, ask(others)
-
-
-log = logging.getLogger(__name__)
-
-
-class Aliases:
-    """The aliases of a file, by name.
-
-    Parameters
-    ----------
-    file : Path or None
-        Of lines ``alias: profile``, see `parse_aliases`; None has none.
-
-    Raises
-    ------
-    InvalidSetting
-        If the file cannot be read, or a line of it is not an alias.
-    """
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
-        self._version: tuple[int, int, int] | None = None
-        self._found: dict[str, str] = {}
-        if file is not None:
-            self._version = _version(file)
-            self._found = _read(file)
-
-    def get(self, name: str) -> str | None:
-        """Return the alias of a name in lower case; None if it has none."""
-        return self._found.get(name)
-
-    def become(self, other: Aliases) -> None:
-        """Take over the file of others, and what was read of it."""
-        self._file, self._version = other._file, other._version
-        self._found = other._found
-
-    def refresh(self) -> None:
-        """Read the file again if it has changed."""
-        if self._file is None:
-            return
-        version = _version(self._file)
-        if version == self._version:
-            return
-        self._version = version
-        try:
-            found = _read(self._file)
-        except InvalidSetting as error:
-            log.error("the aliases stay as they were: %s", error)  # noqa: TRY400
-            return
-        self._found = found
-        log.info("%s: %d aliases were read again", self._file, len(found))
-
-
-def _version(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file; None if there is no file."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    # The size as well, because two writes may have one time, and the number of
-    # the file, because another one may have been put in its place with an older.
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _read(file: Path) -> dict[str, str]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        named = f"POSTBAYES_ALIASES names {str(file)!r}"
-        msg = f"{named}, which cannot be read: {reason(error)}"
-        raise InvalidSetting(msg) from error
-    return parse_aliases(text, str(file))
-
-
-def parse_aliases(text: str, file: str) -> dict[str, str]:
-    r"""Return the aliases that a file holds.
-
-    Parameters
-    ----------
-    text : str
-        One alias per line, ``alias: profile``: an address, a user's name or
-        ``@domain``, and what is looked up in its place.  Blank lines and those
-        that begin with ``#`` say nothing.
-    file : str
-        Name of the file, for errors.
-
-    Returns
-    -------
-    dict of str to str
-        By the alias in lower case.
-
-    Raises
-    ------
-    InvalidSetting
-        If a line is not of that form, or an alias stands twice.
-
-    Examples
-    --------
-    >>> parse_aliases("# the shop\nSales@example.org: bob@example.org\n", "aliases")
-    {'sales@example.org': 'bob@example.org'}
-    """
-    aliases: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.strip()
-        if not content or content.startswith("#"):
-            continue
-        alias, colon, profile = (part.strip() for part in content.partition(":"))
-        if not (alias and colon and profile):
-            msg = (
-                f"line {number} of {file} must be 'alias: profile', "
-                f"got {content[:128]!r}"
-            )
-            raise InvalidSetting(msg)
-        try:
-            check_name(profile)
-        except InvalidSetting as error:
-            msg = f"line {number} of {file}: {error}"
-            raise InvalidSetting(msg) from error
-        alias = alias.lower()
-        if alias in aliases:
-            msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
-            raise InvalidSetting(msg)
-        aliases[alias] = profile
-    return aliases

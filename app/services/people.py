@@ -53,6 +53,8 @@ _NOBODYS: Final = (
 _SECRET_BYTES: Final = 32
 ELSEWHERE: Final = 600
 """How long a person may take to sign in at a provider.  Unit: seconds."""
+SKEW: Final = 300
+"""How far ahead the clock of another host may be that signs cookies.  Unit: seconds."""
 
 
 def check_password(password: str) -> None:
@@ -190,6 +192,22 @@ class _Signer(TimestampSigner):
         """Return the time that a signature says."""
         return int(self._clock())
 
+    def open(self, signed: str, *, within: float) -> tuple[bytes, float]:
+        """Return what was signed, and how long ago.  Unit: seconds.
+
+        Raises
+        ------
+        BadSignature
+            If it is not ours, or too old.
+        """
+        value, at = self.unsign(signed, return_timestamp=True)
+        age = self._clock() - at.timestamp()
+        # max_age of unsign would refuse what a host whose clock is ahead has signed.
+        if not -SKEW <= age <= within:
+            msg = f"the signature is {age:.0f} seconds old"
+            raise BadSignature(msg)
+        return value, age
+
 
 class Sessions:
     """Sign-in, and the cookies of those who have.
@@ -313,20 +331,17 @@ class Sessions:
         if signer is None:
             return None
         try:
-            value, signed = signer.unsign(
-                cookie, max_age=int(self.idle), return_timestamp=True
-            )
+            value, age = signer.open(cookie, within=self.idle)
             session = Session(**json.loads(base64_decode(value)))
         except (BadSignature, ValueError, TypeError):
             return None
-        time_ = self._clock()
         person = self._keys.people.get(session.name)
         if person is None or person.revision != session.revision:
             return None
-        if time_ - session.began >= self.most:
+        if self._clock() - session.began >= self.most:
             return None
         # Not with each page, whose answers could then overtake each other.
-        old = time_ - signed.timestamp() > self.idle / 10
+        old = age > self.idle / 10
         return person.principal, self._signed(session) if old else None
 
     def named(self, name: str) -> Principal | None:
@@ -349,7 +364,7 @@ class Sessions:
         if signer is None:
             return None
         try:
-            value = signer.unsign(cookie, max_age=ELSEWHERE)
+            value, _ = signer.open(cookie, within=ELSEWHERE)
         except BadSignature:
             return None
         fields: dict[str, str] = json.loads(base64_decode(value))
@@ -372,7 +387,7 @@ class Sessions:
         if signer is None:
             return False
         try:
-            return signer.unsign(token, max_age=int(self.most)) == of.encode()
+            return signer.open(token, within=self.most)[0] == of.encode()
         except BadSignature:
             return False
 

@@ -203,10 +203,13 @@ class Webhook:
             SIGNATURE: signature(self._secret, body, at=int(time.time())),
         }
         try:
-            answer = client.post(self._url, content=body, headers=headers)
+            # The status says it all: a body, which may have no end, is not read.
+            with client.stream(
+                "POST", self._url, content=body, headers=headers
+            ) as answer:
+                status = answer.status_code
         except TransportError as error:
             return Posted(taken=False, final=False, reason=reason(error))
-        status = answer.status_code
         return Posted(
             taken=answer.is_success,
             final=not answer.is_server_error and status not in _LATER,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.errors import InvalidSetting
-from app.services.delivery import Aliases, parse_aliases
+from app.services.recipients import Aliases, parse_aliases
 from tests.support.application import running
 from tests.support.databases import sqlite_url
 

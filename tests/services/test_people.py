@@ -14,6 +14,7 @@ from app.errors import (
 )
 from app.services.keys import LiveKeys
 from app.services.people import (
+    SKEW,
     Sessions,
     add_person,
     list_people,
@@ -160,6 +161,19 @@ def test_what_is_no_cookie_of_ours_is_nobodys(sessions, cookie):
         sessions.find(ours[:-2] + ("A" if ours[-2] != "A" else "B") + ours[-1]) is None
     )
     assert sessions.find("x" + ours) is None
+
+
+def test_a_cookie_of_a_host_whose_clock_is_ahead_counts(sessions, clock):
+    """By minutes, not by more."""
+    cookie = sessions.sign_in("ann", PASSWORD, host=None)
+    form = sessions.token("ann")
+    clock.now -= SKEW
+
+    assert sessions.find(cookie) is not None
+    assert sessions.is_token(form, "ann")
+    clock.now -= 2
+    assert sessions.find(cookie) is None
+    assert not sessions.is_token(form, "ann")
 
 
 def test_tries_are_slowed_by_name_and_by_address(sessions, clock):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.delivery import Recipients
+from app.services.recipients import Recipients
 
 NAMES = {
     "default",

@@ -15,9 +15,10 @@ from app.classifier.verdict import ActionRule, Verdict
 from app.errors import DatabaseUnavailable, UnknownLabel, UnknownMessage
 from app.features.observation import Observation
 from app.services.classify import Classified, observe
-from app.services.delivery import Delivery, Recipients
+from app.services.delivery import Delivery
 from app.services.gate import Gate
 from app.services.metrics import Tally
+from app.services.recipients import Recipients
 from app.settings import Settings
 
 WORDS = {b"money": 3.0, b"pills": 5.0, b"noon": -3.0}

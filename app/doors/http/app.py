@@ -25,7 +25,6 @@ from app.doors.http.page import (
     message,
     overview,
     people,
-    review,
     site,
     words,
 )
@@ -67,8 +66,6 @@ INCLUDED: Final = (
     history.teaching,
     overview.router,
     overview.page,
-    review.router,
-    review.page,
     message.page,
     message.teaching,
     ledger.router,

@@ -17,7 +17,7 @@ from app.doors.milter.codec import Actions, Event, MilterProtocolError, Steps
 from app.doors.milter.question import Envelope, Question
 from app.doors.milter.results import NAME, claims
 from app.mail.limits import MAX_BYTES
-from app.services.delivery import MAX_RECIPIENTS
+from app.services.recipients import MAX_RECIPIENTS
 
 # Postfix speaks 2 to 6 (milter_protocol), and libmilter has been at 6 since
 # Sendmail 8.14.

@@ -20,7 +20,7 @@ from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError, 
 
 from app.access.rights import Right
 from app.mail.limits import MAX_BYTES
-from app.services.delivery import MAX_RECIPIENTS
+from app.services.recipients import MAX_RECIPIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

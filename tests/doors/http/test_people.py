@@ -238,9 +238,23 @@ def test_people_are_added_and_removed_on_their_page(make):
     )
 
     assert (303, 303) == (added.status_code, removed.status_code)
-    assert "eve may sign in" in shown
+    assert "They may sign in now." in shown
     assert 303 == sign_in(clients(), "eve").status_code
     assert 401 == tim.get("/profiles").status_code
+
+
+def test_a_link_puts_no_words_into_a_page(make):
+    """Its sentences name what is there, whatever the address of the page says."""
+    client = make()()
+    sign_in(client, "anna")
+    words = "your account, to be confirmed at example.net"
+    pages = [
+        client.get(path, params={"revoked": words, "done": words, "added": words})
+        for path in ("/ui/keys", "/ui/people")
+    ]
+
+    assert [200, 200] == [each.status_code for each in pages]
+    assert not any("example.net" in each.text for each in pages)
 
 
 @pytest.mark.parametrize(

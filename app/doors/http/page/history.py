@@ -1,4 +1,4 @@
-"""History: every verdict, found and taught with one click; and its JSON twin."""
+"""History and review: verdicts found and taught with one click; and the JSON twins."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from app.doors.documents.history import (
     HistoryEntryOut,
     HistoryOut,
     MessageHistoryOut,
+    ReviewOut,
 )
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
@@ -55,6 +56,8 @@ MAX_ENTRIES: Final = 200
 """Verdicts of one answer."""
 ENTRIES: Final = 50
 """Verdicts of one page."""
+REVIEWED: Final = 25
+"""Messages of one page of the review: as many as one looks at in a few minutes."""
 STRONGEST: Final = 10
 MAX_BACK: Final = 2_000
 SAID: Final = {
@@ -243,6 +246,52 @@ async def message_page(
         learned=None if last is None else last.label,
         **shared(app, profile, request, said=said, about=about, label=label),
     )
+
+
+@router.get("/review", tags=["history"], responses=problems(404, 422, 503))
+async def review(
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_ENTRIES, description="How many messages at most.")
+    ] = REVIEWED,
+) -> ReviewOut:
+    """Return messages that nobody taught: *unsure* ones first, then by their worth.
+
+    The worth of a message is 4p(1 - p)(1 + u): the uncertainty of its verdict, with
+    the probability p of spam, and the share u of its features that the profile had
+    never seen. They are chosen among the newest 5,000 verdicts.
+    """
+    name = profile or app.settings.profile
+    look_up = partial(app.verdicts.review, name, limit=limit)
+    entries = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return ReviewOut(
+        profile=name, entries=[HistoryEntryOut.of(entry) for entry in entries]
+    )
+
+
+@page.get("/review")
+async def review_page(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    said: Field = "",
+    about: Field = "",
+    label: Field = "",
+) -> Response:
+    """Show these messages with the buttons that teach them."""
+    found = await review(app, profile, REVIEWED)
+    show = partial(
+        render,
+        request,
+        "review.html",
+        here="review",
+        profile=profile,
+        found=found,
+        rows=rows_of(found.entries),
+        **shared(app, profile, request, said=said, about=about, label=label),
+    )
+    return await computing(show, LARGE)
 
 
 @teaching.post("/history/{id}/teach")

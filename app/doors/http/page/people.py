@@ -50,6 +50,10 @@ ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
 """The cookie of a browser that is at the provider."""
 FIRST: Final = "/ui/overview"
 _OF_ALL: Final = "the keys and the people, who are of all profiles"
+_DONE: Final = {
+    "added": "They may sign in now.",
+    "removed": "They may not sign in any more.",
+}
 Field = Annotated[str, Query(max_length=64)]
 Next = Annotated[str, Query(max_length=2000)]
 
@@ -207,7 +211,8 @@ async def _keys(
         keys=[KeyOut.of(each) for each in found],
         # Nobody gives what they lack.
         rights={each: meaning for each, meaning in MEANINGS.items() if each in own},
-        revoked=revoked,
+        # A sentence of these pages names no name that a link alone brought.
+        revoked=next((each.name for each in found if each.name == revoked), None),
         made=made,
         key=text,
     )
@@ -250,18 +255,17 @@ async def revoke_key_page(request: Request, app: ApplicationDep) -> Response:
 
 @managing.get("/people")
 async def people_page(
-    request: Request, app: ApplicationDep, added: Field = "", removed: Field = ""
+    request: Request, app: ApplicationDep, done: Field = ""
 ) -> Response:
     """Show who may sign in."""
     principal_of(request).require_all(_OF_ALL)
-    done = f"{removed} may not sign in any more" if removed else ""
     return render(
         request,
         "people.html",
         here="keys",
         people=sorted(app.keys.people.values(), key=lambda each: each.name),
         roles=ROLES,
-        done=f"{added} may sign in" if added else done,
+        done=_DONE.get(done),
     )
 
 
@@ -282,7 +286,7 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
         who=who.name,
     )
     await to_thread.run_sync(add, limiter=PASSWORDS)
-    return RedirectResponse(link("/ui/people", added=name), HTTPStatus.SEE_OTHER)
+    return RedirectResponse(link("/ui/people", done="added"), HTTPStatus.SEE_OTHER)
 
 
 @managing.post("/people/remove")
@@ -293,7 +297,7 @@ async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     who.require_all(_OF_ALL)
     remove = partial(app.remove_person, name, who=who.name)
     await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
-    return RedirectResponse(link("/ui/people", removed=name), HTTPStatus.SEE_OTHER)
+    return RedirectResponse(link("/ui/people", done="removed"), HTTPStatus.SEE_OTHER)
 
 
 def _listed(text: str) -> list[str]:
