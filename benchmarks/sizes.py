@@ -30,7 +30,7 @@ from app.services.learn import BATCH, Learn
 from app.services.memory.cache import LiveProfiles
 from app.services.prune import Criterion, Prune
 from app.settings import Settings
-from app.storage import profiles
+from app.storage import profiles, runs
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep import retention
 
@@ -105,10 +105,10 @@ def drop_all(engine: Engine, profile: ProfileRow) -> None:
     later = now() + timedelta(days=1)
     while True:
         with reading(engine) as connection:
-            merge = retention.prepare_seal(connection, profile)
+            merge = runs.prepare_merge(connection, profile, "sealed")
         if merge is not None:
             with writing(engine) as connection:
-                retention.write_seal(connection, profile, merge)
+                runs.write_merge(connection, profile, merge)
         with reading(engine) as connection:
             drop = retention.prepare(connection, profile, before=later, limit=64)
         if drop is None:

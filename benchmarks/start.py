@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.bayes.counts import FeatureCounts
-from app.bayes.state import State
+from app.bayes.state import History, State
 from app.services.application import open_database, specify
 from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
-from app.storage import profiles
-from app.storage.counts import deltas
+from app.storage import profiles, runs
+from app.storage.counts import classes
 from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 
@@ -51,24 +51,22 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
     for view in VIEWS:
         ids = np.unique(random.integers(-(2**63), 2**63 - 1, features // len(VIEWS)))
         # Each feature once, and most of the rest of the rows wherever they fall.
-        parts = random.integers(0, len(MONTHS) * 2, ids.size)
+        places = random.integers(0, len(MONTHS) * 2, ids.size)
         more = random.choice(ids, round(ids.size * (ROWS_PER_FEATURE - 1)))
         others = random.integers(0, len(MONTHS) * 2, more.size)
         for part in range(len(MONTHS) * 2):
-            here = np.union1d(ids[parts == part], more[others == part])
+            here = np.union1d(ids[places == part], more[others == part])
             month, label = divmod(part, 2)
             once = np.ones(here.size, np.int64)
             delta = FeatureCounts.of_class(
                 label, here, once, once, messages=MESSAGES, n_classes=2
             )
+            sums = History({MONTHS[month]: State({view: delta})})
+            changes = classes.changes(sums, profile.id, profile.labels)
+            parts = runs.encode(sums, profile.labels)
             with writing(engine) as connection:
-                deltas.add(
-                    connection,
-                    profile.id,
-                    epoch=MONTHS[month],
-                    labels=profile.labels,
-                    delta=State({view: delta}),
-                )
+                classes.add(connection, changes)
+                runs.add(connection, profile.id, "counts", parts)
             rows += here.size
     return rows
 

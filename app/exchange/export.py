@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from sqlalchemy import func, select
-
 from app import __version__
-from app.bayes.counts import FeatureCounts
-from app.bayes.moment_rows import from_rows
-from app.bayes.sparse import one_hot
-from app.bayes.state import State
 from app.errors import DatabaseUnavailable, InconsistentCounts
 from app.exchange.format.blocks import BlockWriter
 from app.exchange.format.header import Contents, ExportHeader
@@ -27,16 +20,14 @@ from app.exchange.format.parts import (
     write_sum,
     write_undo,
 )
-from app.storage import tables
+from app.storage import runs
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.counts import classes as class_rows
-from app.storage.counts import features, moments, names
-from app.storage.counts.features import Key
+from app.storage.counts import names
 from app.storage.fold import state
-from app.storage.ledger import rows_after
+from app.storage.ledger import batches_after, rows_after
 from app.storage.profiles import policy_of
 from app.storage.undo import records, work
-from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +35,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from app.bayes.state import State
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -77,14 +69,8 @@ def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int
     """Return the number of counts or rows in an export of a profile."""
     if contents == "ledger":
         return profile.revision
-    table = tables.feature_count
-    return int(
-        connection.execute(
-            select(func.count())
-            .select_from(table)
-            .where(table.c.profile_id == profile.id)
-        ).scalar_one()
-    )
+    counts = runs.load(connection, profile, "counts")
+    return sum(state.size for state in counts.values())
 
 
 def export(
@@ -120,15 +106,13 @@ def export(
         If the tables and the ledger contradict each other, or the policy
         cannot be read.
     DatabaseUnavailable
-        If a ledger is asked for while an undo is carried out, or counts while a fold
-        is written in part.
+        If a ledger is asked for while an undo is carried out.
 
     Notes
     -----
     Equal states give equal bytes: everything is in the order of its keys, and
-    no clock is read.  The memory in use does not depend on the size of the profile,
-    as long as a month has few views and labels; only the sealed sums of a ledger
-    (`app.storage.upkeep.retention`) are held at once.
+    no clock is read.  Counts, and the sealed sums of a ledger
+    (`app.storage.upkeep.retention`), are held at once, as a service holds them.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = ExportHeader(
@@ -151,38 +135,31 @@ def export(
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
         # The sums of the rows whose vectors were dropped.
-        for epoch, sealed in sorted(retention.load(connection, profile).items()):
-            for part in sealed.pieces(at_most=FEATURES_PER_ROW):
-                writer.write(SUM, write_sum(epoch, part, profile.labels))
+        for epoch, part in _parts(connection, profile, "sealed"):
+            writer.write(SUM, write_sum(epoch, part, profile.labels))
         for record in records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
-        for epoch, views in _sums(connection, profile, classes):
-            writer.write(SUM, write_sum(epoch, views, profile.labels))
-            progress(views.size)
+        for epoch, part in _parts(connection, profile, "counts"):
+            writer.write(SUM, write_sum(epoch, part, profile.labels))
+            progress(part.size)
     if words:
-        for view in header.views:
-            for page in names.pages(
-                connection, profile.id, view, size=_NAMES_PER_BLOCK
-            ):
-                writer.write(NAMES, write_names(view, page))
+        for view, page in _names(connection, profile, contents):
+            writer.write(NAMES, write_names(view, page))
     return Exported(header=header, content=writer.close())
 
 
 def _last(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
     """Return the revision that an export ends with."""
     if contents == "counts":
-        if not state.in_part(connection, profile.id):
-            return state.folded_revision(connection, profile.id)
-        obstacle = (
-            f"the counts of the profile {profile.name!r} are being brought up to date"
+        return state.folded_revision(connection, profile.id)
+    if work.pending(connection, profile.id):
+        msg = (
+            f"an undo of the profile {profile.name!r} is being carried out; export it "
+            "again in a moment"
         )
-    else:
-        if not work.pending(connection, profile.id):
-            return profile.revision
-        obstacle = f"an undo of the profile {profile.name!r} is being carried out"
-    msg = f"{obstacle}; export it again in a moment"
-    raise DatabaseUnavailable(msg)
+        raise DatabaseUnavailable(msg)
+    return profile.revision
 
 
 def _messages(
@@ -196,32 +173,33 @@ def _messages(
     return views
 
 
-def _sums(
-    connection: Connection,
-    profile: ProfileRow,
-    classes: Sequence[_ClassRow],
+def _parts(
+    connection: Connection, profile: ProfileRow, kind: runs.Kind
 ) -> Iterator[tuple[int, State]]:
-    """Give the sums in the tables, in parts that a ledger row can hold."""
-    for row in sorted(classes, key=lambda row: (row.epoch, row.view, row.label)):
-        key = Key(profile.id, row.epoch, row.view, row.label)
-        index = profile.labels.index(row.label)
-        n_classes = len(profile.labels)
-        messages = row.messages
-        if row.kind == class_rows.MOMENTS:
-            stored = moments.read(connection, key, label=index)
-            sums = from_rows(stored, one_hot(index, n_classes) * messages)
-            yield row.epoch, State({row.view: sums})
-            continue
-        pages = features.pages(connection, key, size=FEATURES_PER_ROW)
-        # Without any feature, the messages alone.
-        for page in chain([next(pages, np.empty((0, 3), np.int64))], pages):
-            counts = FeatureCounts.of_class(
-                index, *page.T.copy(), messages=messages, n_classes=n_classes
-            )
-            yield row.epoch, State({row.view: counts})
-            # They come with the first page, so that no part is a state that no
-            # messages can have.
-            messages = 0
+    """Give sums with their months, in parts that a ledger row can hold."""
+    for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
+        for part in sums.pieces(at_most=FEATURES_PER_ROW):
+            yield epoch, part
+
+
+def _names(
+    connection: Connection, profile: ProfileRow, contents: Contents
+) -> Iterator[tuple[str, dict[int, str]]]:
+    """Give the text of counted features, or of those whose rows have it no more."""
+    if contents == "counts":
+        counts = runs.total(connection, profile)
+        found: dict[str, dict[int, str]] = {view: {} for view in counts}
+        for rows in batches_after(connection, profile.id, revision=0):
+            for view, texts in names.texts_of(rows, profile).items():
+                found.setdefault(view, {}).update(texts)
+    else:
+        counts = runs.total(connection, profile, "sealed")
+        found = {view: {} for view in counts}
+    for view in sorted(counts):
+        texts = found[view] | names.all_of(connection, profile.id, view)
+        left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
+        while page := dict(islice(left, _NAMES_PER_BLOCK)):
+            yield view, page
 
 
 def _batches(

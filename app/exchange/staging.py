@@ -3,9 +3,8 @@
 Contract of this file: the file was surveyed, and the profile is hidden
 (`app.storage.hidden`), so nobody else writes to it and nobody folds it.
 
-A fold changes the counts of a feature once for every few rows.  Nobody has to see
-the counts of a hidden profile grow, so its ledger is summed up first, and each count
-is written once: an import of 16,055 messages took 37 s so, and 77 s with a fold.
+Nobody has to see the counts of a hidden profile grow, so its ledger is summed up first,
+and each count is written once.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, func, select, update
 
 from app.errors import InconsistentCounts, MalformedExport
 from app.exchange.format.blocks import BlockReader
@@ -29,13 +28,10 @@ from app.exchange.format.parts import (
     surveyed_rows,
 )
 from app.exchange.keying import keyed_names, keyed_row, keyed_sums
-from app.storage import bulk, ledger, tables
-from app.storage.counts import deltas, names
-from app.storage.counts.names import missing, texts_of
+from app.storage import bulk, ledger, runs, tables
+from app.storage.counts import classes, names
 from app.storage.database.engine import reading
-from app.storage.ledger import batches_after
 from app.storage.undo import records
-from app.storage.upkeep import retention
 from app.storage.upkeep.audit import broken_rows
 from app.storage.upkeep.prune import known_digests, sums_in_force
 
@@ -53,7 +49,7 @@ T = TypeVar("T")
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
 _ROWS: Final = 200
 _NAMES: Final = 4_000
-_FEATURES: Final = 2_000
+_PARTS: Final = 8
 
 
 class Staging:
@@ -111,6 +107,7 @@ class Staging:
                 self._write_undo(content)
             self._source.progress(file.tell())
         self._source.progress(file.tell())
+        self._drop_names()
         surveyed = self._source.header, self._source.survey.content
         if surveyed != (ExportHeader.decode(reader.header), reader.content):
             msg = "this export was changed while it was read; nothing of it is imported"
@@ -126,13 +123,32 @@ class Staging:
                 names.add, profile_id=self._profile.id, view=view, names=dict(some)
             )
 
+    def _drop_names(self) -> None:
+        """Drop the names that rows have as well."""
+        with reading(self._new.engine) as connection:
+            sealed = runs.total(connection, self._profile, "sealed")
+            found = {
+                view: names.all_of(connection, self._profile.id, view)
+                for view in self._source.header.views
+            }
+        for view, texts in found.items():
+            kept = sealed[view].ids.tolist() if view in sealed else ()
+            for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
+                self._new.write(
+                    names.drop, profile_id=self._profile.id, view=view, features=some
+                )
+
     def _write_sum(self, content: bytes) -> None:
         epoch, views = read_sum(content, self._profile.labels)
         if self._key is not None:
             views = keyed_sums(views, self._key)
         if self._source.header.contents == "ledger":
-            sums = retention.encode(self._profile, {epoch: views})
-            self._new.write(retention.add, profile=self._profile, sums=sums)
+            self._new.write(
+                runs.add,
+                profile_id=self._profile.id,
+                kind="sealed",
+                parts=runs.encode({epoch: views}, self._profile.labels),
+            )
             return
         with reading(self._new.engine) as connection:
             texts = {
@@ -251,50 +267,18 @@ def fault_of(
 
 
 def fill(new: HiddenProfile, epochs: History) -> None:
-    """Write the counts of a hidden profile, and the text of their features."""
+    """Write the counts of a hidden profile."""
+    changes = classes.changes(epochs, new.row.id, new.row.labels)
+    new.write(classes.add, changed=changes)
     for epoch in sorted(epochs):
-        for part in epochs[epoch].pieces(at_most=_FEATURES):
-            new.write(
-                deltas.add,
-                profile_id=new.row.id,
-                epoch=epoch,
-                labels=new.row.labels,
-                delta=part,
-            )
-    revision = 0
-    for upto, texts in _texts(new, epochs):
-        revision = upto
-        for view, some in texts.items():
-            new.write(names.add, profile_id=new.row.id, view=view, names=some)
-    fold = tables.fold
+        parts = runs.encode({epoch: epochs[epoch]}, new.row.labels)
+        for some in _pieces(parts, _PARTS):
+            new.write(runs.add, profile_id=new.row.id, kind="counts", parts=some)
+    rows, fold = tables.ledger, tables.fold
+    newest = select(func.max(rows.c.revision)).where(rows.c.profile_id == new.row.id)
     new.write(
         Connection.execute,
         update(fold)
         .where(fold.c.profile_id == new.row.id)
-        .values(folded_revision=revision),
+        .values(folded_revision=func.coalesce(newest.scalar_subquery(), 0)),
     )
-
-
-def _texts(
-    new: HiddenProfile, epochs: History
-) -> Iterator[tuple[int, dict[str, dict[int, str]]]]:
-    """Give the text of the counted features, some rows at a time.
-
-    Each comes with the revision of the last of these rows.
-    """
-    profile = new.row
-    counted = epochs.gained()
-    with reading(new.engine) as connection:
-        for rows in batches_after(connection, profile.id, revision=0):
-            yield (
-                rows[-1].revision,
-                {
-                    view: missing(
-                        connection,
-                        profile.id,
-                        view,
-                        {at: texts[at] for at in texts.keys() & counted[view]},
-                    )
-                    for view, texts in texts_of(rows, profile).items()
-                },
-            )

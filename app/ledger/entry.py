@@ -13,7 +13,7 @@ under the same name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -144,18 +144,6 @@ class LedgerRow:
         if self.decoded is not None:
             return self.decoded
         return decode(self._vector())
-
-    def unpacked(self) -> LedgerRow:
-        """Return the row with its views at hand, for who asks for them repeatedly.
-
-        Raises
-        ------
-        CorruptVector
-            If the stored vector cannot be read.
-        """
-        if self.kind == "sum" or self.vector is None or self.decoded is not None:
-            return self
-        return replace(self, decoded=decode(self.vector))
 
     @property
     def identity(self) -> Identity:

@@ -132,6 +132,7 @@ class Prune:
             "service or `postbayes fold` updates them"
         ):
             self._fold(profile, progress)
+            Folding(self._engine).compact(profile)
         return Pruned(
             features=found.features, rows=found.rows, revision=rows[-1].revision
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
-from app.errors import DatabaseUnavailable, UnknownLabel, UnknownProfile
+from app.errors import UnknownLabel, UnknownProfile
 from app.exchange import learn
 from app.exchange.dumps import bogofilter, rspamd, spamassassin, spambayes
 from app.exchange.export import export, size
@@ -16,7 +16,6 @@ from app.services import undo
 from app.services.fold import Folding
 from app.storage import profiles
 from app.storage.database.engine import reading
-from app.storage.fold import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -204,23 +203,17 @@ class Transfer:
         UnknownProfile
             If there is none of that name.
         DatabaseUnavailable
-            If an undo is under way, or feedback comes faster than it is folded.
+            If a ledger is asked for while an undo is carried out.
         """
-        for _ in range(_TRIES):
-            with reading(self.engine) as connection:
-                profile = profiles.find(connection, name)
-                if contents == "ledger" or not state.in_part(connection, profile.id):
-                    return export(
-                        connection,
-                        profile,
-                        file,
-                        contents=contents,
-                        words=words,
-                        progress=progress,
-                    )
-            self._folding.finish(profile)
-        msg = "feedback comes faster than it is folded; export at a quieter time"
-        raise DatabaseUnavailable(msg)
+        with reading(self.engine) as connection:
+            return export(
+                connection,
+                profiles.find(connection, name),
+                file,
+                contents=contents,
+                words=words,
+                progress=progress,
+            )
 
     def add(
         self, name: str, file: BinaryIO, survey: Survey, *, progress: Progress

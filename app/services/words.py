@@ -157,7 +157,7 @@ class Words:
                 if decay is None and not any(now.messages.values()):
                     continue
                 counts = classes.history(
-                    connection, live.row.id, view=view, feature=features[view]
+                    connection, live.row, view=view, feature=features[view]
                 )
                 # Counts that have decayed to nothing still have their months.
                 if any(now.messages.values()) or any(each.messages for each in counts):

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Float, cast, func, select
+from sqlalchemy import select
 
-from app.bayes.measurements import LIMIT
 from app.errors import InvalidObservation
 from app.ledger.capacity import Amounts
 from app.ledger.entry import LedgerRow
 from app.ledger.vector import encode_names
-from app.storage import ledger, profiles, tables
+from app.storage import ledger, profiles, runs, tables
 from app.storage.fold.state import unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from sqlalchemy import Column, ColumnElement, Connection, Table
+    from sqlalchemy import Connection
 
     from app.bayes.state import State
     from app.storage.profiles import ProfileRow
@@ -35,7 +34,6 @@ FEATURES_PER_ROW: Final = 5_000
 
 Appending a million of them takes 0.7 s on SQLite, 8.0 bytes each.
 """
-_WORD: Final = 2.0**64
 
 
 def append_sums(
@@ -157,37 +155,7 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
         If what is not folded has no room by itself.
     """
     found = Amounts()
-    moments = tables.moment_sum
-
-    def by_view(
-        value: ColumnElement[float], table: Table, *columns: str
-    ) -> list[tuple[str, float]]:
-        found = connection.execute(
-            select(table.c.view, value)
-            .where(table.c.profile_id == profile.id)
-            .group_by(table.c.view, *(table.c[name] for name in columns))
-        )
-        return [(view, amount) for view, amount in found]
-
-    def summed(column: Column[int]) -> ColumnElement[float]:
-        # As floats: the sum of integers may leave 64 bits, and SQLite fails then.
-        return func.sum(cast(column, Float))
-
-    of_class, of_feature = tables.class_count, tables.feature_count
-    for view, messages in by_view(summed(of_class.c.messages), of_class):
-        found.of(view).messages += messages
-    counts = summed(of_feature.c.occurrences) + summed(of_feature.c.messages)
-    for view, occurrences in by_view(counts, of_feature):
-        found.of(view).occurrences += occurrences
-    largest = func.max(func.abs(cast(moments.c.high, Float)) + 1)
-    for view, most in by_view(largest, moments, "epoch", "label"):
-        found.of(view).measured += most * _WORD / LIMIT**2
-    for view, each in connection.execute(
-        select(moments.c.view, moments.c.field)
-        .where(moments.c.profile_id == profile.id)
-        .distinct()
-    ):
-        found.of(view).fields.add(each)
+    found.add(runs.total(connection, profile))
     for epochs in unfolded(connection, profile):
         for views in epochs.values():
             found.add(views)

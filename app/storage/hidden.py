@@ -37,9 +37,9 @@ Its longest pause is the proof that the ledger adds up, which reads all of it.
 """
 _GONE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Rows that are deleted in one transaction.  Most are of some 40 bytes, but those of
-# the ledger of some 8 kB, and a sealed sum has a megabyte at most.
+# the ledger of some 8 kB, and a part of a run of some 150 kB.
 _ROWS: Final = 4096
-_LARGE_ROWS: Final = {"ledger": 512, "scored": 512, "sealed": 16}
+_LARGE_ROWS: Final = {"ledger": 512, "scored": 512, "run": 64}
 
 
 def begin(

@@ -18,7 +18,7 @@ from app.errors import (
     UnknownProfile,
 )
 from app.storage.database.statements import Prepared, insert_into
-from app.storage.tables import class_count, fold, fold_rest, ledger, profile
+from app.storage.tables import class_count, fold, ledger, profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -299,11 +299,9 @@ def count_by_month(
         settled = connection.execute(
             select(profile.c.id)
             .join(fold, fold.c.profile_id == profile.c.id)
-            .outerjoin(fold_rest, fold_rest.c.profile_id == profile.c.id)
             .where(
                 profile.c.id.in_(some),
                 fold.c.folded_revision == profile.c.revision,
-                fold_rest.c.profile_id.is_(None),
             )
         )
         final = set(settled.scalars())

@@ -105,25 +105,8 @@ fold: Final = Table(
     "fold",
     metadata,
     Column("profile_id", ForeignKey("profile.id"), primary_key=True),
-    # Ledger rows up to this revision are in the count tables, but for what
-    # `fold_rest` says.
+    # Ledger rows up to this revision are in the counts.
     Column("folded_revision", BigInteger, nullable=False),
-)
-# What is left of a fold that is written in parts (`storage/fold`): of the rows
-# after a revision and up to another, the features from this one on are not in the
-# count tables.  No row: nothing is left.  A table of its own, so that the code before
-# it goes on; the row goes with the mark, which that code deletes.
-fold_rest: Final = Table(
-    "fold_rest",
-    metadata,
-    Column(
-        "profile_id",
-        ForeignKey("fold.profile_id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
-    Column("after_revision", BigInteger, nullable=False),
-    Column("upto_revision", BigInteger, nullable=False),
-    Column("feature", BigInteger, nullable=False),
 )
 FORGOTTEN: Final = text("label IS NULL AND undo IS NULL AND vector IS NOT NULL")
 ledger: Final = Table(
@@ -175,15 +158,20 @@ ledger: Final = Table(
         postgresql_where=text("vector IS NOT NULL"),
     ),
 )
-# What the rows have added whose vectors were dropped (`app.storage.upkeep.retention`).
-sealed: Final = Table(
-    "sealed",
+# Sums of statistics (`app.storage.runs`): "counts" of the folded rows, "sealed" of the
+# rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock every
+# writer of the counts holds, has one.
+run: Final = Table(
+    "run",
     metadata,
     Column("profile_id", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, primary_key=True),
     Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("view", Text, primary_key=True),
     Column("level", Integer, primary_key=True, autoincrement=False),
-    Column("run", Integer, primary_key=True, autoincrement=False),
-    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # Of the features of the part.
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
     Column("vector", LargeBinary, nullable=False),
 )
 # What somebody took back.  An undo takes back rows of the ledger, listed in
@@ -230,59 +218,12 @@ class_count: Final = Table(
     Column("view", Text, primary_key=True),
     Column("label", Text, primary_key=True),
     Column("messages", BigInteger, nullable=False),
-    # Which table has the rest: "features" are in `feature_count`, "moments" in
-    # `moment_sum`.  Said here, because messages that have none of a view's
-    # features or fields leave no row there.  Last, and with a default, because
-    # a migration added it.
+    # "features" or "moments".  Last, and with a default, because a migration added it.
     Column("kind", Text, nullable=False, server_default="features"),
     CheckConstraint("messages >= 0", name="messages"),
     sqlite_with_rowid=False,
 )
-# No foreign key here, in `moment_sum` and in `feature_name`: it would be checked
-# once per row, a few hundred times per message.  The `fold` row, whose lock every
-# writer of these tables holds, has one.
-feature_count: Final = Table(
-    "feature_count",
-    metadata,
-    Column("profile_id", Integer, primary_key=True, autoincrement=False),
-    Column("epoch", Integer, primary_key=True, autoincrement=False),
-    Column("view", Text, primary_key=True),
-    Column("label", Text, primary_key=True),
-    Column("feature", BigInteger, primary_key=True, autoincrement=False),
-    Column("occurrences", BigInteger, nullable=False),
-    Column("messages", BigInteger, nullable=False),
-    CheckConstraint("occurrences >= 0", name="occurrences"),
-    CheckConstraint("messages >= 0", name="messages"),
-    # SQLite keeps the rows in the order of the key: reading one label of one
-    # view is one walk, and a row takes 36 bytes instead of 80 with an index.
-    sqlite_with_rowid=False,
-)
-# Sums of measurements (`app.bayes.moment_rows`): of a field over the messages of
-# a label, degree 1, and of the products of two fields, degree 2.  The sum is
-# ``low + middle * 2**32 + high * 2**64`` in steps of 2**-16 to the degree; all
-# three have its sign, so only `messages` has a bound.
-moment_sum: Final = Table(
-    "moment_sum",
-    metadata,
-    Column("profile_id", Integer, primary_key=True, autoincrement=False),
-    Column("epoch", Integer, primary_key=True, autoincrement=False),
-    Column("view", Text, primary_key=True),
-    Column("label", Text, primary_key=True),
-    Column("field", BigInteger, primary_key=True, autoincrement=False),
-    Column("other", BigInteger, primary_key=True, autoincrement=False),
-    Column("degree", Integer, primary_key=True, autoincrement=False),
-    Column("messages", BigInteger, nullable=False),
-    Column("low", BigInteger, nullable=False),
-    Column("middle", BigInteger, nullable=False),
-    Column("high", BigInteger, nullable=False),
-    # Not >= 0: a sum that no message has a part in has no row.
-    CheckConstraint("messages > 0", name="messages"),
-    CheckConstraint(
-        "(degree = 1 AND other = field) OR (degree = 2 AND other >= field)",
-        name="degree",
-    ),
-    sqlite_with_rowid=False,
-)
+# No foreign key: it would be checked once per row, a few hundred times per message.
 feature_name: Final = Table(
     "feature_name",
     metadata,

@@ -19,7 +19,7 @@ from app.storage import tables
 from app.storage.database.engine import reading
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
-from tests.support.builders import new_profile, rows_of
+from tests.support.builders import fold_all, named, new_profile, rows_of
 from tests.support.databases import on_sqlite
 from tests.support.transfer import add
 
@@ -39,8 +39,9 @@ def test_a_dump_is_learned_as_sums_of_this_month(engine):
     assert (found.sound, found.ledger_rows) == (True, 1)
     assert ("import:bogofilter:5ca1ab1e5ca1ab1e", 202605) == (row[8], row[4])
     assert learned.source == row[8]
-    names = {row[2] for row in rows_of(engine, tables.feature_name, profile)}
-    assert {"prize", "subject:lunch"} <= names
+    fold_all(engine, profile)
+    found = named(engine, profile).values()
+    assert {"prize", "subject:lunch"} <= {text for x in found for text in x.values()}
 
 
 @on_sqlite

@@ -13,7 +13,6 @@ from app.exchange.survey import survey
 from app.features.extract import meant
 from app.features.id_key import IdKey
 from app.services.profiles import list_profiles
-from app.storage import tables
 from app.storage.bulk import append_sums
 from app.storage.database.engine import writing
 from tests.support.builders import (
@@ -21,8 +20,8 @@ from tests.support.builders import (
     MARCH,
     drop_vectors,
     fold_all,
+    named,
     new_profile,
-    rows_of,
     taught,
     teach,
 )
@@ -67,10 +66,10 @@ def everything(engine):
     return profile
 
 
-def named(engine, profile):
-    """Return the names of a profile's features by view, and of which ids they are."""
-    found = rows_of(engine, tables.feature_name, profile)
-    return {(view, name): number for view, number, name in found}
+def by_name(engine, profile):
+    """Return the ids of a profile's features by view and name."""
+    found = named(engine, profile)
+    return {(v, name): at for v, texts in found.items() for at, name in texts.items()}
 
 
 def keys(engine):
@@ -102,8 +101,8 @@ def test_names_go_with_their_ids(engine, contents):
     profile = everything(engine)
     data = exported(engine, profile, contents=contents)
     target = new_profile(engine, id_key=KEY.digest)
-    keyed = named(engine, imported(engine, data, target.name, key=KEY).profile)
-    plain = named(engine, profile)
+    keyed = by_name(engine, imported(engine, data, target.name, key=KEY).profile)
+    plain = by_name(engine, profile)
 
     assert plain
     assert keyed == {
@@ -243,7 +242,7 @@ def test_the_dump_of_another_filter_is_keyed(engine, store_words):
         add(engine, profile, store_words=store_words, key=KEY).profile
         for profile in (new_profile(engine), new_profile(engine, id_key=KEY.digest))
     )
-    words = named(engine, keyed)
+    words = by_name(engine, keyed)
 
     assert keyed_sums(state(engine, plain.name), KEY) == state(engine, keyed.name)
     assert store_words == bool(words)

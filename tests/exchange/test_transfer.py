@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from io import BytesIO
-from itertools import count
 
 import numpy as np
 import pytest
@@ -34,7 +33,6 @@ from app.ledger import teaching
 from app.ledger.capacity import Amounts
 from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
-from app.services.fold import Folding
 from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
 from app.services.threads.scheduler import Maintenance
@@ -42,7 +40,6 @@ from app.storage import bulk, history, profiles, scored, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
-from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -50,7 +47,7 @@ from tests.support.builders import (
     digest,
     drop_vectors,
     fold,
-    fold_a_part,
+    named,
     new_profile,
     noted,
     observed,
@@ -59,7 +56,7 @@ from tests.support.builders import (
     teach,
 )
 from tests.support.databases import on_sqlite, postgres_database, sqlite_url
-from tests.support.ledger import COUNTED
+from tests.support.ledger import counted
 from tests.support.transfer import (
     LATER,
     altered,
@@ -90,10 +87,7 @@ def test_a_round_trip_is_equality(engine, contents):
     assert learned.outcome == "added"
     assert state(engine, profile.name) == state(engine, "copy")
     assert audited(engine, "copy").sound
-    for table in COUNTED:
-        assert rows_of(engine, table, profile) == rows_of(
-            engine, table, learned.profile
-        )
+    assert counted(engine, profile) == counted(engine, learned.profile)
 
 
 @on_sqlite
@@ -272,9 +266,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     assert state(engine, profile.name) == state(engine, other.name)
     assert audited(engine, other.name).sound
     assert learned.profile.labels == ("ham", "spam")
-    assert rows_of(engine, tables.feature_name, profile) == rows_of(
-        engine, tables.feature_name, learned.profile
-    )
+    assert named(engine, profile) == named(engine, learned.profile)
     assert rows_of(engine, tables.ledger, other) == []
     # Teaching by id goes on.
     assert len(rows_of(engine, tables.scored, learned.profile)) == 1
@@ -291,7 +283,7 @@ def test_words_stay_behind_where_they_are_not_wanted(engine, contents):
     left_here = imported(engine, with_words, "two", store_words=False).profile
 
     for copy in (left_there, left_here):
-        assert rows_of(engine, tables.feature_name, copy) == []
+        assert {} == named(engine, copy)
         assert {row[6] for row in rows_of(engine, tables.ledger, copy)} == {None}
     assert b"lunch" not in b"".join(c for _, c in BlockReader(BytesIO(without)))
 
@@ -507,55 +499,6 @@ def test_an_export_of_counts_ends_where_the_counts_end(engine):
     assert folded == file.getvalue()
 
 
-@on_sqlite
-def test_a_fold_is_written_to_its_end_before_an_export(engine):
-    """Half of a message would be in the file."""
-    profile, whole = taught_profile(engine), taught_profile(engine)
-    for each in (profile, whole):
-        teach(engine, each, taught("late", "ham", {"late": 1, "lunch": 1}))
-    fold_a_part(engine, profile)
-    file = BytesIO()
-    done = transfer(engine).export(
-        profile.name, file, contents="counts", words=True, progress=lambda _: None
-    )
-    list(transfer(engine).fold(whole))
-
-    with reading(engine) as connection:
-        assert audit(connection, profile).folded_revision == done.header.revision
-    for table in COUNTED:
-        assert rows_of(engine, table, whole) == rows_of(engine, table, profile)
-
-
-@on_sqlite
-def test_an_export_beside_a_fold_that_begins_anew_each_time_gives_up(
-    engine, monkeypatch
-):
-    """It says so, and has written nothing."""
-    profile = taught_profile(engine)
-    file = BytesIO()
-    messages = count()
-
-    def taught_meanwhile(self, profile):
-        named = f"late {next(messages)}"
-        list(transfer(engine).fold(profile))
-        teach(engine, profile, taught(named, "ham", {named: 1, "lunch": 1}))
-        fold_a_part(engine, profile)
-
-    taught_meanwhile(None, profile)
-    monkeypatch.setattr(Folding, "finish", taught_meanwhile)
-    with pytest.raises(DatabaseUnavailable, match="at a quieter time"):
-        transfer(engine).export(
-            profile.name, file, contents="counts", words=True, progress=lambda _: None
-        )
-
-    assert b"" == file.getvalue()
-    with (
-        reading(engine) as connection,
-        pytest.raises(DatabaseUnavailable, match="up to date"),
-    ):
-        exporting.export(connection, profile, file, contents="counts", words=True)
-
-
 def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
     """As beside an undo by hand."""
     profile = taught_profile(engine)
@@ -658,8 +601,9 @@ def test_a_ledger_whose_old_vectors_were_dropped_is_moved_whole(engine):
     copy = imported(engine, data, "copy").profile
 
     assert dropped
-    for table in (tables.ledger, *COUNTED):
-        assert rows_of(engine, table, profile) == rows_of(engine, table, copy)
+    assert counted(engine, profile) == counted(engine, copy)
+    ledger = tables.ledger
+    assert rows_of(engine, ledger, profile) == rows_of(engine, ledger, copy)
     assert state(engine, profile.name) == state(engine, "copy")
     assert audited(engine, "copy").sound
     assert data == altered(
@@ -739,11 +683,8 @@ def test_large_profiles_are_written_in_many_blocks(engine, monkeypatch, contents
     kinds = [kind for kind, _ in BlockReader(BytesIO(data))]
     imported(engine, data, "copy")
 
-    assert (
-        kinds
-        == [SUM if contents == "counts" else LEDGER] * len(kinds[:-4]) + [NAMES] * 4
-    )
-    assert len(kinds) == (8 if contents == "counts" else 9)
+    # The rows of a ledger have their names.
+    assert kinds == ([SUM] * 4 + [NAMES] * 4 if contents == "counts" else [LEDGER] * 5)
     assert state(engine, profile.name) == state(engine, "copy")
 
 

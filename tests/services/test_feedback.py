@@ -413,25 +413,6 @@ def test_a_site_without_words_stores_none(database_url, tmp_path):
 
 
 @on_sqlite
-def test_after_a_fold_the_tables_read_as_a_person_expects(app):
-    """Folded counts name view, label and word, and the audit stays at zero."""
-    teach(app, SPAM[0], "spam")
-    teach(app, SPAM[1], "spam")
-    teach(app, HAM[0], "ham")
-    fold(app)
-
-    with reading(app.engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT c.label, c.messages FROM feature_count c JOIN feature_name n"
-            " ON n.profile_id = c.profile_id AND n.view = c.view"
-            " AND n.feature = c.feature WHERE n.name = 'money'"
-        ).all()
-
-    assert [("spam", 2)] == [tuple(row) for row in rows]
-    assert 0 == difference(app)
-
-
-@on_sqlite
 def test_score_before_learning_is_kept_in_the_ledger(app):
     """The ledger holds the verdict that the message had before it was learned."""
     teach(app, SPAM[0], "spam")
@@ -492,8 +473,7 @@ def test_a_ledger_that_went_back_is_loaded_anew(database_url):
             # not be seen by the rest, and be there afterwards.
             connection.exec_driver_sql("UPDATE fold SET folded_revision = 0")
             connection.exec_driver_sql("DELETE FROM ledger WHERE revision > 3")
-            connection.exec_driver_sql("DELETE FROM feature_count")
-            connection.exec_driver_sql("DELETE FROM moment_sum")
+            connection.exec_driver_sql("DELETE FROM run")
             connection.exec_driver_sql("DELETE FROM class_count")
             connection.exec_driver_sql("UPDATE profile SET revision = 3")
         app.live.refresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
+from collections import Counter
 from itertools import count, zip_longest
 
 import pytest
@@ -18,21 +18,19 @@ from app.services.memory.cache import LiveProfiles
 from app.services.threads import scheduler
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import profiles, tables
+from app.storage import profiles, runs, tables
 from app.storage.database import engine as turn
-from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.fold import fold
 from app.storage.fold.state import folded_revision
 from app.storage.upkeep.audit import audit
-from tests.support.builders import new_profile, taught, teach
+from tests.support.builders import new_profile, rows_of, taught, teach
 from tests.support.command import forked
 
 
 def fold_until_killed(url, name, last):
-    """Fold in batches of one row and parts of one feature, and die at a statement."""
+    """Fold in batches of one row, and die at a statement."""
     folding.MOST_BY_HAND = 1
-    folding.BY_HAND = 1e-9
     engine = open_engine(url)
     with reading(engine) as connection:
         profile = profiles.find(connection, name)
@@ -81,15 +79,14 @@ def test_all_of_a_ledger_is_folded(engine):
 
 
 @pytest.fixture
-def small(engine, monkeypatch):
-    """Make each step a part of a few features, however fast they are written."""
-    monkeypatch.setattr(folding, "BY_HAND", 1e-9)
-    monkeypatch.setattr(folding, "FEWEST", 1)
-    monkeypatch.setattr(type(dialect_of(engine)), "step_seconds", 1e-9)
+def small(monkeypatch):
+    """Make each step a few rows."""
+    monkeypatch.setattr(folding, "MOST_BY_HAND", 4)
+    monkeypatch.setattr(folding, "MOST_ROWS", 4)
 
 
-def test_a_batch_is_written_in_parts(engine, small):
-    """Rows count once the last of their features is in; at any time all is sound."""
+def test_a_ledger_is_folded_in_batches(engine, small):
+    """Each counts once it is written; at any time all is sound."""
     profile = new_profile(engine)
     burst(engine, profile, 12)
     marks = []
@@ -100,9 +97,22 @@ def test_a_batch_is_written_in_parts(engine, small):
         marks.append(mark)
 
         assert found.sound
-    assert len(marks) > 3
-    assert [0] * (len(marks) - 1) + [found.revision] == marks
-    assert [0] * (len(marks) - 1) + [found.revision] == finished
+    assert len(marks) >= 3
+    assert [sum(finished[: n + 1]) for n in range(len(finished))] == marks
+    assert found.revision == marks[-1]
+
+
+def test_runs_are_merged_as_they_become_many(engine, small, monkeypatch):
+    """By whoever folds."""
+    monkeypatch.setattr(runs, "RUNS", 2)
+    profile = new_profile(engine)
+    burst(engine, profile, 24)
+    list(Folding(engine).all(profile))
+    of_level = Counter(row[1:4] for row in rows_of(engine, tables.run, profile))
+
+    assert {1} == set(of_level.values())
+    assert max(level for *_, level in of_level) > 0
+    assert marked(engine, profile)[1].sound
 
 
 @pytest.fixture
@@ -111,66 +121,6 @@ def clock(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(folding.time, "monotonic", lambda: now[0])
     return now
-
-
-@pytest.fixture
-def parts(monkeypatch):
-    """Return the sizes of the parts that are written; a feature takes 1 ms."""
-    sizes = []
-    write = fold.write
-
-    def timed(connection, profile, step, *, size):
-        sizes.append(size)
-        after = write(connection, profile, step, size=size)
-        return replace(after, seconds=0.001 * (after.done - step.done))
-
-    monkeypatch.setattr(fold, "write", timed)
-    monkeypatch.setattr(folding, "FEWEST", 1)
-    return sizes
-
-
-def folded(engine):
-    """Fold sixty messages in steps of 10 ms."""
-    profile = new_profile(engine)
-    burst(engine, profile, 60)
-    made = Folding(engine)
-    while made.step(profile, seconds=0.01):
-        pass
-
-
-def test_a_step_lasts_as_long_as_it_is_asked_to(engine, parts, monkeypatch):
-    """As many features as could be written in that time before."""
-    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.0005)
-    folded(engine)
-
-    assert [20, 13, 11, 10] == parts[:4]
-    assert {10} == set(parts[3:])
-
-
-def test_what_a_transaction_takes_by_itself_makes_no_part_smaller(
-    engine, parts, clock, monkeypatch
-):
-    """On a disk that takes a second for each, a part would be one feature."""
-    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 0.001)
-    move = fold.state.move
-
-    def slow(*given):
-        clock[0] += 1.0
-        move(*given)
-
-    monkeypatch.setattr(fold.state, "move", slow)
-    folded(engine)
-
-    assert {10} == set(parts)
-
-
-def test_a_part_is_never_a_handful_of_features(engine, parts, monkeypatch):
-    """However slowly those before it were written."""
-    monkeypatch.setattr(folding, "FEWEST", 16)
-    monkeypatch.setattr(folding, "SECONDS_PER_FEATURE", 9.0)
-    folded(engine)
-
-    assert {16} == set(parts)
 
 
 def test_a_batch_of_large_messages_has_few_rows(engine):
@@ -183,7 +133,7 @@ def test_a_batch_of_large_messages_has_few_rows(engine):
     assert fold.ROWS_AT_ONCE == step.rows
 
 
-def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
+def test_two_folds_take_turns(engine, small):
     """Whoever comes next goes on where the other stands."""
     profile = new_profile(engine)
     burst(engine, profile, 12)
@@ -198,12 +148,12 @@ def test_two_folds_write_the_parts_of_one_batch_in_turn(engine, small):
 def test_a_service_leaves_the_rows_to_who_folds_by_hand(engine, small, clock):
     """And he does not wait for it, however often it moves the mark."""
     profile = new_profile(engine)
-    burst(engine, profile, 12)
+    burst(engine, profile, 30)
     service, by_hand = Folding(engine), Folding(engine).all(profile)
-    taken = [service.step(profile, seconds=1e-9) is not None for _ in range(2)]
+    taken = [service.step(profile) is not None for _ in range(2)]
     given = []
     for _ in by_hand:
-        taken.append(service.step(profile, seconds=1e-9) is not None)
+        taken.append(service.step(profile) is not None)
         given.append(marked(engine, profile)[1].sound)
         clock[0] += 0.1
 
@@ -216,14 +166,14 @@ def test_a_service_leaves_the_rows_to_who_folds_by_hand(engine, small, clock):
 def test_one_process_folds_at_a_time(engine, small, clock):
     """Who sees that another does leaves the rows to it, until it is away."""
     profile = new_profile(engine)
-    burst(engine, profile, 12)
+    burst(engine, profile, 60)
     one, other = Folding(engine), Folding(engine)
     steps = []
     for turn_of in (one, other, one, one, other, other, one):
-        steps.append(turn_of.step(profile, seconds=1e-9) is not None)
+        steps.append(turn_of.step(profile) is not None)
         clock[0] += 0.1
     clock[0] += folding.AWAY
-    steps.append(one.step(profile, seconds=1e-9) is not None)
+    steps.append(one.step(profile) is not None)
 
     # The second began beside the first, which leaves it the rest.
     assert [True, True, False, False, True, True, False, True] == steps
@@ -235,10 +185,10 @@ def test_a_step_that_another_process_took_is_not_lost(engine, monkeypatch):
     profile = new_profile(engine)
     burst(engine, profile, 30)
 
-    def overtaken(connection, profile, step, *, size):
+    def overtaken(connection, profile, step):
         # A service folds a row between the two halves of each step.
         write(connection, profile, fold.prepare(connection, profile, limit=1))
-        return write(connection, profile, step, size=size)
+        return write(connection, profile, step)
 
     write = fold.write
     monkeypatch.setattr(fold, "write", overtaken)
@@ -261,18 +211,6 @@ def test_others_may_write_after_each_step(engine, monkeypatch):
     assert marked(engine, profile)[0] == sum(rows)
     assert 4 <= len(rows)
     assert [turn.PAUSE] * len(rows) == pauses
-
-
-def test_what_is_written_in_part_is_finished_alone(engine, small):
-    """And no further: what was taught since is left."""
-    profile = new_profile(engine)
-    burst(engine, profile, 6)
-    next(Folding(engine).all(profile))
-    teach(engine, profile, taught("later", "ham", {"w": 1}))
-    Folding(engine).finish(profile)
-    mark, found = marked(engine, profile)
-
-    assert (True, found.revision - 1) == (found.sound, mark)
 
 
 def test_what_is_taught_meanwhile_is_left(engine, monkeypatch):
@@ -374,73 +312,6 @@ def test_a_service_catches_up(engine, monkeypatch):
     assert waits
     assert sorted(waits) == waits
     assert max(waits) < scheduler.FOLLOW_SECONDS
-
-
-def counted(monkeypatch):
-    """Return the profiles whose rows are summed, as they are."""
-    summed = []
-    prepare = fold.prepare
-
-    def noted(connection, profile, *, limit):
-        step = prepare(connection, profile, limit=limit)
-        summed.extend([profile.name] * (step is not None))
-        return step
-
-    monkeypatch.setattr(fold, "prepare", noted)
-    return summed
-
-
-def test_one_batch_is_in_memory_however_many_profiles_are_folded(
-    engine, small, monkeypatch
-):
-    """It is written to its end before the next is summed."""
-    profiles = [new_profile(engine) for _ in range(3)]
-    for profile in profiles:
-        burst(engine, profile, 6)
-    summed = counted(monkeypatch)
-    _, upkeep = upkeep_of(engine)
-    while upkeep():
-        pass
-
-    assert sorted(profile.name for profile in profiles) == sorted(summed)
-    for profile in profiles:
-        mark, found = marked(engine, profile)
-
-        assert (True, found.revision) == (found.sound, mark)
-
-
-def test_a_batch_is_let_go_where_its_profile_is_taught_and_another_waits(
-    engine, small, monkeypatch
-):
-    """The other is folded, and then the first goes on where it was."""
-    clock = [1000.0]
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: clock[0])
-    one, other = new_profile(engine), new_profile(engine)
-    burst(engine, one, 6)
-    live, upkeep = upkeep_of(engine)
-    live.refresh()
-    upkeep()
-    clock[0] += 1
-    upkeep()
-    burst(engine, other, 6)
-    live.refresh()
-    upkeep()
-    clock[0] += 1
-    teach(engine, one, taught("more", "ham", {"w": 1}))
-    live.refresh()
-    summed = counted(monkeypatch)
-    upkeep()
-    while marked(engine, other)[0] == 0:
-        upkeep()
-    during = list(summed)
-    clock[0] += 1
-    while upkeep():
-        pass
-    mark, found = marked(engine, one)
-
-    assert [other.name] == during
-    assert one.name == summed[1]
-    assert (True, found.revision) == (found.sound, mark)
 
 
 def test_a_step_is_made_in_a_pause(engine, monkeypatch):

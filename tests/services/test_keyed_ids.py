@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sqlalchemy import select
 
 from app.features.extract import VIEWS, meant
 from app.ledger.undo import Selection
@@ -12,11 +11,11 @@ from app.services.key_file import id_key_of_new
 from app.services.learn import Learn
 from app.services.memory.recall import HEADER
 from app.services.profiles import create_profile
-from app.storage import ledger, tables
+from app.storage import ledger
 from app.storage.database.engine import reading
 from app.storage.upkeep.audit import audit
 from tests.support.application import running
-from tests.support.builders import MARCH, fold_all
+from tests.support.builders import MARCH, counts_of, fold_all
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
@@ -93,14 +92,12 @@ def stored(app, profile):
     """Return the ids of features in the ledger and in the counts of a profile."""
     row = app.live.get(profile).row
     fold_all(app.engine, row)
-    of_counts = tables.feature_count.c
+    found = {
+        (view, number)
+        for _, view, x in counts_of(app.engine, row).parts()
+        for number in x.ids.tolist()
+    }
     with reading(app.engine) as connection:
-        counted = connection.execute(
-            select(of_counts.view, of_counts.feature).where(
-                of_counts.profile_id == row.id
-            )
-        )
-        found = {tuple(each) for each in counted}
         for entry in ledger.rows_after(connection, row.id, revision=0, limit=100):
             for view, x in entry.views.items():
                 found |= {(view, number) for number in x.ids.tolist()}

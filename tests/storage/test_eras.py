@@ -13,24 +13,19 @@ from alembic.script import ScriptDirectory
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.storage import profiles, tables
+from app.storage import profiles
 from app.storage.database.engine import migrating, open_engine, reading, writing
 from app.storage.database.migrate import alembic_config, migrate
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
 from tests.support import eras
-from tests.support.builders import fold_all, new_profile, rows_of, sparse
+from tests.support.builders import fold_all, new_profile, sparse
+from tests.support.ledger import counted
 
 SPECIFICATION = Specification()
 NUMBERS = sorted(
     script.revision
     for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()
-)
-COUNTED = (
-    tables.class_count,
-    tables.feature_count,
-    tables.moment_sum,
-    tables.feature_name,
 )
 
 by_era = pytest.mark.parametrize("era", NUMBERS)
@@ -74,7 +69,8 @@ def ended(engine, profile):
         ).log_odds
         for stored in (early, late)
     ]
-    return [rows_of(engine, table, profile) for table in COUNTED], odds, found
+    # The names of words that were pruned are gone where older code had counted them.
+    return counted(engine, profile)[:2], odds, found
 
 
 def retold(engine, era):
@@ -92,7 +88,7 @@ def site(engine):
 
 @by_era
 def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era):
-    """Audit zero; counts, names and log-odds are those of a retelling, to the bit."""
+    """Audit zero; counts and log-odds are those of a retelling, to the bit."""
     upgrade(bare, era)
     fill(bare, era)
     migrate(bare)
@@ -107,7 +103,8 @@ def test_a_database_filled_by_older_code_is_as_if_today_had_learned_it(bare, era
     assert odds[0] == odds[1]
 
 
-@by_era
+# Of 0012 they do not: it has the counts in other tables.
+@pytest.mark.parametrize("era", [era for era in NUMBERS if era != "0011"])
 def test_the_tables_after_a_migration_take_the_rows_of_the_code_before_it(bare, era):
     """While one service is new and another old, the old one writes and reads on."""
     written = eras.left_behind(era)

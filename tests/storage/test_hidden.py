@@ -18,7 +18,6 @@ from tests.support.builders import (
     MARCH,
     begin_undo,
     drop_vectors,
-    fold_a_part,
     fold_all,
     new_profile,
     observed,
@@ -110,7 +109,6 @@ def lived(engine):
             time=APRIL,
         )
     teach(engine, profile, taught("last", "ham", {"lunch": 1, "today": 1}))
-    fold_a_part(engine, profile)
     return profile
 
 

@@ -17,10 +17,11 @@ from app.features.observation import Observation
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow, Teaching
 from app.mail.parse import parse
-from app.storage import profiles
+from app.storage import profiles, runs, tables
+from app.storage.counts import names
 from app.storage.database.engine import reading, writing
 from app.storage.fold.fold import prepare, write
-from app.storage.ledger import append
+from app.storage.ledger import append, rows_after
 from app.storage.undo import plan, work
 from app.storage.upkeep import retention
 
@@ -120,15 +121,7 @@ def teach(engine, profile, *teachings):
 def fold(connection, profile, *, limit):
     """Fold some rows in one transaction, and return how many."""
     step = prepare(connection, profile, limit=limit)
-    written = step and write(connection, profile, step)
-    return written.rows if written else 0
-
-
-def fold_a_part(engine, profile):
-    """Write one feature of what is left: a service does so beside endless feedback."""
-    with writing(engine) as connection:
-        step = prepare(connection, profile, limit=1000)
-        assert not write(connection, profile, step, size=1).written
+    return step.rows if step and write(connection, profile, step) else 0
 
 
 def fold_all(engine, profile, *, limit=1000):
@@ -151,6 +144,27 @@ def drop_vectors(connection, profile, *, before, limit):
     if drop is None or not retention.write(connection, profile, drop):
         return 0
     return len(drop.revisions)
+
+
+def counts_of(engine, profile, kind="counts"):
+    """Return the counts of each month that are stored."""
+    with reading(engine) as connection:
+        return runs.load(connection, profile, kind)
+
+
+def named(engine, profile):
+    """Return the text of counted features by view, of the table and of the ledger."""
+    with reading(engine) as connection:
+        rows = rows_after(connection, profile.id, revision=0, limit=10_000)
+        found = names.texts_of(rows, profile)
+        counts = runs.total(connection, profile)
+    for view, feature_, text in rows_of(engine, tables.feature_name, profile):
+        found.setdefault(view, {})[feature_] = text
+    return {
+        view: {at: texts[at] for at in counts[view].ids.tolist() if at in texts}
+        for view, texts in found.items()
+        if view in counts
+    }
 
 
 def rows_of(engine, table, profile):

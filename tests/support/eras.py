@@ -39,7 +39,6 @@ from tests.support.builders import (
     digest,
     drop_vectors,
     fold,
-    fold_a_part,
     observed,
     taught,
     teach,
@@ -146,10 +145,9 @@ def _policy(engine, profile):
 
 
 def _part(engine, profile):
-    """Fold what is left, the last of it in part."""
+    """Fold what is left but for the last, of which the code then folded a part."""
     _fold(engine, profile, 1000)
     teach(engine, profile, taught(11, "ham", {"minutes": 1, "offer": 1, "sale": 2}))
-    fold_a_part(engine, profile)
 
 
 def _forgotten(engine, profile):
@@ -225,6 +223,13 @@ def _history(engine, profile):
         history.put_many(connection, profile.id, [line])
 
 
+def _runs(engine, profile):
+    """Fold in two batches, which are two runs."""
+    for number, label in ((13, "ham"), (14, "spam")):
+        teach(engine, profile, taught(number, label, {"minutes": 1}, {"size": number}))
+        _fold(engine, profile, 1000)
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -252,6 +257,7 @@ CHAPTERS: Final = {
     "0009": _id_key,
     "0010": _access,
     "0011": _history,
+    "0012": _runs,
 }
 
 

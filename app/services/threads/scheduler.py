@@ -16,13 +16,19 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from app.errors import DatabaseUnprepared, Inconsistent, ProfileReplaced, Unavailable
+from app.errors import (
+    DatabaseUnavailable,
+    DatabaseUnprepared,
+    Inconsistent,
+    ProfileReplaced,
+    Unavailable,
+)
 from app.services.events import expire_events
 from app.services.fold import Folding
 from app.services.retry import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, erase_some
-from app.storage import hidden, history, scored
+from app.storage import hidden, history, runs, scored
 from app.storage.database import engine
 from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import (
@@ -33,6 +39,7 @@ from app.storage.database.engine import (
     writing,
 )
 from app.storage.fold.state import folded_revision
+from app.storage.profiles import lock
 from app.storage.undo import work
 from app.storage.upkeep import retention
 
@@ -268,7 +275,6 @@ class Maintenance:
         self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
         self._folding = Folding(engine)
         self._step_seconds = dialect_of(engine).step_seconds
-        self._stepped = False
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._expiring: set[int] = set()
@@ -315,10 +321,12 @@ class Maintenance:
             if checkpoint(self._engine, emptied=self._log_has_words):
                 self._log_has_words = False
             self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
-        # The profile whose batch is in memory comes first.
-        self._stepped = False
-        profiles = sorted(self._live, key=lambda x: x.row.id != self._folding.begun)
-        waits = [self._maintain(each) for each in profiles]
+        try:
+            waits = [self._maintain(each) for each in self._live]
+        except DatabaseUnavailable:
+            # A step that asks the database nothing does not show that it is back.
+            self._follow_at = 0.0
+            raise
         return min(filter(None, [*waits, self._remove()]), default=0.0)
 
     def _maintain(self, profile: CachedProfile) -> float:
@@ -389,19 +397,15 @@ class Maintenance:
         if folded >= revision:
             return 0.0
         due = self._detectors[profile.row.id].due(revision, folded=folded)
-        # One batch in memory, though a thousand profiles have rows to fold: it is
-        # written to its end, unless its profile is taught meanwhile.
-        if due and (not self._stepped or self._folding.begun is None):
-            self._stepped = True
-            step = self._folding.step(profile.row, seconds=self._step_seconds)
+        if due:
+            step = self._folding.step(profile.row)
             if step is None:
                 # All is folded, or another process is at it.
                 with reading(self._engine) as connection:
                     folded = folded_revision(connection, profile.row.id)
                 self._folded[profile.row.id] = folded
                 return 0.0
-            if step.written:
-                folded = self._folded[profile.row.id] = step.upto
+            folded = self._folded[profile.row.id] = step.upto
         left = revision - folded
         wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
         return min(wait, FOLLOW_SECONDS)
@@ -447,10 +451,11 @@ class Maintenance:
     def _drop(self, profile: CachedProfile) -> bool:
         """Drop a few old vectors of one profile; return True if there may be more."""
         with reading(self._engine) as connection:
-            merge = retention.prepare_seal(connection, profile.row)
+            merge = runs.prepare_merge(connection, profile.row, "sealed")
         if merge is not None:
             with writing(self._engine) as connection:
-                return retention.write_seal(connection, profile.row, merge)
+                lock(connection, profile.row)
+                return runs.write_merge(connection, profile.row, merge)
         before = self._clock() - timedelta(days=self._vector_days)
         with reading(self._engine) as connection:
             drop = retention.prepare(

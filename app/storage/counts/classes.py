@@ -7,28 +7,41 @@ becomes zero is deleted, and a row never changes its kind.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, select, text
+from sqlalchemy import bindparam, delete, select, text
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.errors import InconsistentCounts
-from app.storage import tables
-from app.storage.counts.features import Key
+from app.storage import runs, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection, Row
+
+    from app.bayes.state import History
+    from app.storage.profiles import ProfileRow
 
     ClassRow = Row[tuple[int, int, str, str, int, str]]
 
 FEATURES: Final = FeatureCounts.kind
-"""The kind of a view whose counts are in `feature_count`."""
+"""The kind of a view that counts features."""
 MOMENTS: Final = MomentSums.kind
-"""The kind of a view whose sums are in `moment_sum`."""
+"""The kind of a view that sums measurements."""
 _TABLE: Final = tables.class_count
+
+
+class Key(NamedTuple):
+    """The key of a row."""
+
+    profile_id: int
+    epoch: int
+    view: str
+    label: str
+
+
 # Statements are put together once, as in `app.storage.ledger`.  Two as text:
 # SQLAlchemy has a class per dialect for the first, which is the same in both, and
 # keeps the names of columns in an UPDATE for itself.
@@ -46,34 +59,45 @@ _LOSE: Final = text("""
         AND label = :label AND kind = :kind
 """)
 _SWEEP: Final = delete(_TABLE).where(*_AT, _TABLE.c.messages == 0)
-_MESSAGES: Final = select(_TABLE.c.messages).where(*_AT)
 
 
-def add(connection: Connection, key: Key, messages: int, *, kind: str) -> None:
-    """Add to the messages of one label, or take them back if negative.
+def changes(
+    sums: History, profile_id: int, labels: Sequence[str]
+) -> list[tuple[Key, int, str]]:
+    """Return what is added to which rows, and their kind."""
+    return [
+        (Key(profile_id, epoch, view, label), messages, part.kind)
+        for epoch, view, part in sums.parts()
+        for label, messages in zip(labels, part.messages.tolist(), strict=True)
+        if messages
+    ]
+
+
+def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None:
+    """Add to the messages of labels, or take them back if negative.
 
     Raises
     ------
     InconsistentCounts
-        If the row is not there to be taken from, or is of another kind.
+        If a row is not there to be taken from, or is of another kind.
     """
-    given = key._asdict() | {"more": messages, "kind": kind}
-    if messages > 0:
-        if connection.execute(_GAIN, given).rowcount != 1:
-            msg = (
-                f"{key.view} for {key.label} in {key.epoch} is not of the kind "
-                f"{kind!r}. A view keeps its kind; give what is new another name."
-            )
-            raise InconsistentCounts(msg)
-    elif messages < 0:
-        require(connection.execute(_LOSE, given).rowcount, 1, key)
-        connection.execute(_SWEEP, key._asdict())
-
-
-def messages_of(connection: Connection, key: Key) -> int:
-    """Return the messages of one label, 0 without a row."""
-    found = connection.execute(_MESSAGES, key._asdict()).scalar_one_or_none()
-    return int(found or 0)
+    for key, messages, kind in changed:
+        given = key._asdict() | {"more": messages, "kind": kind}
+        if messages > 0:
+            if connection.execute(_GAIN, given).rowcount != 1:
+                msg = (
+                    f"{key.view} for {key.label} in {key.epoch} is not of the kind "
+                    f"{kind!r}. A view keeps its kind; give what is new another name."
+                )
+                raise InconsistentCounts(msg)
+        else:
+            if connection.execute(_LOSE, given).rowcount != 1:
+                msg = (
+                    f"{-messages} messages of {key.view} for {key.label} in "
+                    f"{key.epoch} cannot be taken back: they are not in the counts."
+                )
+                raise InconsistentCounts(msg)
+            connection.execute(_SWEEP, key._asdict())
 
 
 def read(
@@ -106,17 +130,6 @@ def read(
     return found
 
 
-def require(changed: int, expected: int, key: Key) -> None:
-    """Raise if something was taken from rows that do not exist."""
-    if changed != expected:
-        msg = (
-            f"{expected - changed} of {expected} counts of {key.view} for "
-            f"{key.label} in {key.epoch} cannot be taken back: "
-            "they are not in the tables."
-        )
-        raise InconsistentCounts(msg)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCount:
     """The counts of a feature in the messages of one label and month.
@@ -142,58 +155,41 @@ class EpochCount:
     learned: int
 
 
-_groups: Final = tables.class_count
-_counts: Final = tables.feature_count
-# From the class counts, of which there are a few for each month: one look at
-# the key of the feature's row for each.
-_HISTORY: Final = (
-    select(
-        _groups.c.epoch,
-        _groups.c.label,
-        _groups.c.messages.label("learned"),
-        _counts.c.occurrences,
-        _counts.c.messages,
-    )
-    .select_from(_groups)
-    .outerjoin(
-        _counts,
-        and_(
-            _counts.c.profile_id == _groups.c.profile_id,
-            _counts.c.epoch == _groups.c.epoch,
-            _counts.c.view == _groups.c.view,
-            _counts.c.label == _groups.c.label,
-            _counts.c.feature == bindparam("feature"),
-        ),
-    )
-    .where(
-        _groups.c.profile_id == bindparam("profile_id"),
-        _groups.c.view == bindparam("view"),
-        _groups.c.kind == FEATURES,
-        _groups.c.messages > 0,
-    )
-    .order_by(_groups.c.epoch, _groups.c.label)
-)
-
-
 def history(
-    connection: Connection, profile_id: int, *, view: str, feature: int
+    connection: Connection, profile: ProfileRow, *, view: str, feature: int
 ) -> list[EpochCount]:
     """Return the folded counts of a feature, oldest month first.
 
     Months in which messages of a label were learned, but none with the
     feature, are listed with zeros: that is what tells a word that came from
     one that went.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        If the counts cannot be read.
     """
-    rows = connection.execute(
-        _HISTORY, {"profile_id": profile_id, "view": view, "feature": feature}
-    )
+    found = runs.look_up(connection, profile, view, feature)
+    counts = {
+        (epoch, label): (int(x.occurrences[0, index]), int(x.documents[0, index]))
+        for epoch, state in found.items()
+        for x in state.features.values()
+        for index, label in enumerate(profile.labels)
+        if x.ids.size
+    }
+    learned = [
+        row
+        for row in read(connection, profile.id, profile.labels)
+        if (row.view, row.kind) == (view, FEATURES)
+    ]
     return [
         EpochCount(
             epoch=row.epoch,
             label=row.label,
-            occurrences=row.occurrences or 0,
-            messages=row.messages or 0,
-            learned=row.learned,
+            occurrences=occurrences,
+            messages=messages,
+            learned=row.messages,
         )
-        for row in rows
+        for row in sorted(learned, key=lambda row: (row.epoch, row.label))
+        for occurrences, messages in [counts.get((row.epoch, row.label), (0, 0))]
     ]

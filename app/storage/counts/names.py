@@ -1,8 +1,8 @@
 """Feature names: the text behind the ids, for browsing.
 
-Contract of this file: the features in the count tables have names, and no others do.
-A word that only a forgotten message had is forgotten with it, and may lose its name
-before its counts.
+The rows of the ledger have the text of their features.  Contract of this file: the
+table has the text of sealed features (`app.storage.upkeep.retention`), whose rows have
+it no more.  So a word that only a forgotten message had is forgotten with its row.
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ import numpy as np
 from sqlalchemy import delete, select
 
 from app.storage import tables
-from app.storage.counts import classes
-from app.storage.counts import features as feature_rows
-from app.storage.counts import moments as moment_rows
-from app.storage.counts.features import Key
 from app.storage.database.statements import BulkInsert, BulkLookup, chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -67,59 +63,32 @@ def find(
     return found
 
 
-def pages(
-    connection: Connection, profile_id: int, view: str, *, size: int
-) -> Iterator[dict[int, str]]:
-    """Give the text of all features of a view, by id, `size` at a time."""
-    after: int | None = None
-    while True:
-        asked = (
-            select(_TABLE.c.feature, _TABLE.c.name)
-            .where(_TABLE.c.profile_id == profile_id, _TABLE.c.view == view)
-            .order_by(_TABLE.c.feature)
-            .limit(size)
-        )
-        if after is not None:
-            asked = asked.where(_TABLE.c.feature > after)
-        page = {row.feature: row.name for row in connection.execute(asked)}
-        if not page:
-            return
-        yield page
-        after = max(page)
+def all_of(connection: Connection, profile_id: int, view: str) -> dict[int, str]:
+    """Return the text of all features of a view that are in the table."""
+    asked = select(_TABLE.c.feature, _TABLE.c.name).where(
+        _TABLE.c.profile_id == profile_id, _TABLE.c.view == view
+    )
+    return {row.feature: row.name for row in connection.execute(asked)}
 
 
-def drop_uncounted(
+def stored(
+    connection: Connection, profile_id: int, view: str, features: Sequence[int]
+) -> set[int]:
+    """Return those of the features that have a text."""
+    shared = {"profile_id": profile_id, "view": view}
+    return _STORED.run(connection, shared, features)
+
+
+def drop(
     connection: Connection, profile_id: int, view: str, features: Iterable[int]
 ) -> None:
-    """Drop the text of those features that no message has any more."""
-    groups = tables.class_count
-    # One look at the key for each epoch and label, until each has been found.  A
-    # subquery without them would walk all counts of the profile for each feature.
-    keys = [
-        (
-            Key(profile_id, row.epoch, view, row.label),
-            moment_rows if row.kind == classes.MOMENTS else feature_rows,
-        )
-        for row in connection.execute(
-            select(groups.c.epoch, groups.c.label, groups.c.kind)
-            .where(groups.c.profile_id == profile_id, groups.c.view == view)
-            # Where most messages are, most features are.
-            .order_by(groups.c.messages.desc())
-        )
-    ]
+    """Drop the text of features."""
     for chunk in chunks(features):
-        left = set(chunk)
-        for key, rows in keys:
-            if not left:
-                break
-            left -= rows.counted(connection, key, sorted(left))
-        if not left:
-            continue
         connection.execute(
             delete(_TABLE).where(
                 _TABLE.c.profile_id == profile_id,
                 _TABLE.c.view == view,
-                _TABLE.c.feature.in_(sorted(left)),
+                _TABLE.c.feature.in_(chunk),
             )
         )
 
@@ -169,9 +138,7 @@ def missing(
 ) -> dict[int, str]:
     """Return the text of those features that have none stored."""
     # Most words of a message are stored: to look them up here costs as much as
-    # to insert them in vain, but holds no lock.  Only a fold drops names, and it
-    # moves the mark.
+    # to insert them in vain, but holds no lock.
     asked = sorted(texts)
-    shared = {"profile_id": profile_id, "view": view}
-    stored = _STORED.run(connection, shared, asked)
-    return {feature: texts[feature] for feature in asked if feature not in stored}
+    there = stored(connection, profile_id, view, asked)
+    return {feature: texts[feature] for feature in asked if feature not in there}

@@ -19,15 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
     from sqlalchemy import URL, Column, Connection, Engine, Table
     from sqlalchemy.dialects import postgresql, sqlite
 
     from app.errors import DatabaseDamaged, DatabaseUnprepared
-
-    Key = tuple[int, int, str, str]
-    """Profile, month, view and label of some rows of `feature_count`."""
 
 READ_ONLY: Final = "postbayes_read_only"
 """Execution option of a connection: its transactions only read.
@@ -44,9 +39,6 @@ EXTRA_RESPONSE_TIME: Final = "postbayes_extra_response_time"
 
 Unit: seconds.
 """
-LEAST: Final = -(2**63)
-MOST: Final = 2**63 - 1
-"""The smallest and the largest id of a feature."""
 DIALECT: Final = "postbayes_dialect"
 """Execution option of an engine, by which `dialect_of` finds its dialect."""
 
@@ -180,30 +172,6 @@ class Dialect(ABC):
     @abstractmethod
     def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
         """Return the parameters of `given_rows`: equally long columns."""
-
-    @abstractmethod
-    def change_counts(
-        self,
-        connection: Connection,
-        key: Key,
-        columns: Sequence[list[int]],
-    ) -> int:
-        """Add to the rows of `feature_count` that are there; return their number.
-
-        The columns are the features, strictly increasing, and what is added to their
-        occurrences and messages.
-
-        Rows that become zero are deleted.  The rows are read before they are
-        written, which is safe because the caller holds the profile's fold lock.
-        """
-
-    @abstractmethod
-    def fetch_counts(self, cursor: Any, key: Key) -> Any:
-        """Return what `parse_counts` takes: a few large values of the driver."""
-
-    @abstractmethod
-    def parse_counts(self, fetched: Any) -> Sequence[NDArray[np.int64]]:
-        """Return features, occurrences and messages, each of shape (n,)."""
 
 
 def dialect_of(bind: Engine | Connection) -> Dialect:

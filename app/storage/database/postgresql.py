@@ -11,7 +11,6 @@ import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import numpy as np
 from psycopg.pq import Conninfo
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.dialects import postgresql
@@ -34,10 +33,8 @@ from app.storage.database.url import require_options
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import URL, Column, Connection, Table
 
-    from app.storage.database.dialect import Key
 
 LONG_RESPONSE_TIME: Final = 30.0
 """What it is where nobody waits, such as in a fold or an undo.
@@ -81,53 +78,6 @@ _TROUBLE: Final = {
     # By a time-out of the server's, or by somebody.
     "57014": "has stopped it",
 }
-# In no order, which the server would sort on disk for.  To put the three numbers of a
-# row together first takes a tenth more time.
-_COLUMNS: Final = """
-    SELECT
-        string_agg(int8send(feature), ''::bytea),
-        string_agg(int8send(occurrences), ''::bytea),
-        string_agg(int8send(messages), ''::bytea)
-    FROM feature_count
-    WHERE profile_id = %s AND epoch = %s AND view = %s AND label = %s
-"""
-# Not UPDATE ... FROM unnest(...): while a young table has no statistics, the planner
-# takes the four fixed columns of the key for selective, and walks all features of the
-# label, in the worst case once per feature: 16 s for 1,200 of 50,000.  OFFSET 0 keeps
-# it from rewriting the lookup into a join.  What becomes zero is not written before it
-# is deleted: most features of a message that is taken back are its own.
-_CHANGE: Final = """
-    WITH found AS MATERIALIZED (
-        SELECT t.feature, c.place,
-            c.occurrences + t.occurrences AS occurrences,
-            c.messages + t.messages AS messages
-        FROM unnest(
-            %(features)s::bigint[], %(occurrences)s::bigint[], %(messages)s::bigint[]
-        ) AS t (feature, occurrences, messages)
-        CROSS JOIN LATERAL (
-            SELECT ctid AS place, occurrences, messages FROM feature_count
-            WHERE profile_id = %(profile_id)s AND epoch = %(epoch)s
-                AND view = %(view)s AND label = %(label)s AND feature = t.feature
-            OFFSET 0
-        ) AS c
-    ),
-    dropped AS (
-        DELETE FROM feature_count WHERE ctid = ANY (ARRAY(
-            SELECT place FROM found WHERE occurrences = 0 AND messages = 0
-        ))
-    ),
-    kept AS (
-        INSERT INTO feature_count
-            (profile_id, epoch, view, label, feature, occurrences, messages)
-        SELECT %(profile_id)s, %(epoch)s, %(view)s, %(label)s, feature,
-            occurrences, messages
-        FROM found
-        WHERE occurrences <> 0 OR messages <> 0
-        ON CONFLICT (profile_id, epoch, view, label, feature) DO UPDATE SET
-            occurrences = excluded.occurrences, messages = excluded.messages
-    )
-    SELECT count(*) FROM found
-"""
 # Those of other schemas of the database are heard too, and looked for in vain.
 _LISTEN: Final = "LISTEN postbayes"
 # Not in the transaction of the feedback: one that notifies commits under a lock of
@@ -340,32 +290,6 @@ class Postgresql(Dialect):
     def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
         """Return columns as arrays: psycopg takes eight times as long for lists."""
         return {f"given_{name}": _array(values) for name, values in columns.items()}
-
-    def change_counts(
-        self,
-        connection: Connection,
-        key: Key,
-        columns: Sequence[list[int]],
-    ) -> int:
-        """Compute what becomes of the rows in one statement."""
-        names = (
-            *("profile_id", "epoch", "view", "label"),
-            *("features", "occurrences", "messages"),
-        )
-        given = dict(zip(names, (*key, *map(_array, columns)), strict=True))
-        changed: int = connection.exec_driver_sql(_CHANGE, given).scalar_one()
-        return changed
-
-    def fetch_counts(self, cursor: Any, key: Key) -> Sequence[bytes | None]:
-        """Return columns of big-endian numbers."""
-        columns: tuple[bytes | None, ...] = cursor.execute(
-            _COLUMNS, key, binary=True
-        ).fetchone()
-        return columns
-
-    def parse_counts(self, fetched: Sequence[bytes | None]) -> list[NDArray[np.int64]]:
-        """Return the columns."""
-        return [np.frombuffer(each or b"", ">i8").astype(np.int64) for each in fetched]
 
 
 def _array(values: Sequence[object]) -> Any:

@@ -21,7 +21,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
-import numpy as np
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.dialects import sqlite
 
@@ -33,9 +32,7 @@ from app.errors import (
     InvalidSetting,
 )
 from app.storage.database.dialect import (
-    LEAST,
     LOCK_TIMEOUT,
-    MOST,
     READ_ONLY,
     Diagnosis,
     Dialect,
@@ -46,10 +43,8 @@ from app.storage.database.dialect import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import URL, Column, Connection, Table
 
-    from app.storage.database.dialect import Key
 
 # Pages of the write-ahead log after which a commit itself copies them into the
 # database, and waits for the disk twice more.  `checkpoint` does so before, beside
@@ -85,37 +80,6 @@ _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # SQLite has no code of its own for it.
 _MISSING: Final = "no such table"
-AT_ONCE: Final = 65_536
-"""Rows of one value, about: some 2 MB.
-
-What is parsed at once keeps the other threads from running.
-"""
-# A key that has 4 million features begins with a value of as many rows.
-_FIRST_SLICE: Final = 2**58
-# How much wider than one slice the next may be.
-_WIDER: Final = 64
-_OF_KEY: Final = "profile_id = ? AND epoch = ? AND view = ? AND label = ?"
-# Without a LIMIT, which takes a query within the query, and a fifth more time.
-_COLUMNS: Final = """
-    SELECT group_concat(feature), group_concat(occurrences), group_concat(messages)
-    FROM feature_count
-"""
-_SLICE: Final = f"{_COLUMNS} WHERE {_OF_KEY} AND feature BETWEEN ? AND ?"
-# The rows that lose something are taken out, and what is left of them is put in again.
-# UPDATE ... FROM json_each(...) parses the JSON once per row of the label: beside
-# 300,000 rows it took 4.2 s for 50 features, and this takes 0.5 ms.
-_ASKED: Final = f"WHERE {_OF_KEY} AND feature IN (SELECT value FROM json_each(?))"
-_FOUND: Final = f"{_COLUMNS} {_ASKED}"
-_DROP: Final = f"DELETE FROM feature_count {_ASKED}"
-_PUT: Final = """
-    INSERT INTO feature_count
-        (profile_id, epoch, view, label, feature, occurrences, messages)
-    SELECT ?, ?, ?, ?,
-        json_extract(value, '$[0]'),
-        json_extract(value, '$[1]'),
-        json_extract(value, '$[2]')
-    FROM json_each(?)
-"""
 # What is noted of a connection: whether SQLite's busy handler is on, as it is at first.
 # Readers have it, for the moments in which another process sets up or recovers the
 # log; writers ask by themselves, and the holder of the lock never waits.
@@ -348,57 +312,6 @@ class Sqlite(Dialect):
     def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
         """Return columns as one JSON array of rows."""
         return {"given": json.dumps(list(zip(*columns.values(), strict=True)))}
-
-    def change_counts(
-        self,
-        connection: Connection,
-        key: Key,
-        columns: Sequence[list[int]],
-    ) -> int:
-        """Take the rows out, and put in again what is left of them."""
-        features, occurrences, messages = columns
-        asked = (*key, json.dumps(features))
-        texts = connection.exec_driver_sql(_FOUND, asked).one()
-        stored = [np.fromstring(text or "", np.int64, sep=",") for text in texts]
-        place = np.searchsorted(features, stored[0])
-        stored[1] += np.take(occurrences, place)
-        stored[2] += np.take(messages, place)
-        left = (stored[1] != 0) | (stored[2] != 0)
-        connection.exec_driver_sql(_DROP, asked)
-        if left.any():
-            rows = np.column_stack(stored)[left].tolist()
-            connection.exec_driver_sql(_PUT, (*key, json.dumps(rows)))
-        return int(left.size)
-
-    def fetch_counts(self, cursor: Any, key: Key) -> list[tuple[str, str, str]]:
-        """Return columns of numbers between commas, a range of features at a time."""
-        slices: list[tuple[str, str, str]] = []
-        first, width = LEAST, _FIRST_SLICE
-        while first <= MOST:
-            last = min(first + width - 1, MOST)
-            found = cursor.execute(_SLICE, (*key, first, last)).fetchone()
-            rows = 0
-            if found[0] is not None:
-                slices.append(found)
-                rows = found[0].count(",") + 1
-            first = last + 1
-            # Ids are hashes, so the next slice has as many per width as this one.
-            width = width * AT_ONCE // max(rows, AT_ONCE // _WIDER)
-        return slices
-
-    def parse_counts(
-        self, fetched: list[tuple[str, str, str]]
-    ) -> list[NDArray[np.int64]]:
-        """Return the columns of all slices."""
-        return [
-            np.concatenate(
-                [
-                    np.empty(0, np.int64),
-                    *(np.fromstring(texts[n], np.int64, sep=",") for texts in fetched),
-                ]
-            )
-            for n in range(3)
-        ]
 
 
 def _make_folder(folder: Path) -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import case, exists, func, select
+from sqlalchemy import func, select
 
-from app.bayes.state import State
+from app.bayes.state import History, State
 from app.ledger.entry import sum_by_epoch
-from app.storage import tables
+from app.storage import runs, tables
 from app.storage.counts import classes
-from app.storage.counts.features import Key
+from app.storage.counts.classes import Key
 from app.storage.fold import state
 from app.storage.fold.state import folded_revision
 from app.storage.ledger import batches_after
 from app.storage.profiles import require_revision
-from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from app.bayes.state import History
     from app.storage.profiles import ProfileRow
 
 
@@ -82,13 +81,13 @@ def audit(connection: Connection, profile: ProfileRow) -> Audit:
         another kind than the ledger does.
     """
     revision = require_revision(connection, profile)
-    held = state.load_by_epoch(connection, profile)
+    counts = runs.load(connection, profile, "counts")
+    held = History.sum([counts, *state.unfolded(connection, profile)])
     mine = tables.ledger.c.profile_id == profile.id
     ledger_rows: int = connection.execute(select(func.count()).where(mine)).scalar_one()
     return Audit(
         difference=_distance(held, replayed(connection, profile))
-        + _uncounted(connection, profile.id)
-        + _contradictory(connection, profile.id),
+        + _messages_apart(connection, profile, counts),
         missing_revisions=revision - ledger_rows,
         broken_rows=broken_rows(connection, profile.id),
         revision=revision,
@@ -109,7 +108,7 @@ def replayed(connection: Connection, profile: ProfileRow) -> History:
         one row and measurements in another.
     """
     # What was dropped for its age is in the sealed sums.
-    epochs = retention.load(connection, profile)
+    epochs = runs.load(connection, profile, "sealed")
     for rows in batches_after(connection, profile.id, revision=0):
         epochs += sum_by_epoch(rows, profile.labels)
     return epochs
@@ -125,50 +124,17 @@ def _distance(one: History, other: History) -> int:
     )
 
 
-def _uncounted(connection: Connection, profile_id: int) -> int:
-    """Return the counts that no class count of their kind leads to.
-
-    `counts.load` finds rows by the class counts, so it cannot see them.
-    """
-    feature, moment, klass = (
-        tables.feature_count,
-        tables.moment_sum,
-        tables.class_count,
+def _messages_apart(connection: Connection, profile: ProfileRow, held: History) -> int:
+    """Return by how much the class counts differ from the messages of the counts."""
+    counted = Counter(
+        {
+            Key(profile.id, row.epoch, row.view, row.label): row.messages
+            for row in classes.read(connection, profile.id, profile.labels)
+        }
     )
-    uncounted = 0
-    for table, kind, cells in (
-        (feature, classes.FEATURES, feature.c.occurrences + feature.c.messages),
-        (moment, classes.MOMENTS, moment.c.messages),
-    ):
-        counted = exists().where(
-            klass.c.kind == kind,
-            *(klass.c[name] == table.c[name] for name in Key._fields),
-        )
-        stray = select(func.coalesce(func.sum(cells), 0)).where(
-            table.c.profile_id == profile_id, ~counted
-        )
-        uncounted += int(connection.execute(stray).scalar_one())
-    return uncounted
-
-
-def _contradictory(connection: Connection, profile_id: int) -> int:
-    """Return by how much the two message counts of measured fields differ.
-
-    The sum of a field and that of its square have one each, and a state takes
-    only the second.
-    """
-    moment = tables.moment_sum
-    signed = case((moment.c.degree == 1, moment.c.messages), else_=-moment.c.messages)
-    fields = (
-        select(func.abs(func.sum(signed)).label("gap"))
-        .where(moment.c.profile_id == profile_id, moment.c.field == moment.c.other)
-        .group_by(moment.c.epoch, moment.c.view, moment.c.label, moment.c.field)
-        .subquery()
-    )
-    gap = connection.execute(
-        select(func.coalesce(func.sum(fields.c.gap), 0))
-    ).scalar_one()
-    return int(gap)
+    for key, messages, _ in classes.changes(held, profile.id, profile.labels):
+        counted[key] -= messages
+    return sum(map(abs, counted.values()))
 
 
 def broken_rows(connection: Connection, profile_id: int) -> int:

@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sqlalchemy import exists, func, select
+from sqlalchemy import exists, select
 
 from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.errors import Irreversible
 from app.ledger.entry import PRUNED
 from app.ledger.undo import Selection, in_force
-from app.storage import ledger, profiles, tables
+from app.storage import ledger, profiles, runs, tables
 from app.storage.bulk import append_sums
-from app.storage.counts import classes
-from app.storage.counts import features as feature_rows
-from app.storage.counts.features import Key
 from app.storage.database.statements import chunks
 from app.storage.fold.state import folded_revision
 from app.storage.undo import records
@@ -99,34 +96,30 @@ def find(
     folded = folded_revision(connection, profile.id)
     if _moved_since(connection, profile.id, revision=folded):
         return None
-    groups = [
-        row
-        for row in classes.read(connection, profile.id, profile.labels)
-        if row.kind == classes.FEATURES
-    ]
+    epochs = runs.load(connection, profile, "counts")
     rare = {
         view: _rare(
-            connection,
-            profile.id,
-            view,
+            {month: x[view] for month, x in seen.items() if view in x},
             max_messages=max_messages,
             before_epoch=before_epoch,
             weak=weak.get(view, np.empty(0, np.int64)),
         )
-        for view in sorted({row.view for row in groups} & set(views))
+        for seen in [{month: x.features for month, x in epochs.items()}]
+        for view in sorted({v for x in seen.values() for v in x} & set(views))
     }
     rare = _without_needed(connection, profile, rare)
     sums = History()
-    rows = 0
-    for group in groups:
-        if group.epoch >= before_epoch or group.view not in rare:
-            continue
-        key = Key(profile.id, group.epoch, group.view, group.label)
-        part = _negative(connection, key, rare[group.view], profile.labels)
-        if not part.ids.size:
-            continue
-        rows += part.ids.size
-        sums += History({group.epoch: State({group.view: part})})
+    rows: int = 0
+    for month in sorted(epochs):
+        for view, x in epochs[month].features.items():
+            found = np.isin(x.ids, rare.get(view, ()), assume_unique=True)
+            if not found.any():
+                continue
+            part = FeatureCounts(
+                np.zeros_like(x.messages), x.ids[found], x.columns[found]
+            )
+            rows += int(part.documents.astype(np.bool_).sum())
+            sums += History({month: State({view: -part})})
     features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
     return Pruning(revision=revision, sums=sums, features=features, rows=rows)
 
@@ -177,26 +170,18 @@ def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> b
 
 
 def _rare(
-    connection: Connection,
-    profile_id: int,
-    view: str,
+    months: Mapping[int, FeatureCounts],
     *,
     max_messages: int,
     before_epoch: int,
     weak: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return the old features of a view that few messages had, or that are weak."""
-    counts = tables.feature_count
-    messages = func.sum(counts.c.messages)
-    found = connection.execute(
-        select(counts.c.feature, messages > max_messages)
-        .where(counts.c.profile_id == profile_id, counts.c.view == view)
-        .group_by(counts.c.feature)
-        .having(func.max(counts.c.epoch) < before_epoch)
-    )
-    rows = np.array([tuple(row) for row in found], np.int64).reshape(-1, 2)
-    old, frequent = rows[:, 0], rows[:, 1].astype(bool)
-    return np.sort(old[~frequent | np.isin(old, weak)])
+    every = State.sum(State(view=x) for x in months.values()).features["view"]
+    recent = [x.ids for month, x in months.items() if month >= before_epoch]
+    few = every.documents.sum(axis=1) <= max_messages
+    goes = every.ids[few | np.isin(every.ids, weak)]
+    return np.setdiff1d(goes, np.concatenate([np.empty(0, np.int64), *recent]))
 
 
 def _without_needed(
@@ -221,25 +206,6 @@ def _without_needed(
         for view in left.keys() & needed.keys():
             left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
     return left
-
-
-def _negative(
-    connection: Connection,
-    key: Key,
-    rare: NDArray[np.int64],
-    labels: tuple[str, ...],
-) -> FeatureCounts:
-    """Return what takes some features away from one epoch and label."""
-    stored = feature_rows.read(connection, key)
-    found = np.isin(stored.features, rare, assume_unique=True)
-    return -FeatureCounts.of_class(
-        labels.index(key.label),
-        stored.features[found],
-        stored.occurrences[found],
-        stored.messages[found],
-        messages=0,
-        n_classes=len(labels),
-    )
 
 
 def known_digests(

@@ -13,234 +13,41 @@ A message that was forgotten loses all its vectors sooner, all of them at once: 
 rows have added is zero, but for rows that were sealed before (`prepare_erasure`).  No
 undo needs them (`app.ledger.undo.transition`).
 
-Sums of small steps are stored beside one another and merged when there are many,
-sixteen at a time, so that the cost of a step is that of its own rows.  Dropping and
-merging have two halves each, as a fold has: `prepare` and `prepare_seal` read and add
-without a lock, `write` and `write_seal` change the tables.
+Dropping has two halves, as a fold has: `prepare` reads and adds without a lock, `write`
+changes the tables.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import and_, func, select, update
 
-from app.bayes.state import History, State
+from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.ledger.sums import decode_sum, encode_sum
-from app.storage import history, ledger, profiles, scored, tables
+from app.storage import history, ledger, profiles, runs, scored, tables
+from app.storage.counts import names
 from app.storage.fold.state import folded_revision
 from app.storage.undo import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
+    from app.bayes.state import History
     from app.storage.profiles import ProfileRow
-
-# As in `app.bayes.table`: a larger ratio leaves more to read for an audit, a
-# smaller one merges each feature more often.
-RUNS: Final = 16
-# 100,000 features of two labels are 4 MB before compression.
-_FEATURES: Final = 100_000
-_TABLE: Final = tables.sealed
-# Bytes of a sum that its checksum and size are in.
-_HEAD: Final = 9
+    from app.storage.runs import RunPart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
-    """Runs of one level, and what they come to.
+class NameChanges(NamedTuple):
+    """The text that features get, and those that lose theirs, view by view."""
 
-    Parameters
-    ----------
-    epoch, level : int
-        Whose runs.
-    parts : frozenset of (int, int, bytes)
-        Run, part and head of each row that was read.
-    vectors : tuple of bytes
-        Their sum, in parts.
-    """
-
-    epoch: int
-    level: int
-    parts: frozenset[tuple[int, int, bytes]]
-    vectors: tuple[bytes, ...]
-
-
-def encode(
-    profile: ProfileRow, sums: Mapping[int, State]
-) -> dict[int, tuple[bytes, ...]]:
-    """Return statistics as they are sealed, epoch by epoch.
-
-    Parameters
-    ----------
-    profile : ProfileRow
-        Whose.
-    sums : mapping of int to State
-        What the rows of each month have added.
-    """
-    return {epoch: _encoded(sums[epoch], profile) for epoch in sorted(sums)}
-
-
-def add(
-    connection: Connection, profile: ProfileRow, sums: Mapping[int, tuple[bytes, ...]]
-) -> None:
-    """Add what `encode` gave to the sealed sums.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`; it holds the profile's lock.
-    profile : ProfileRow
-        Whose.
-    sums : mapping of int to tuple of bytes
-        The sum of each epoch, in parts.
-    """
-    for epoch in sorted(sums):
-        _insert(connection, profile, epoch, 0, sums[epoch])
-
-
-def prepare_seal(connection: Connection, profile: ProfileRow) -> Merge | None:
-    """Return the next runs to merge, added up; None if no level has many.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.reading`.
-    profile : ProfileRow
-        Whose.
-
-    Raises
-    ------
-    CorruptVector, InconsistentCounts
-        As `load`.
-    """
-    many = connection.execute(
-        select(_TABLE.c.epoch, _TABLE.c.level)
-        .where(_TABLE.c.profile_id == profile.id)
-        .group_by(_TABLE.c.epoch, _TABLE.c.level)
-        .having(func.count(_TABLE.c.run.distinct()) >= RUNS)
-        .order_by(_TABLE.c.epoch, _TABLE.c.level)
-        .limit(1)
-    ).first()
-    if many is None:
-        return None
-    rows = connection.execute(
-        select(_TABLE.c.run, _TABLE.c.part, _TABLE.c.vector).where(
-            _TABLE.c.profile_id == profile.id,
-            _TABLE.c.epoch == many.epoch,
-            _TABLE.c.level == many.level,
-        )
-    ).all()
-    total = State.sum(decode_sum(row.vector, profile.labels) for row in rows)
-    return Merge(
-        epoch=many.epoch,
-        level=many.level,
-        parts=frozenset((row.run, row.part, row.vector[:_HEAD]) for row in rows),
-        vectors=_encoded(total, profile),
-    )
-
-
-def write_seal(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
-    """Put a sum in the place of its parts, unless they are not there any more.
-
-    Parameters
-    ----------
-    connection : Connection
-        From `app.storage.database.engine.writing`.
-    profile : ProfileRow
-        Whose.
-    merge : Merge
-        From `prepare`, in an earlier transaction.
-
-    Returns
-    -------
-    bool
-        False if another process has merged them; nothing is changed.
-
-    Raises
-    ------
-    ProfileReplaced
-        If the profile is gone.
-    """
-    profiles.lock(connection, profile)
-    here = (
-        _TABLE.c.profile_id == profile.id,
-        _TABLE.c.epoch == merge.epoch,
-        _TABLE.c.level == merge.level,
-    )
-    # Not the numbers alone: where all runs of a level were merged, the next one
-    # has the number of the first again.
-    head = func.substr(_TABLE.c.vector, 1, _HEAD)
-    there = connection.execute(
-        select(_TABLE.c.run, _TABLE.c.part, head.label("head")).where(*here)
-    )
-    if not merge.parts <= {(row.run, row.part, bytes(row.head)) for row in there}:
-        return False
-    runs = {run for run, _, _ in merge.parts}
-    connection.execute(delete(_TABLE).where(*here, _TABLE.c.run.in_(sorted(runs))))
-    _insert(connection, profile, merge.epoch, merge.level + 1, merge.vectors)
-    return True
-
-
-def load(connection: Connection, profile: ProfileRow) -> History:
-    """Return the sealed sums of each month.
-
-    Raises
-    ------
-    CorruptVector
-        If one of them cannot be read.
-    InconsistentCounts
-        If one has a label that the profile has not.
-    """
-    found = History()
-    rows = connection.execute(
-        select(_TABLE.c.epoch, _TABLE.c.vector).where(_TABLE.c.profile_id == profile.id)
-    )
-    for row in rows:
-        found += History({row.epoch: decode_sum(row.vector, profile.labels)})
-    return found
-
-
-def _encoded(state: State, profile: ProfileRow) -> tuple[bytes, ...]:
-    """Return a state as the vectors of one run."""
-    pieces = state.pieces(at_most=_FEATURES)
-    return tuple(encode_sum(piece, profile.labels) for piece in pieces)
-
-
-def _insert(
-    connection: Connection,
-    profile: ProfileRow,
-    epoch: int,
-    level: int,
-    vectors: Sequence[bytes],
-) -> None:
-    """Write one run of a level."""
-    last = connection.execute(
-        select(func.max(_TABLE.c.run)).where(
-            _TABLE.c.profile_id == profile.id,
-            _TABLE.c.epoch == epoch,
-            _TABLE.c.level == level,
-        )
-    ).scalar_one()
-    rows = [
-        {
-            "profile_id": profile.id,
-            "epoch": epoch,
-            "level": level,
-            "run": 0 if last is None else last + 1,
-            "part": part,
-            "vector": vector,
-        }
-        for part, vector in enumerate(vectors)
-    ]
-    if rows:
-        connection.execute(insert(_TABLE), rows)
+    new: Mapping[str, Mapping[int, str]]
+    gone: Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,13 +60,16 @@ class Drop:
         The rows.
     last : (datetime, int)
         Time and revision of the newest of them.
-    sums : mapping of int to tuple of bytes
-        What they have added to each epoch, as `encode` gives it.
+    sums : tuple of RunPart
+        What they have added.
+    names : NameChanges
+        What becomes of the text of their features.
     """
 
     revisions: tuple[int, ...]
     last: tuple[datetime, int]
-    sums: Mapping[int, tuple[bytes, ...]]
+    sums: tuple[RunPart, ...]
+    names: NameChanges
 
 
 def prepare(
@@ -301,10 +111,12 @@ def prepare(
         return None
     revisions = tuple(row.revision for row in ready)
     rows = ledger.get_many(connection, profile.id, revisions)
+    sums = sum_by_epoch(rows, profile.labels)
     return Drop(
         revisions=revisions,
         last=(ready[-1].time, ready[-1].revision),
-        sums=encode(profile, sum_by_epoch(rows, profile.labels)),
+        sums=runs.encode(sums, profile.labels),
+        names=_names(connection, profile, sums, names.texts_of(rows, profile)),
     )
 
 
@@ -352,9 +164,8 @@ def write(connection: Connection, profile: ProfileRow, drop: Drop) -> bool:
     ).scalars()
     if set(oldest) != set(drop.revisions):
         return False
-    dropped = (of_profile, table.c.revision.in_(drop.revisions))
-    add(connection, profile, drop.sums)
-    connection.execute(update(table).where(*dropped).values(vector=None, names=None))
+    dropped = and_(of_profile, table.c.revision.in_(drop.revisions))
+    _write(connection, profile, dropped, drop)
     return True
 
 
@@ -368,13 +179,16 @@ class Erasure:
         When each was forgotten, by digest.
     revisions : frozenset of int
         Rows of theirs that have a vector.
-    sums : mapping of int to tuple of bytes
-        What these have added to each epoch, as `encode` gives it.
+    sums : tuple of RunPart
+        What these have added.
+    names : NameChanges
+        What becomes of the text of their features.
     """
 
     forgotten: Mapping[bytes, datetime]
     revisions: frozenset[int]
-    sums: Mapping[int, tuple[bytes, ...]]
+    sums: tuple[RunPart, ...]
+    names: NameChanges
 
 
 def prepare_erasure(
@@ -427,24 +241,51 @@ def prepare_erasure(
         if row.revision <= last[row.digest].revision
     ]
     rows = ledger.get_many(connection, profile.id, revisions)
+    sums = sum_by_epoch(rows, profile.labels)
     return Erasure(
         forgotten={digest: row.time for digest, row in last.items()},
         revisions=frozenset(revisions),
-        sums=encode(profile, _unbalanced(sum_by_epoch(rows, profile.labels))),
+        sums=runs.encode(sums, profile.labels),
+        names=_names(connection, profile, sums, {}),
     )
 
 
-def _unbalanced(sums: History) -> History:
-    """Return what is not zero: parts of a message whose other rows are sealed."""
-    return History(
-        {epoch: state for epoch, state in sums.items() if any(_counts(state))}
+def _names(
+    connection: Connection,
+    profile: ProfileRow,
+    sums: History,
+    texts: Mapping[str, Mapping[int, str]],
+) -> NameChanges:
+    """Return what becomes of names where some rows are sealed."""
+    new, gone = {}, {}
+    state = State.sum(sums.values())
+    for view, x in state.items():
+        found = texts.get(view, {})
+        gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
+        new[view] = names.missing(connection, profile.id, view, gained)
+        lost = names.stored(connection, profile.id, view, x.lost.tolist())
+        if lost:
+            sealed = runs.total(connection, profile, "sealed", view=view)
+            left = State.sum((sealed, {view: x}))[view]
+            gone[view] = sorted(lost.difference(left.ids.tolist()))
+    return NameChanges(new=new, gone=gone)
+
+
+def _write(
+    connection: Connection,
+    profile: ProfileRow,
+    rows: ColumnElement[bool],
+    changes: Drop | Erasure,
+) -> None:
+    """Seal what rows added, and take their vectors and names from them."""
+    runs.add(connection, profile.id, "sealed", changes.sums)
+    for view, texts in changes.names.new.items():
+        names.add(connection, profile.id, view, texts)
+    for view, features in changes.names.gone.items():
+        names.drop(connection, profile.id, view, features)
+    connection.execute(
+        update(tables.ledger).where(rows).values(vector=None, names=None)
     )
-
-
-def _counts(state: State) -> Iterator[bool]:
-    """Give whether there is anything in each view."""
-    for x in state.values():
-        yield bool(x.vocabulary or x.messages.any())
 
 
 def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool:
@@ -475,14 +316,13 @@ def erase(connection: Connection, profile: ProfileRow, erasure: Erasure) -> bool
         return False
     table = tables.ledger
     revisions = sorted(erasure.revisions)
-    mine = (table.c.profile_id == profile.id, table.c.revision.in_(revisions))
+    mine = and_(table.c.profile_id == profile.id, table.c.revision.in_(revisions))
     kept = connection.execute(
-        select(func.count()).where(*mine, table.c.vector.is_not(None))
+        select(func.count()).where(mine, table.c.vector.is_not(None))
     ).scalar_one()
     if kept != len(revisions):
         return False
-    add(connection, profile, erasure.sums)
-    connection.execute(update(table).where(*mine).values(vector=None, names=None))
+    _write(connection, profile, mine, erasure)
     # What another process had scored by then, and stored after the forgetting.
     for digest, time in erasure.forgotten.items():
         scored.drop(connection, profile.id, [digest], upto=time)

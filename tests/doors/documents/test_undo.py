@@ -248,7 +248,7 @@ def test_what_was_pruned_can_be_brought_back(run, tmp_path):
     taught(run)
     run("fold")
     with sqlite3.connect(tmp_path / "postbayes.db") as database:
-        for table in ("class_count", "feature_count", "moment_sum", "ledger"):
+        for table in ("class_count", "run", "ledger"):
             database.execute(f"UPDATE {table} SET epoch = 202001")  # noqa: S608
         database.execute("UPDATE ledger SET time = '2020-01-01 00:00:00.000000'")
     database.close()

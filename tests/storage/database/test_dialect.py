@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 import app
 from app.storage import tables
-from app.storage.counts.features import Key
 from app.storage.database.dialect import Dialect, dialect_of
 from app.storage.database.engine import reading, with_short_timeout, writing
 from app.storage.database.statements import PER_QUERY, BulkInsert, BulkLookup, chunks
@@ -29,11 +28,8 @@ NAMES = BulkInsert(
     given=("feature", "name"),
     conflict="ON CONFLICT DO NOTHING",
 )
-FEATURES = BulkLookup(tables.feature_count, shared=Key._fields, given="feature")
-ROWS = BulkInsert(
-    tables.feature_count,
-    shared=Key._fields,
-    given=("feature", "occurrences", "messages"),
+FEATURES = BulkLookup(
+    tables.feature_name, shared=("profile_id", "view"), given="feature"
 )
 LARGEST = 2**63 - 1
 
@@ -82,14 +78,12 @@ def test_many_rows_are_one_statement(engine):
 def test_those_of_many_values_are_found_that_have_a_row(engine, asked):
     """Of the key that is asked for, and of no other."""
     profile = new_profile(engine)
-    key = Key(profile.id, 202603, "words", "ham")
+    key = {"profile_id": profile.id, "view": "words"}
     with writing(engine) as connection:
-        columns = ([-1, 2, LARGEST], [1, 1, 1], [1, 1, 1])
-        ROWS.run(connection, key._asdict(), *columns)
-        other = key._replace(label="spam")
-        ROWS.run(connection, other._asdict(), [1, 7], [1, 1], [1, 1])
+        NAMES.run(connection, key, [-1, 2, LARGEST], ["a", "b", "c"])
+        NAMES.run(connection, key | {"view": "pairs"}, [1, 7], ["a", "b"])
     with reading(engine) as connection:
-        found = FEATURES.run(connection, key._asdict(), asked)
+        found = FEATURES.run(connection, key, asked)
 
     assert {-1, 2, LARGEST} & set(asked) == found
 

@@ -22,8 +22,6 @@ from app.errors import (
     InvalidSetting,
 )
 from app.storage import tables
-from app.storage.counts import features
-from app.storage.counts.features import Key
 from app.storage.database import sqlite
 from app.storage.database.engine import (
     checkpoint,
@@ -574,36 +572,6 @@ def test_a_file_that_stays_held_is_given_up_on(empty_database_url, tmp_path):
         migrate(engine)
     other.close()
     engine.dispose()
-
-
-@on_sqlite
-def test_a_table_that_is_gone_is_unavailable(engine):
-    """Bulk reads go past SQLAlchemy, to the driver's own cursor."""
-    profile = new_profile(engine)
-    with writing(engine) as connection:
-        connection.execute(text("DROP TABLE feature_count"))
-
-    with (
-        pytest.raises(DatabaseUnavailable, match="no such table: feature_count"),
-        reading(engine) as connection,
-    ):
-        features.read(connection, Key(profile.id, 202603, "words", "ham"))
-
-
-@on_postgresql
-def test_a_connection_that_dies_before_a_bulk_read_is_unavailable(engine):
-    """Nothing is half read."""
-    profile = new_profile(engine)
-
-    def killed():
-        with reading(engine) as connection:
-            own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-            with writing(engine) as other:
-                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": own})
-            features.read(connection, Key(profile.id, 202603, "words", "ham"))
-
-    with pytest.raises(DatabaseUnavailable, match="The database is away"):
-        killed()
 
 
 @on_sqlite

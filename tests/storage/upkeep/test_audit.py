@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
+from app.bayes.state import State
 from app.errors import InconsistentCounts, UnknownProfile
-from app.storage import tables
+from app.storage import runs, tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
-from tests.support.builders import APRIL, feature, fold, new_profile, taught, teach
+from tests.support.builders import (
+    APRIL,
+    fold,
+    measured,
+    new_profile,
+    sparse,
+    taught,
+    teach,
+)
 
 
 @pytest.fixture
@@ -53,104 +65,79 @@ def test_a_sound_database_has_no_difference(engine, profile):
     assert (4, 3, 4) == (found.revision, found.folded_revision, found.ledger_rows)
 
 
-def test_a_changed_count_is_found(engine, profile):
-    """By how much it is off, in either direction."""
-    change(
-        engine,
-        tables.feature_count.update()
-        .where(tables.feature_count.c.feature == feature("a"))
-        .values(occurrences=7),
-    )
+def add(engine, profile, **views):
+    """Add to the counts behind the back of the code."""
+    parts = runs.encode({202603: State(views)}, profile.labels)
+    with writing(engine) as connection:
+        runs.add(connection, profile.id, "counts", parts)
 
-    assert 5 == audited(engine, profile).difference
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_changed_count_is_found(engine, profile, sign):
+    """By how much it is off, in either direction."""
+    none = np.zeros(2, np.int64)
+    once = FeatureCounts.of(sparse({"a": 4, "b": 1}), label=1, n_classes=2)
+    add(engine, profile, words=FeatureCounts(none, once.ids, sign * once.columns))
+
+    assert (4 + 1) + (1 + 1) == audited(engine, profile).difference
     assert not audited(engine, profile).sound
 
 
-def test_a_lost_row_is_found(engine, profile):
-    """Its occurrences and its messages are missing."""
-    change(
+def test_a_changed_sum_is_found(engine, profile):
+    """By how much it is off: a sum, its square, and how many have it."""
+    add(
         engine,
-        tables.feature_count.delete().where(
-            tables.feature_count.c.feature == feature("a")
-        ),
+        profile,
+        sizes=MomentSums.of(measured({"x": 5}), label=0, n_classes=2)
+        - MomentSums.of(measured({"x": 2}), label=0, n_classes=2),
     )
 
-    assert 3 == audited(engine, profile).difference
+    assert (5 - 2) + (25 - 4) == audited(engine, profile).difference
 
 
-@pytest.mark.parametrize(
-    ("where", "values", "difference"),
-    [
-        pytest.param(("x", "x", 1), {"low": 5}, 2, id="sum"),
-        pytest.param(("x", "x", 2), {"middle": -1}, 2**32, id="square"),
-        pytest.param(("x", "y", 2), {"high": 1}, 2**64, id="product"),
-        pytest.param(("x", "y", 2), {"messages": 4}, 3, id="messages of a pair"),
-        pytest.param(("x", "x", 1), {"messages": 4}, 3, id="messages of a sum"),
-        pytest.param(("x", "x", 2), {"messages": 4}, 3 + 3, id="messages of a square"),
-    ],
-)
-def test_a_changed_sum_is_found(engine, profile, where, values, difference):
-    """By how much it is off, whichever of its cells it is."""
-    *fields, degree = where
-    pair = sorted(map(feature, fields))
-    table = tables.moment_sum
-    at = (table.c.field == pair[0], table.c.other == pair[1], table.c.degree == degree)
-    change(engine, table.update().where(*at).values(**values))
+def test_a_lost_run_is_found(engine, profile):
+    """All that it had is missing, and its messages twice: class counts have them."""
+    change(engine, tables.run.delete().where(tables.run.c.view == "words"))
+    words = (2 + 1) + (1 + 1) + (3 + 1)
 
-    assert difference == audited(engine, profile).difference
-
-
-@pytest.mark.parametrize(("degree", "difference"), [(1, 3 + 1 + 1), (2, 9 + 3 + 1 + 1)])
-def test_a_lost_sum_is_found(engine, profile, degree, difference):
-    """Even the sum of zeros: the messages that have the field are missing."""
-    table = tables.moment_sum
-    change(engine, table.delete().where(table.c.degree == degree))
-
-    assert difference == audited(engine, profile).difference
+    assert words + 2 + 2 == audited(engine, profile).difference
 
 
 def test_a_changed_kind_is_an_error(engine, profile):
     """Features and measurements have no difference."""
-    classes = tables.class_count
-    change(
-        engine,
-        classes.update().where(classes.c.view == "sizes").values(kind="features"),
-    )
+    run = tables.run
+    change(engine, run.delete().where(run.c.view == "words"))
+    change(engine, run.update().where(run.c.view == "sizes").values(view="words"))
+    with writing(engine) as connection:
+        parts = runs.encode(
+            {
+                202603: State(
+                    words=MomentSums.of(measured({"x": 1}), label=0, n_classes=2)
+                )
+            },
+            profile.labels,
+        )
+        runs.add(connection, profile.id, "counts", parts)
 
     with pytest.raises(InconsistentCounts, match="they have no sum"):
         audited(engine, profile)
 
 
-def test_sums_that_nothing_leads_to_are_found(engine, profile):
-    """They are there, and no class count is."""
-    classes = tables.class_count
-    change(
-        engine,
-        classes.update().where(classes.c.view == "sizes").values(view="measures"),
-    )
-    # Replayed and not held: a message, the sum 3, its square 9 and the messages
-    # of x, y and both.  Held and not replayed: a message.  Not counted: the
-    # messages of two sums and three products.
-    assert (1 + 3 + 9 + 3) + 1 + (2 + 3) == audited(engine, profile).difference
-
-
 def test_a_lost_class_is_found(engine, profile):
-    """With its features, which nothing leads to any more."""
+    """Its messages are in the counts all the same."""
     change(
         engine, tables.class_count.delete().where(tables.class_count.c.epoch == 202604)
     )
 
-    assert 1 + 4 + 4 == audited(engine, profile).difference
+    assert 1 == audited(engine, profile).difference
 
 
 def test_a_count_in_the_wrong_epoch_is_found(engine, profile):
     """Even though the sum of all epochs is right."""
-    change(
-        engine,
-        tables.class_count.update()
-        .where(tables.class_count.c.epoch == 202604)
-        .values(epoch=202605),
-    )
+    for table in (tables.class_count, tables.run):
+        change(
+            engine, table.update().where(table.c.epoch == 202604).values(epoch=202605)
+        )
 
     assert not audited(engine, profile).sound
 

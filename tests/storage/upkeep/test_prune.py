@@ -13,16 +13,17 @@ from app.services.fold import Folding
 from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
 from app.storage.database.engine import reading, writing
-from app.storage.fold.state import folded_revision, in_part
+from app.storage.fold.state import folded_revision
 from app.storage.upkeep.prune import carry_out, find
 from tests.support.builders import (
     APRIL,
     MARCH,
+    counts_of,
     digest,
     drop_vectors,
     feature,
-    fold_a_part,
     fold_all,
+    named,
     new_profile,
     rows_of,
     taught,
@@ -66,7 +67,12 @@ def prune(engine, profile, **asked):
 def words_of(engine, profile):
     """Return the words that are counted."""
     names = {feature(word): word for word in ("rare", "old", "new", "both", "far")}
-    return {names[row[3]] for row in rows_of(engine, tables.feature_count, profile)}
+    return {
+        names[number]
+        for _, view, x in counts_of(engine, profile).parts()
+        if view == "words"
+        for number in x.ids.tolist()
+    }
 
 
 @pytest.fixture
@@ -95,11 +101,7 @@ def test_what_few_had_long_ago_goes(engine, profile):
     assert ("sum", "prune", 202501) == (row.kind, row.source, row.epoch)
     assert before["words"].messages.tolist() == after["words"].messages.tolist()
     assert before["sizes"] == after["sizes"]
-    assert {"old", "new", "both"} == {
-        name
-        for view, _, name in rows_of(engine, tables.feature_name, profile)
-        if view == "words"
-    }
+    assert {"old", "new", "both"} == set(named(engine, profile)["words"].values())
     assert (True, 5) == audited(engine, profile)
 
 
@@ -129,12 +131,12 @@ def test_what_is_weak_goes_however_many_had_it(engine, profile):
 def test_a_pruning_is_undone(engine, profile):
     """Bit for bit; only the text of the words is gone."""
     drop(engine, profile)
-    before = contents(engine, profile)[:3]
+    before = contents(engine, profile)[:2]
     prune(engine, profile)
     begin(engine, profile, Selection(source="prune"))
     finish(engine, profile)
 
-    assert before == contents(engine, profile)[:3]
+    assert before == contents(engine, profile)[:2]
     assert (True, 6) == audited(engine, profile)
 
 
@@ -166,7 +168,7 @@ def test_a_message_that_was_moved_lately_protects_its_words(engine):
     fold_all(engine, profile)
 
     assert [] == rows
-    assert [] == rows_of(engine, tables.feature_count, profile)
+    assert not words_of(engine, profile)
     assert (True, 3) == audited(engine, profile)
 
 
@@ -232,7 +234,7 @@ def test_pruning_and_pruning_again(engine, profile):
 def test_feedback_that_is_not_folded_changes_nothing(engine, profile):
     """So that no fold has to keep up with it, but words of it stay.
 
-    Whether it learns, moves or forgets, and if it is folded in part.
+    Whether it learns, moves or forgets.
     """
     drop(engine, profile)
     teach(
@@ -243,15 +245,11 @@ def test_feedback_that_is_not_folded_changes_nothing(engine, profile):
         taught(5, "spam", {"rare": 1}, time=APRIL),
     )
     unfolded = found(engine, profile)
-    fold_a_part(engine, profile)
-    with reading(engine) as connection:
-        assert in_part(connection, profile.id)
-    in_parts = found(engine, profile)
     with writing(engine) as connection:
-        carry_out(connection, profile, in_parts, time=NOW)
+        carry_out(connection, profile, unfolded, time=NOW)
     fold_all(engine, profile)
 
-    assert {"words": 1} == dict(unfolded.features) == dict(in_parts.features)
+    assert {"words": 1} == dict(unfolded.features)
     assert {"rare", "old", "both"} == words_of(engine, profile)
     assert (True, 8) == audited(engine, profile)
 

@@ -11,12 +11,12 @@ from sqlalchemy import delete, func, select
 
 from app.errors import Expired
 from app.ledger.undo import Selection
-from app.storage import tables
+from app.storage import runs, tables
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.ledger import rows_after
+from app.storage.runs import RUNS
 from app.storage.upkeep import retention
-from app.storage.upkeep.retention import RUNS
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -44,11 +44,17 @@ def merge_all(engine, profile):
     """Merge the sealed sums until no level has many runs."""
     while True:
         with reading(engine) as connection:
-            merge = retention.prepare_seal(connection, profile)
+            merge = runs.prepare_merge(connection, profile, "sealed")
         if merge is None:
             return
         with writing(engine) as connection:
-            assert retention.write_seal(connection, profile, merge)
+            assert runs.write_merge(connection, profile, merge)
+
+
+def sealed_levels(engine, profile):
+    """Return the level of each part of a sealed run."""
+    rows = rows_of(engine, tables.run, profile)
+    return sorted(level for kind, _, _, level, *_ in rows if kind == "sealed")
 
 
 def vectors_of(engine, profile):
@@ -177,7 +183,7 @@ def test_many_small_sums_become_few(engine):
     while drop(engine, profile, limit=1):
         merge_all(engine, profile)
 
-    assert [2] == [level for _, level, *_ in rows_of(engine, tables.sealed, profile)]
+    assert [2] == sealed_levels(engine, profile)
     assert (True, RUNS * RUNS) == audited(engine, profile)
 
 
@@ -190,16 +196,16 @@ def test_runs_that_another_process_merged_are_not_merged_again(engine):
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
     with reading(engine) as connection:
-        late = retention.prepare_seal(connection, profile)
+        late = runs.prepare_merge(connection, profile, "sealed")
     merge_all(engine, profile)
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
-    before = rows_of(engine, tables.sealed, profile)
+    before = rows_of(engine, tables.run, profile)
     with writing(engine) as connection:
-        written = retention.write_seal(connection, profile, late)
+        written = runs.write_merge(connection, profile, late)
 
     assert written is False
-    assert before == rows_of(engine, tables.sealed, profile)
+    assert before == rows_of(engine, tables.run, profile)
     assert (True, 3 * RUNS) == audited(engine, profile)
 
 
@@ -212,13 +218,13 @@ def test_what_is_sealed_while_runs_are_merged_stays(engine):
     for _ in range(RUNS):
         drop(engine, profile, limit=1)
     with reading(engine) as connection:
-        merge = retention.prepare_seal(connection, profile)
+        merge = runs.prepare_merge(connection, profile, "sealed")
     drop(engine, profile, limit=2)
     with writing(engine) as connection:
-        written = retention.write_seal(connection, profile, merge)
+        written = runs.write_merge(connection, profile, merge)
 
     assert written is True
-    assert [0, 1] == [level for _, level, *_ in rows_of(engine, tables.sealed, profile)]
+    assert [0, 1] == sealed_levels(engine, profile)
     assert (True, 2 * RUNS) == audited(engine, profile)
 
 
@@ -230,7 +236,9 @@ def test_an_audit_misses_what_was_sealed(engine):
     drop(engine, profile)
     with writing(engine) as connection:
         connection.execute(
-            delete(tables.sealed).where(tables.sealed.c.profile_id == profile.id)
+            delete(tables.run).where(
+                tables.run.c.profile_id == profile.id, tables.run.c.kind == "sealed"
+            )
         )
 
     assert (False, 1) == audited(engine, profile)
@@ -255,7 +263,7 @@ def test_whatever_is_dropped_the_audit_stays_exact(tmp_path_factory, story, hour
                 tables.ledger.c.profile_id == profile.id
             )
         ).scalar_one()
-        retention.load(connection, profile)
+        runs.load(connection, profile, "sealed")
 
     assert before == loaded(engine, profile)
     assert (True, revision or 0) == audited(engine, profile)

@@ -1,0 +1,411 @@
+"""Runs: sums of statistics, stored beside one another and merged level by level.
+
+What a batch of ledger rows has added to a view in a month is a run: its features in
+order, cut into parts that are encoded sums (`app.ledger.sums`).  A run is never
+changed.  Many runs of one level become one of the next, so each feature is written
+again once a level, and the cost of a batch is that of its own features [1]_.
+
+Contract of this file: the sum of the runs of a kind is what was added, whatever was
+merged; parts cancel, so one run may have negative counts, and all together none.
+
+.. [1] P. O'Neil, E. Cheng, D. Gawlick, E. O'Neil, "The log-structured merge-tree
+   (LSM-tree)", *Acta Informatica* 33 (1996) 351-385.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from sqlalchemy import and_, bindparam, delete, func, insert, select
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.state import History, State
+from app.ledger.sums import decode_sum, encode_sum
+from app.storage import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from app.bayes.statistics import Statistics
+    from app.classifier.decay import Decay
+    from app.storage.profiles import ProfileRow
+
+Kind = Literal["counts", "sealed"]
+"""Of the folded rows (`app.storage.fold`), and of the rows whose vectors were dropped
+(`app.storage.upkeep.retention`)."""
+# As in `app.bayes.table`: a larger ratio leaves more to read for a start, a smaller one
+# merges each feature more often.
+RUNS: Final = 16
+# Some 150 kB: to look a word up, one part of each run is read.
+FEATURES: Final = 16_384
+_TABLE: Final = tables.run
+LEAST: Final = -(2**63)
+"""The smallest id that a feature can have."""
+# Bytes of a sum that its checksum and size are in.
+_HEAD: Final = 9
+
+
+class RunPart(NamedTuple):
+    """A part of a run, ready to be stored.
+
+    Parameters
+    ----------
+    epoch : int
+        Month, YYYYMM.
+    view : str
+        The view.
+    first : int
+        Its smallest feature; of the first part of a run, the smallest that there is.
+    vector : bytes
+        The sum.
+    """
+
+    epoch: int
+    view: str
+    first: int
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Runs of a view in a month, and what they come to.
+
+    Parameters
+    ----------
+    kind : {'counts', 'sealed'}
+        Of what.
+    epoch, view : int, str
+        Whose runs.
+    level : int
+        The highest of theirs.
+    read : frozenset of (int, int, int, bytes)
+        Level, number, first feature and head of each part that was read.
+    parts : tuple of RunPart
+        Their sum.
+    """
+
+    kind: Kind
+    epoch: int
+    view: str
+    level: int
+    read: frozenset[tuple[int, int, int, bytes]]
+    parts: tuple[RunPart, ...]
+
+
+def encode(sums: Mapping[int, State], labels: Sequence[str]) -> tuple[RunPart, ...]:
+    """Return what is added to each month and view, a run of each."""
+    return tuple(
+        part
+        for epoch in sorted(sums)
+        for view in sorted(sums[epoch])
+        for part in _parts(epoch, view, sums[epoch][view], labels)
+    )
+
+
+def _parts(
+    epoch: int, view: str, statistics: Statistics, labels: Sequence[str]
+) -> Iterator[RunPart]:
+    """Give one run."""
+    first = LEAST
+    for piece in State({view: statistics}).pieces(at_most=FEATURES):
+        yield RunPart(epoch, view, first, encode_sum(piece, labels))
+        first = int(piece[view].ids.max(initial=LEAST)) + 1
+
+
+_LAST: Final = (
+    select(_TABLE.c.epoch, _TABLE.c.view, func.max(_TABLE.c.number))
+    .where(
+        _TABLE.c.profile_id == bindparam("profile_id"),
+        _TABLE.c.kind == bindparam("kind"),
+        _TABLE.c.level == bindparam("level"),
+    )
+    .group_by(_TABLE.c.epoch, _TABLE.c.view)
+)
+
+
+def add(
+    connection: Connection,
+    profile_id: int,
+    kind: Kind,
+    parts: Sequence[RunPart],
+    *,
+    level: int = 0,
+) -> None:
+    """Add what `encode` gave.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`; the caller holds the lock of the
+        kind: that of the profile's `fold` row, or of the profile.
+    profile_id : int
+        Whose.
+    kind : {'counts', 'sealed'}
+        To which.
+    parts : sequence of RunPart
+        One run for each month and view.
+    level : int, default 0
+        How often they were merged.
+    """
+    if not parts:
+        return
+    key = {"profile_id": profile_id, "kind": kind, "level": level}
+    last = {(epoch, view): n for epoch, view, n in connection.execute(_LAST, key)}
+    connection.execute(
+        insert(_TABLE),
+        [
+            {
+                **key,
+                **part._asdict(),
+                "number": last.get((part.epoch, part.view), -1) + 1,
+            }
+            for part in parts
+        ],
+    )
+
+
+def load(connection: Connection, profile: ProfileRow, kind: Kind) -> History:
+    """Return the sums of each month.
+
+    Raises
+    ------
+    CorruptVector
+        If one of them cannot be read.
+    InconsistentCounts
+        If one has a label that the profile has not, or a view holds features in one
+        run and measurements in another.
+    """
+    found = History()
+    for view in _views(connection, profile, kind):
+        for epoch, of_month in _months(connection, profile, kind, view):
+            if state := _there(State.sum(of_month)):
+                found.setdefault(epoch, State()).update(state)
+    return found
+
+
+def total(
+    connection: Connection,
+    profile: ProfileRow,
+    kind: Kind = "counts",
+    *,
+    decay: Decay | None = None,
+    view: str | None = None,
+) -> State:
+    """Return the sum of all months.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`.
+    profile : ProfileRow
+        Whose.
+    kind : {'counts', 'sealed'}
+        Of what.
+    decay : Decay or None
+        What each month weighs in the sum; None: all alike.
+    view : str or None
+        The only view that is wanted; None: all.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        As `load`.
+    InvalidObservation
+        If a count is too large to be weighted.
+    """
+    found = State()
+    views = _views(connection, profile, kind) if view is None else [view]
+    # View by view, so that the runs of one are let go before the next.
+    for each in views:
+        runs = (
+            run * (1 if decay is None else decay.weight(epoch))
+            for epoch, of_month in _months(connection, profile, kind, each)
+            for run in of_month
+        )
+        found.update(_there(State.sum(runs)))
+    return found
+
+
+def _there(state: State) -> State:
+    """Return the views of which something is left."""
+    return State({v: x for v, x in state.items() if x.vocabulary or x.messages.any()})
+
+
+def _views(connection: Connection, profile: ProfileRow, kind: Kind) -> list[str]:
+    found = connection.execute(
+        select(_TABLE.c.view)
+        .where(_TABLE.c.profile_id == profile.id, _TABLE.c.kind == kind)
+        .distinct()
+    )
+    return sorted(found.scalars())
+
+
+_OF_VIEW: Final = (
+    _TABLE.c.profile_id == bindparam("profile_id"),
+    _TABLE.c.kind == bindparam("kind"),
+    _TABLE.c.view == bindparam("view"),
+)
+_RUN: Final = (_TABLE.c.epoch, _TABLE.c.level, _TABLE.c.number)
+_READ: Final = (
+    select(*_RUN, _TABLE.c.vector).where(*_OF_VIEW).order_by(*_RUN, _TABLE.c.first)
+)
+
+
+def _months(
+    connection: Connection, profile: ProfileRow, kind: Kind, view: str
+) -> Iterator[tuple[int, list[State]]]:
+    """Give each month of a view, and the sum of each of its runs."""
+    key = {"profile_id": profile.id, "kind": kind, "view": view}
+    rows = connection.execute(_READ, key)
+    for epoch, of_month in groupby(rows, lambda row: row.epoch):
+        runs = groupby(of_month, lambda row: (row.level, row.number))
+        yield epoch, [_joined(parts, profile) for _, parts in runs]
+
+
+def _joined(parts: Iterable[Any], profile: ProfileRow) -> State:
+    """Return the sum of the parts of a run."""
+    return State.sum(decode_sum(part.vector, profile.labels) for part in parts)
+
+
+# One part of each run: that which begins at the feature, or before it.
+_BEFORE: Final = (
+    select(*_RUN, func.max(_TABLE.c.first).label("first"))
+    .where(*_OF_VIEW, _TABLE.c.first <= bindparam("feature"))
+    .group_by(*_RUN)
+    .subquery()
+)
+_HOLDING: Final = (
+    select(_TABLE.c.epoch, _TABLE.c.vector)
+    .join(
+        _BEFORE,
+        and_(*(_TABLE.c[name] == column for name, column in _BEFORE.c.items())),
+    )
+    .where(*_OF_VIEW)
+)
+
+
+def look_up(
+    connection: Connection, profile: ProfileRow, view: str, feature: int
+) -> History:
+    """Return the counts of one feature in each month, without the messages.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        As `load`.
+    """
+    key = {"profile_id": profile.id, "kind": "counts", "view": view}
+    found = History()
+    for epoch, vector in connection.execute(_HOLDING, key | {"feature": feature}):
+        counts = decode_sum(vector, profile.labels).get(view)
+        if isinstance(counts, FeatureCounts):
+            place = int(counts.ids.searchsorted(feature))
+            alone = counts.part(place, place + 1).between(feature, feature + 1)
+            found += History({epoch: State({view: alone})})
+    return found
+
+
+def prepare_merge(
+    connection: Connection, profile: ProfileRow, kind: Kind, *, whole: bool = False
+) -> Merge | None:
+    """Return the next runs to merge, added up; None if no level has many.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`.
+    profile : ProfileRow
+        Whose.
+    kind : {'counts', 'sealed'}
+        Of what.
+    whole : bool, default False
+        Whether to merge as soon as a month has two runs of a view, of any levels: it
+        reads and writes all of them.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        As `load`.
+    """
+    group = [_TABLE.c.epoch, _TABLE.c.view, *([] if whole else [_TABLE.c.level])]
+    many = connection.execute(
+        select(*group)
+        .where(
+            _TABLE.c.profile_id == profile.id,
+            _TABLE.c.kind == kind,
+            # Of the parts of a run, one.
+            _TABLE.c.first == LEAST,
+        )
+        .group_by(*group)
+        .having(func.count() >= (2 if whole else RUNS))
+        .order_by(*group)
+        .limit(1)
+    ).first()
+    if many is None:
+        return None
+    epoch, view, *level = many
+    rows = connection.execute(
+        select(*_RUN[1:], _TABLE.c.first, _TABLE.c.vector)
+        .where(
+            *_of_month(profile, kind, epoch, view),
+            *(_TABLE.c.level == x for x in level),
+        )
+        .order_by(*_RUN[1:], _TABLE.c.first)
+    ).all()
+    runs = groupby(rows, lambda row: (row.level, row.number))
+    merged = State.sum(_joined(parts, profile) for _, parts in runs)
+    return Merge(
+        kind=kind,
+        epoch=epoch,
+        view=view,
+        level=max(row.level for row in rows),
+        read=frozenset((*row[:3], row.vector[:_HEAD]) for row in rows),
+        parts=encode({epoch: merged}, profile.labels),
+    )
+
+
+def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
+    """Put a sum in the place of its parts, unless they are not there any more.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`; with the lock that `add` wants.
+    profile : ProfileRow
+        Whose.
+    merge : Merge
+        From `prepare_merge`, in an earlier transaction.
+
+    Returns
+    -------
+    bool
+        False if another process has merged them; nothing is changed.
+    """
+    here = _of_month(profile, merge.kind, merge.epoch, merge.view)
+    # Not the numbers alone: where all runs of a level were merged, the next one
+    # has the number of the first again.
+    head = func.substr(_TABLE.c.vector, 1, _HEAD)
+    found = connection.execute(select(*_RUN[1:], _TABLE.c.first, head).where(*here))
+    there = {(*row[:3], bytes(row[3])) for row in found}
+    if not merge.read <= there:
+        return False
+    for level, number in sorted({key[:2] for key in merge.read}):
+        of_run = _TABLE.c.level == level, _TABLE.c.number == number
+        connection.execute(delete(_TABLE).where(*here, *of_run))
+    add(connection, profile.id, merge.kind, merge.parts, level=merge.level + 1)
+    return True
+
+
+def _of_month(
+    profile: ProfileRow, kind: Kind, epoch: int, view: str
+) -> tuple[ColumnElement[bool], ...]:
+    return (
+        _TABLE.c.profile_id == profile.id,
+        _TABLE.c.kind == kind,
+        _TABLE.c.epoch == epoch,
+        _TABLE.c.view == view,
+    )

@@ -1,0 +1,303 @@
+"""Runs: sums in, sums out, merged or not, and nothing left behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.measurements import LIMIT
+from app.bayes.moments import MomentSums
+from app.bayes.sparse import SparseCounts
+from app.bayes.state import History, State
+from app.classifier.decay import Decay
+from app.errors import CorruptVector, InconsistentCounts
+from app.storage import runs, tables
+from app.storage.counts import classes
+from app.storage.database.engine import reading, writing
+from tests.support.builders import (
+    counts_of,
+    feature,
+    measured,
+    new_profile,
+    rows_of,
+    sparse,
+)
+
+LABELS = ("ham", "spam")
+LEAST, MOST = -(2**63), 2**63 - 1
+
+ids = st.one_of(st.integers(-3, 3), st.integers(LEAST, MOST))
+texts = st.dictionaries(ids, st.integers(1, 1000), max_size=6).map(SparseCounts.of)
+steps = st.one_of(
+    st.integers(-2, 2),
+    st.sampled_from([2**31, -(2**31), LIMIT, -LIMIT]),
+    st.integers(-LIMIT, LIMIT),
+)
+sizes = st.dictionaries(st.sampled_from("wxyz"), steps, max_size=4).map(measured)
+labelled = st.tuples(texts, sizes, st.integers(0, 1))
+
+
+def words(counts, label="spam"):
+    """Return what a message of these words adds."""
+    return FeatureCounts.of(sparse(counts), label=LABELS.index(label), n_classes=2)
+
+
+def measures(values, label="spam"):
+    """Return what a message of these measurements adds."""
+    return MomentSums.of(measured(values), label=LABELS.index(label), n_classes=2)
+
+
+def add(engine, profile, epoch=202603, kind="counts", **views):
+    """Add what some messages have added, as a run of each view."""
+    parts = runs.encode({epoch: State(views)}, profile.labels)
+    with writing(engine) as connection:
+        runs.add(connection, profile.id, kind, parts)
+    return parts
+
+
+def total(engine, profile, **options):
+    """Return the sum of all months."""
+    with reading(engine) as connection:
+        return runs.total(connection, profile, **options)
+
+
+def merge(engine, profile, kind="counts", **options):
+    """Merge runs once, and return whether there were many."""
+    with reading(engine) as connection:
+        found = runs.prepare_merge(connection, profile, kind, **options)
+    if found is None:
+        return False
+    with writing(engine) as connection:
+        assert runs.write_merge(connection, profile, found)
+    return True
+
+
+def levels(engine, profile):
+    """Return kind, month, view, level and number of each part."""
+    return [row[:5] for row in rows_of(engine, tables.run, profile)]
+
+
+def look_up(engine, profile, name, view="words"):
+    """Return the occurrences of a feature by month."""
+    with reading(engine) as connection:
+        found = runs.look_up(connection, profile, view, feature(name))
+    return {
+        epoch: state[view].occurrences[0].tolist()
+        for epoch, state in found.items()
+        if state[view].ids.size
+    }
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(kept=st.lists(labelled, max_size=4), taken=st.lists(labelled, max_size=4))
+@example(kept=[], taken=[(SparseCounts.of({}), measured({"x": 2**31}), 0)] * 2)
+def test_what_is_taken_back_was_never_there(engine, kept, taken):
+    """Whatever was merged in between: the sums are those of the rest."""
+    profile = new_profile(engine)
+    every = [
+        State(
+            words=FeatureCounts.of(x, label=label, n_classes=2),
+            sizes=MomentSums.of(y, label=label, n_classes=2),
+        )
+        for x, y, label in kept + taken
+    ]
+    for state in every:
+        add(engine, profile, **state)
+    for state in every[len(kept) :]:
+        add(engine, profile, **-state)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "RUNS", 2)
+        while merge(engine, profile):
+            pass
+    rest = State.sum(every[: len(kept)])
+    expected = {v: x for v, x in rest.items() if x.vocabulary or x.messages.any()}
+
+    assert expected == total(engine, profile)
+    assert expected == counts_of(engine, profile).get(202603, {})
+    assert kept or not levels(engine, profile) or len(taken) == 1
+
+
+def test_months_and_views_and_kinds_are_kept_apart_and_summed(engine):
+    """Loading gives the months, and the sum of them under their weights."""
+    profile = new_profile(engine)
+    add(engine, profile, words=words({"money": 1}), sizes=measures({"x": 3}))
+    add(engine, profile, 202604, words=words({"money": 2}, "ham"))
+    add(engine, profile, 202604, words=words({"now": 1}), pairs=words({"a b": 1}))
+    add(engine, profile, kind="sealed", words=words({"gone": 1}))
+
+    assert {
+        202603: {"words": words({"money": 1}), "sizes": measures({"x": 3})},
+        202604: {
+            "words": words({"money": 2}, "ham") + words({"now": 1}),
+            "pairs": words({"a b": 1}),
+        },
+    } == counts_of(engine, profile)
+    assert {202603: {"words": words({"gone": 1})}} == counts_of(
+        engine, profile, "sealed"
+    )
+    of_words = words({"money": 1}), words({"money": 2}, "ham") + words({"now": 1})
+    assert of_words[0] + of_words[1] == total(engine, profile)["words"]
+    assert (
+        of_words[0] * 512 + of_words[1] * 1024
+        == (total(engine, profile, decay=Decay(1.0, 202604))["words"])
+    )
+    assert {"pairs": words({"a b": 1})} == total(engine, profile, view="pairs")
+
+
+def test_a_message_without_features_is_counted(engine):
+    """It has a class all the same, and its view a kind."""
+    profile = new_profile(engine)
+    add(engine, profile, words=words({}), sizes=measures({}))
+
+    assert {"words": words({}), "sizes": measures({})} == total(engine, profile)
+
+
+def test_nothing_is_no_row(engine):
+    """An empty sum leaves none, nor does one profile to another."""
+    profile, other = new_profile(engine), new_profile(engine)
+    add(engine, profile, words=words({"a": 1}) - words({"a": 1}))
+    add(engine, other, words=words({"b": 1}))
+
+    assert [] == levels(engine, profile)
+    assert {} == total(engine, profile) == counts_of(engine, profile)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_run_of_many_features_is_cut_into_parts(engine, monkeypatch, size):
+    """Each feature is found in the one that it is in, the largest id too."""
+    monkeypatch.setattr(runs, "FEATURES", size)
+    profile = new_profile(engine)
+    names = ["a", "b", "c", "d", "e"]
+    whole = words(dict.fromkeys(names, 2))
+    edges = FeatureCounts.of_counts(
+        np.array([0, 2**62]),
+        np.array([LEAST, -1, 0, MOST]),
+        np.array([[0, 2**62]] * 4),
+        np.array([[0, 2**62]] * 4),
+    )
+    parts = add(engine, profile, words=whole, edges=edges)
+    add(engine, profile, 202604, words=words({"c": 3}))
+
+    assert -(-5 // size) == sum(part.view == "words" for part in parts)
+    assert {"edges": edges, "words": whole + words({"c": 3})} == total(engine, profile)
+    for name in names:
+        later = {202604: [0, 3]} if name == "c" else {}
+        assert {202603: [0, 2]} | later == look_up(engine, profile, name)
+    assert {} == look_up(engine, profile, "f") == look_up(engine, profile, "a", "edges")
+
+
+def test_many_runs_become_one_of_the_next_level(engine):
+    """So the number of runs grows with the logarithm of the batches."""
+    profile = new_profile(engine)
+    for n in range(runs.RUNS**2 + 1):
+        add(engine, profile, words=words({"a": 1, f"w{n}": 1}))
+        merge(engine, profile)
+    merge(engine, profile)
+    expected = words({"a": runs.RUNS**2 + 1})
+
+    assert [
+        ("counts", 202603, "words", 0, 0),
+        ("counts", 202603, "words", 2, 0),
+    ] == levels(engine, profile)
+    found = total(engine, profile)["words"]
+    assert runs.RUNS**2 + 2 == found.vocabulary
+    assert [[0, runs.RUNS**2 + 1]] == found.look_up(
+        expected.ids, "occurrences"
+    ).tolist()
+
+
+def test_all_runs_of_a_month_become_one(engine):
+    """Whatever their levels; what cancels takes no room."""
+    profile = new_profile(engine)
+    for n in range(runs.RUNS + 2):
+        add(engine, profile, words=words({"a": 1, f"w{n}": 1}))
+        merge(engine, profile)
+    add(engine, profile, 202604, words=words({"b": 1}))
+    whole = total(engine, profile)
+    add(engine, profile, words=words({"a": 1}))
+    add(engine, profile, words=-words({"a": 1}))
+    while merge(engine, profile, whole=True):
+        pass
+
+    assert [202603, 202604] == [epoch for _, epoch, *_ in levels(engine, profile)]
+    assert whole == total(engine, profile)
+
+
+def test_of_two_that_merge_one_does(engine):
+    """What another has merged is not there any more, though numbers come again."""
+    profile = new_profile(engine)
+    for _ in range(runs.RUNS):
+        add(engine, profile, words=words({"a": 1}))
+    with reading(engine) as connection:
+        late = runs.prepare_merge(connection, profile, "counts")
+    assert merge(engine, profile)
+    for _ in range(runs.RUNS):
+        add(engine, profile, words=words({"b": 1}))
+    before = rows_of(engine, tables.run, profile)
+    with writing(engine) as connection:
+        assert not runs.write_merge(connection, profile, late)
+
+    assert before == rows_of(engine, tables.run, profile)
+
+
+def test_what_is_added_while_runs_are_merged_stays(engine):
+    """It is a run of the level below."""
+    profile = new_profile(engine)
+    for _ in range(runs.RUNS):
+        add(engine, profile, words=words({"a": 1}))
+    with reading(engine) as connection:
+        found = runs.prepare_merge(connection, profile, "counts")
+    add(engine, profile, words=words({"b": 1}))
+    with writing(engine) as connection:
+        assert runs.write_merge(connection, profile, found)
+
+    assert [0, 1] == sorted(level for *_, level, _ in levels(engine, profile))
+    assert 2 == total(engine, profile)["words"].vocabulary
+
+
+def test_what_cannot_be_read_is_refused(engine):
+    """Bytes that were changed, a label that the profile lacks, two kinds of a view."""
+    profile = new_profile(engine)
+    add(engine, profile, words=words({"a": 1}))
+    add(engine, profile, words=measures({"x": 1}))
+    with pytest.raises(InconsistentCounts, match="have no sum"):
+        total(engine, profile)
+    with writing(engine) as connection:
+        parts = runs.encode({202604: State(sizes=measures({}))}, ("ham", "eggs"))
+        runs.add(connection, profile.id, "counts", parts)
+    with pytest.raises(InconsistentCounts, match="has the label 'eggs'"):
+        total(engine, profile, view="sizes")
+    with writing(engine) as connection:
+        connection.execute(tables.run.update().values(vector=b"junk"))
+    with pytest.raises(CorruptVector):
+        total(engine, profile)
+
+
+def test_a_class_count_keeps_its_kind_and_is_never_negative(engine):
+    """It is an error, and everything of the transaction is rolled back."""
+    profile = new_profile(engine)
+
+    def change(**views):
+        sums = History({202603: State(views)})
+        with writing(engine) as connection:
+            classes.add(connection, classes.changes(sums, profile.id, LABELS))
+
+    change(words=words({"a": 1}), sizes=measures({"x": 1}))
+    before = rows_of(engine, tables.class_count, profile)
+    for match, views in (
+        ("'features'", {"sizes": words({})}),
+        ("cannot be taken back", {"words": -words({}, "ham")}),
+        ("would be negative", {"words": -words({}) - words({})}),
+    ):
+        with pytest.raises(InconsistentCounts, match=match):
+            change(new=words({}), **views)
+        assert before == rows_of(engine, tables.class_count, profile)
+    change(words=-words({"a": 1}), sizes=-measures({"x": 1}))
+    assert [] == rows_of(engine, tables.class_count, profile)
