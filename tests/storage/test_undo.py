@@ -116,7 +116,7 @@ def test_an_undo_can_be_undone_and_that_too(engine):
 
     assert ("undo:1", "undo:2") == (first.undo.name, second.undo.name)
     assert before == again
-    assert [[], [], [], []] == nothing == contents(engine, profile)
+    assert [{}, [], []] == nothing == contents(engine, profile)
     assert {"undo:1", "undo:2", "undo:3", "ben"} == {
         row[8] for row in rows_of(engine, tables.ledger, profile)
     }
