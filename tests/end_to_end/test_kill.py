@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import runpy
-import sys
+from functools import partial
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 from tests.support.application import running
-from tests.support.command import forked
+from tests.support.command import run_program
 from tests.support.messages import ham
 
-ROOT = Path(__file__).parents[2]
-
-
-def script(arguments, out, err):
-    """Become the script, which then prints to files."""
-    for number, path in ((1, out), (2, err)):
-        with path.open("w") as file:
-            os.dup2(file.fileno(), number)
-    sys.argv = ["kill", *arguments]
-    runpy.run_path(str(ROOT / "scripts" / "kill"), run_name="__main__")
+SCRIPT = str(Path(__file__).parents[2] / "scripts" / "kill")
 
 
 @pytest.fixture
-def run(database_url, tmp_path):
-    """Run the script on a database, and return its exit code, output and errors."""
+def run(database_url):
+    """Run the script on a database, and return what became of it."""
 
     def run(*arguments):
-        files = tmp_path / "out", tmp_path / "err"
-        code = forked(script, [*arguments, "--database-url", database_url], *files)
-        return code, *(file.read_text() for file in files)
+        given = [*arguments, "--database-url", database_url]
+        return run_program(partial(run_path, SCRIPT, run_name="__main__"), given)
 
     return run
 
@@ -49,10 +38,10 @@ NOTHING = {
 
 def test_kills_under_load_lose_nothing_that_was_acknowledged(run):
     """Nothing lost, nothing by halves, nothing twice, and the audit is zero."""
-    code, out, err = run("--kills", "3")
-    counted = json.loads(out)
+    done = run("--kills", "3")
+    counted = json.loads(done.stdout)
 
-    assert 0 == code, err
+    assert 0 == done.returncode, done.stderr
     assert {"kills": 3, **NOTHING}.items() <= counted.items()
     assert 0 < counted["acknowledged"] <= counted["ledger_rows"]
 
@@ -61,10 +50,10 @@ def test_kills_under_load_lose_nothing_that_was_acknowledged(run):
 @pytest.mark.parametrize("work", ["undo", "prune", "import"])
 def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(run, work):
     """The command and the service at once; the next ones find all in order."""
-    code, out, err = run("--kills", "2", "--during", work, "--messages", "200")
-    counted = json.loads(out)
+    done = run("--kills", "2", "--during", work, "--messages", "200")
+    counted = json.loads(done.stdout)
 
-    assert 0 == code, err
+    assert 0 == done.returncode, done.stderr
     assert {"kills": 2, **NOTHING}.items() <= counted.items()
     assert 200 <= counted["ledger_rows"]
 
@@ -73,7 +62,7 @@ def test_a_database_that_was_taught_before_is_refused(database_url, run):
     """What is in it would be counted too, and found to be halves."""
     with running(database_url=database_url) as app:
         app.feedback.teach("default", ham(1), label="ham", source="ann")
-    code, _, err = run("--kills", "1")
+    done = run("--kills", "1")
 
-    assert 2 == code
-    assert "give an empty one" in err
+    assert 2 == done.returncode
+    assert "give an empty one" in done.stderr

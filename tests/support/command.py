@@ -80,6 +80,17 @@ def forked(function, *arguments):
     return process.exitcode
 
 
+def run_program(main, arguments, *, folder="."):
+    """Run the main function of another program in such a process, as `run` does."""
+    with tempfile.TemporaryDirectory() as room:
+        out, err = Path(room, "out"), Path(room, "err")
+        given = [str(argument) for argument in arguments]
+        code = forked(_run_program, main, given, {**os.environ}, folder, out, err)
+        return subprocess.CompletedProcess(
+            arguments, code, out.read_text(), err.read_text()
+        )
+
+
 def run(arguments, *, environment, folder):
     """Run a command to its end, as `subprocess.run` does."""
     with tempfile.TemporaryDirectory() as room:
@@ -191,16 +202,37 @@ def _forked_server(_path, arguments, descriptors):
 
 def _run(arguments, environment, folder, out, err):
     """Become the command."""
+    _print_to(out, err)
+    _main(arguments, environment, folder)
+
+
+def _run_program(main, arguments, environment, folder, out, err):
+    """Become the program."""
+    _print_to(out, err)
+    _enter(arguments, environment, folder)
+    main()
+
+
+def _print_to(out, err):
+    """Read nothing, and print to files."""
     for number, path in ((0, os.devnull), (1, out), (2, err)):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
     # What multiprocessing opened in its place has a number that workers have not.
     sys.stdin = os.fdopen(0)
-    _main(arguments, environment, folder)
 
 
 def _main(arguments, environment, folder):
+    """Become the command, which prints to where this process does."""
+    _enter(arguments, environment, folder)
+    from app.doors.cli.entry import main  # noqa: PLC0415  imported by the fork server
+
+    main()
+
+
+def _enter(arguments, environment, folder):
+    """Have this process called as a program is called."""
     os.chdir(folder)
     # A test that has lines of its own run in each process has it start Python.
     if environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
@@ -208,6 +240,3 @@ def _main(arguments, environment, folder):
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["postbayes", *arguments]
-    from app.doors.cli.entry import main  # noqa: PLC0415  imported by the fork server
-
-    main()
