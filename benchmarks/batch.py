@@ -69,7 +69,7 @@ def measure(port: int, texts: Sequence[str], size: int) -> None:
         for text in texts
     ]
     together = batches(texts, size)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     with ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(2, mp_context=context))
 

@@ -143,7 +143,7 @@ def over_http(port: int, entries: Sequence[CorpusMessage], folder: Path) -> None
     by_message = [request(f"/feedback?label={e.label}", e.raw) for e in entries]
     scoring = [request("/classify?explain=0", e.raw) for e in entries]
     quarter = len(entries) // 4
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     with ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(2, mp_context=context))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from itertools import count
 
@@ -17,12 +18,52 @@ settings.load_profile("no deadline")
 
 _numbers = count(1)
 
+# What starts services and other programs: a test of it takes seconds.
+LONG = ("slow", "mail", "clients", "disk", "browser")
+LONG_PLACES = {"end_to_end", "test_docs.py", "test_cli_signals.py"}
+WORKERS = "PYTEST_XDIST_WORKER_COUNT"
+
+# Thousands of tests are collected and stay: the collector would only count them.
+gc.disable()
+
+
+def pytest_collection_finish():
+    """Have the collector look at what comes from here on."""
+    gc.freeze()
+    gc.enable()
+
 
 def pytest_collection_modifyitems(items):
-    """Mark what needs PostgreSQL, however it asks for it."""
+    """Mark what needs PostgreSQL, and begin with what takes long in each process."""
     for item in items:
         if "postgres_binaries" in item.fixturenames:
             item.add_marker(pytest.mark.postgresql)
+    items[:] = long_ones_first(items, int(os.environ.get(WORKERS, "1")))
+
+
+def long_ones_first(items, workers):
+    """Return the tests so that each of the equal parts begins with long ones.
+
+    A long test that begins last is waited for by all.  Those of one file stay together,
+    since they share what they start.
+    """
+    files = {}
+    rest = []
+    for item in items:
+        if LONG_PLACES & {*item.path.parts} or any(map(item.get_closest_marker, LONG)):
+            files.setdefault(item.path, []).append(item)
+        else:
+            rest.append(item)
+    parts = [[] for _ in range(workers)]
+    for found in sorted(files.values(), key=len, reverse=True):
+        min(parts, key=len).extend(found)
+    ordered = []
+    for number, part in enumerate(parts, 1):
+        end = len(items) * number // workers
+        room = max(0, end - len(ordered) - len(part))
+        ordered += part + rest[:room]
+        del rest[:room]
+    return ordered + rest
 
 
 @pytest.fixture(scope="session")

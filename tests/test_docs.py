@@ -8,7 +8,6 @@ import re
 import shlex
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from scripts.reference import errors as error_pages
 from scripts.reference import exchanges
 from scripts.reference import http as http_pages
 from scripts.reference.pages import pages
+from tests.support.command import on_path
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -100,15 +100,15 @@ def service(tmp_path):
 
 def shell(service, script, **options):
     """Run a script of a document against a service, and return what it printed."""
-    service.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", directed(service, script)],
-        env=service.environment,
-        cwd=service.folder,
-        capture_output=True,
-        check=False,
-        **options,
-    )
+    with on_path() as folder:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", directed(service, script)],
+            env={**service.environment, "PATH": f"{folder}:{os.environ['PATH']}"},
+            cwd=service.folder,
+            capture_output=True,
+            check=False,
+            **options,
+        )
     assert 0 == done.returncode, done.stderr.decode()
     return done.stdout
 

@@ -6,13 +6,14 @@ Their figures are not looked at: they depend on the machine.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from benchmarks.bombs import FAMILIES
+from tests.support.command import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +36,14 @@ def write_stream(folder, messages):
     return index
 
 
+def call(program):
+    """Run the main function of a benchmark."""
+    import_module(f"benchmarks.{program}").main()
+
+
 def run(program, *arguments):
     """Run a benchmark and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / program, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    done = run_program(partial(call, program), arguments)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
@@ -51,7 +52,7 @@ def test_accuracy_has_a_row_for_each_stream_and_a_mean_for_each_family(tmp_path)
     """Streams that differ in a number at the end of their name are averaged."""
     for name in ["other", "site1", "site2"]:
         write_stream(tmp_path / name, 9)
-    rows = run("accuracy.py", str(tmp_path)).splitlines()
+    rows = run("accuracy", str(tmp_path)).splitlines()
 
     assert ["stream", "other", "site1", "site2", "site*"] == [
         row.split()[0] for row in rows
@@ -63,16 +64,8 @@ def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
     """Below HTTP, by one client, beside learning, and by many clients."""
     index = write_stream(tmp_path / "stream", 130)
     sizes = ["--learn", "30", "--requests", "100"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.write_path", "--index", index, *sizes],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS.parent,
-    )
-    printed = done.stdout
+    printed = run("write_path", "--index", index, *sizes)
 
-    assert 0 == done.returncode, done.stderr
     for row in (
         "postbayes learn",
         "rows committed and in memory",
@@ -89,36 +82,22 @@ def test_batches_are_compared_with_single_messages(tmp_path):
     """Messages a second, and what those wait who send none."""
     index = write_stream(tmp_path / "stream", 160)
     sizes = ["--learn", "30", "--requests", "120", "--size", "50"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.batch", "--index", index, *sizes],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS.parent,
-    )
+    printed = run("batch", "--index", index, *sizes)
 
-    assert 0 == done.returncode, done.stderr
     for row in (
         "one at a time",
         "in batches of 50",
         "/classify, beside batches",
         "messages in batches beside it",
     ):
-        assert row in done.stdout
+        assert row in printed
 
 
 def test_every_family_of_bombs_has_a_row():
     """Each message is made, read, scored and explained; here they are small."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.bombs", "--size", "20000"],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=BENCHMARKS.parent,
-    )
-    rows = done.stdout.splitlines()[1:]
+    printed = run("bombs", "--size", "20000")
+    rows = printed.splitlines()[1:]
 
-    assert 0 == done.returncode, done.stderr
     assert list(FAMILIES) == [row[:36].strip() for row in rows]
 
 
@@ -126,7 +105,7 @@ def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
     """A service is started, taught, asked and stopped."""
     index = write_stream(tmp_path / "stream", 160)
     printed = run(
-        "http_latency.py", "--index", str(index), "--learn", "50", "--requests", "110"
+        "http_latency", "--index", str(index), "--learn", "50", "--requests", "110"
     )
 
     assert [
@@ -145,7 +124,7 @@ def test_latency_has_a_row_for_each_kind_of_request(tmp_path):
 def test_the_stages_are_compared_with_both_readings_of_the_yardstick(tmp_path):
     """Twice two rows of ratios for the views as shipped, and for all."""
     index = write_stream(tmp_path / "stream", 3)
-    printed = run("speed/stages.py", "--index", str(index)).splitlines()
+    printed = run("speed.stages", "--index", str(index)).splitlines()
 
     assert printed[0].startswith("3 messages")
     assert 4 == sum(row.startswith("bytes to ") and " / " in row for row in printed)
@@ -155,20 +134,14 @@ def test_the_stages_are_compared_with_both_readings_of_the_yardstick(tmp_path):
 @pytest.mark.parametrize(
     ("program", "arguments", "sentence"),
     [
-        ("accuracy.py", ["."], "no */index in"),
-        ("http_latency.py", ["--index", "index"], "is too short to send"),
+        ("accuracy", ["."], "no */index in"),
+        ("http_latency", ["--index", "index"], "is too short to send"),
     ],
 )
 def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
     """Without mail to measure on, nothing is measured."""
     index = write_stream(tmp_path / "stream", 2)
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / program, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=index.parent,
-    )
+    done = run_program(partial(call, program), arguments, folder=index.parent)
 
     assert 2 == done.returncode
     assert sentence in done.stderr
@@ -177,7 +150,7 @@ def test_a_benchmark_says_what_it_needs(tmp_path, program, arguments, sentence):
 def test_sizes_are_told_three_times(tmp_path):
     """As learned, without vectors, and pruned."""
     index = write_stream(tmp_path / "stream", 60)
-    rows = run("sizes.py", "--index", str(index)).splitlines()
+    rows = run("sizes", "--index", str(index)).splitlines()
 
     assert "60 messages; kB, and bytes per message" == rows[0]
     assert ["learned", "vectors", "dropped", "pruned"] == rows[1].split()
@@ -186,7 +159,7 @@ def test_sizes_are_told_three_times(tmp_path):
 
 def test_a_start_is_measured():
     """With as many features as were asked for, the counts alone and the service."""
-    counts, service = run("start.py", "--features", "600", "--times", "1").splitlines()
+    counts, service = run("start", "--features", "600", "--times", "1").splitlines()
 
     assert counts.startswith("600 features in ")
     assert service.startswith("the service answers after ")

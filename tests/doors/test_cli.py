@@ -355,7 +355,7 @@ def test_something_else_at_the_url_is_said(run, tmp_path):
     with ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))
     ) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
         url = f"http://127.0.0.1:{server.server_port}"
         code, _, err = run("classify", "--url", url, stdin=HAM[0])
         server.shutdown()

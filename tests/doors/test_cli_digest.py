@@ -60,7 +60,7 @@ class Conversation(socketserver.StreamRequestHandler):
 def server():
     """A mail server on this machine."""
     with Mailbox() as found:
-        thread = threading.Thread(target=found.serve_forever)
+        thread = threading.Thread(target=found.serve_forever, args=[0.01])
         thread.start()
         yield found
         found.shutdown()

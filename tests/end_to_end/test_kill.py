@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 from tests.support.application import running
+from tests.support.command import run_program
 from tests.support.messages import ham
 
-ROOT = Path(__file__).parents[2]
+SCRIPT = str(Path(__file__).parents[2] / "scripts" / "kill")
 
 
-def run(database_url, *arguments):
-    """Run the script, and return what became of it."""
-    return subprocess.run(
-        [
-            *(sys.executable, ROOT / "scripts" / "kill"),
-            *(*arguments, "--database-url", database_url),
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def run(database_url):
+    """Run the script on a database, and return what became of it."""
 
+    def run(*arguments):
+        given = [*arguments, "--database-url", database_url]
+        return run_program(partial(run_path, SCRIPT, run_name="__main__"), given)
 
-def kill(database_url, *arguments):
-    """Run the script, and return its exit code and what it counted."""
-    done = run(database_url, *arguments)
-    return done.returncode, json.loads(done.stdout)
+    return run
 
 
 NOTHING = {
@@ -43,33 +36,33 @@ NOTHING = {
 }
 
 
-def test_kills_under_load_lose_nothing_that_was_acknowledged(database_url):
+def test_kills_under_load_lose_nothing_that_was_acknowledged(run):
     """Nothing lost, nothing by halves, nothing twice, and the audit is zero."""
-    code, counted = kill(database_url, "--kills", "5")
+    done = run("--kills", "3")
+    counted = json.loads(done.stdout)
 
-    assert 0 == code
-    assert {"kills": 5, **NOTHING}.items() <= counted.items()
+    assert 0 == done.returncode, done.stderr
+    assert {"kills": 3, **NOTHING}.items() <= counted.items()
     assert 0 < counted["acknowledged"] <= counted["ledger_rows"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ["undo", "prune", "import"])
-def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(database_url, work):
+def test_what_is_killed_at_its_work_is_done_whole_or_not_at_all(run, work):
     """The command and the service at once; the next ones find all in order."""
-    code, counted = kill(
-        database_url, "--kills", "3", "--during", work, "--messages", "200"
-    )
+    done = run("--kills", "2", "--during", work, "--messages", "200")
+    counted = json.loads(done.stdout)
 
-    assert 0 == code
-    assert {"kills": 3, **NOTHING}.items() <= counted.items()
+    assert 0 == done.returncode, done.stderr
+    assert {"kills": 2, **NOTHING}.items() <= counted.items()
     assert 200 <= counted["ledger_rows"]
 
 
-def test_a_database_that_was_taught_before_is_refused(database_url):
+def test_a_database_that_was_taught_before_is_refused(database_url, run):
     """What is in it would be counted too, and found to be halves."""
     with running(database_url=database_url) as app:
         app.feedback.teach("default", ham(1), label="ham", source="ann")
-    done = run(database_url, "--kills", "1")
+    done = run("--kills", "1")
 
     assert 2 == done.returncode
     assert "give an empty one" in done.stderr

@@ -24,7 +24,7 @@ PORTS = "TEST_PORTS"
 # what the command does.
 PROGRAM = f"""
 import os
-import app.doors.service, uvicorn.protocols.http.httptools_impl, uvicorn.loops.uvloop
+import tests.support.imported
 from app.doors.cli.main import main
 
 wait, start = os.pipe()

@@ -221,6 +221,7 @@ def test_a_second_service_on_a_mail_port_is_refused(service, tmp_path, kind):
     assert not (tmp_path / "rspamd").exists()
 
 
+@on_sqlite
 def test_any_worker_tells_what_all_of_them_counted(service, workers):
     """A monitor that asks one worker sees the verdicts of the others too."""
     for client in workers:
@@ -239,6 +240,7 @@ def test_any_worker_tells_what_all_of_them_counted(service, workers):
     assert [WORKERS] * WORKERS == counted
 
 
+@on_sqlite
 def test_workers_end_with_a_parent_that_was_killed(service, workers):
     """Nobody is left who listens on the port of a service that is gone."""
     assert WORKERS == len(workers)
@@ -274,6 +276,7 @@ def test_what_a_service_that_was_killed_counted_into_is_removed(service, tmp_pat
     assert folders[0] != folders[1]
 
 
+@on_sqlite
 def test_rspamd_statistics_are_those_of_all_workers(service):
     """Whichever is asked: each has counted what the others did."""
     with socket.socket() as free:

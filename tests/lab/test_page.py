@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.command import on_path
 
 PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -19,21 +20,18 @@ def test_the_page_shows_what_a_shell_prints(tmp_path):
 
     assert {"sh"} == {language for language, _ in commands}
     assert {"text"} == {language for language, _ in outputs}
-    for (_, command), (_, output) in zip(commands, outputs, strict=True):
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "PYTHONIOENCODING": "utf-8",
-            },
-            capture_output=True,
-            check=True,
-        )
-        printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
+    with on_path() as folder:
+        for (_, command), (_, output) in zip(commands, outputs, strict=True):
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                capture_output=True,
+                check=True,
+            )
+            printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
 
-        assert output.splitlines() == printed
+            assert output.splitlines() == printed
 
 
 def test_the_examples_are_the_lectures():

@@ -117,13 +117,13 @@ def test_every_label_of_python_is_known():
         assert codec_name(label) == codec_name(label.upper().replace("_", "-"))
 
 
-@pytest.mark.parametrize("codec", sorted(set(CODECS.values())))
-@given(content=st.binary(max_size=60))
-def test_no_codec_fails_on_any_bytes(codec, content):
+@given(st.binary(max_size=60))
+def test_no_codec_fails_on_any_bytes(content):
     """Whatever it does, there is a text, and it can be encoded."""
-    text, _ = decode(content, codec)
+    for codec in set(CODECS.values()):
+        text, _ = decode(content, codec)
 
-    assert isinstance(text.encode(), bytes)
+        assert isinstance(text.encode(), bytes), codec
 
 
 @pytest.mark.parametrize(

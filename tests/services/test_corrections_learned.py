@@ -17,6 +17,7 @@ from app.storage.database.engine import reading
 from app.storage.fold.state import load
 from app.storage.upkeep.audit import audit
 from tests.support.application import running, teach
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
 VIEW = "corrections"
@@ -47,6 +48,7 @@ def app(database_url):
         yield application
 
 
+@on_sqlite
 def test_what_it_knows_already_is_not_learned(app):
     """The first message is learned there, and one like it is not."""
     taught = learned(app).messages.tolist()
@@ -58,6 +60,7 @@ def test_what_it_knows_already_is_not_learned(app):
     assert taught == learned(app).messages.tolist()
 
 
+@on_sqlite
 def test_what_it_has_wrong_is_learned_and_moved_and_forgotten(app):
     """The row says what was learned, so a new label moves just that."""
     before = learned(app)
@@ -74,6 +77,7 @@ def test_what_it_has_wrong_is_learned_and_moved_and_forgotten(app):
     assert before == learned(app) == fold(app)
 
 
+@on_sqlite
 def test_what_was_not_learned_there_is_not_moved_there(app):
     """A label that is changed later takes back what its row taught, and no more."""
     before = learned(app)
@@ -101,6 +105,7 @@ def test_an_undo_takes_back_what_the_rows_taught(app):
     assert before != taught
 
 
+@on_sqlite
 def test_what_was_undone_is_judged_anew(app):
     """Taught again, by its id, it is learned there if the verdict is wrong then."""
     digest = teach(app, spam(99), "ham").outcome.digest

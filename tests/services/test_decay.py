@@ -38,6 +38,7 @@ from tests.support.builders import (
     taught,
     teach,
 )
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
 WORDS = ({"free": 2}, {"free": 1, "meet": 1}, {"meet": 3}, {"lunch": 1, "pills": 1})
@@ -257,6 +258,7 @@ def test_a_month_turns_without_taking_back_what_was_taught_meanwhile(database_ur
         assert 12 == stale.snapshot.revision
 
 
+@on_sqlite
 def test_without_a_half_life_no_month_ever_turns(database_url):
     """A message counts as one, whenever it was learned."""
     with running(database_url=database_url) as app:
@@ -284,6 +286,7 @@ def test_an_older_row_does_not_turn_the_month_back(engine):
     assert said(worker.snapshot) == said(started.snapshot)
 
 
+@on_sqlite
 def test_a_profile_tells_what_its_mail_weighs(database_url):
     """Whole messages, by the month that ages are counted from."""
     with running(database_url=database_url, half_life_months=6.0) as app:
@@ -296,6 +299,7 @@ def test_a_profile_tells_what_its_mail_weighs(database_url):
     assert Decay(6.0, 202407) == state.decay
 
 
+@on_sqlite
 def test_an_evaluation_decays_as_the_service_does(database_url):
     """The same mail in the same months has the same scores, bit for bit."""
     specification = specified(Settings(_env_file=None, half_life_months=2.0))

@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def receiver():
     """A server on this machine."""
     with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         yield server
         server.shutdown()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -20,7 +21,7 @@ from app.mail.parse import parse
 from app.storage import profiles, runs, tables
 from app.storage.counts import names
 from app.storage.database.engine import reading, writing
-from app.storage.fold.fold import prepare, write
+from app.storage.fold.fold import is_behind, prepare, write
 from app.storage.ledger import append, rows_after
 from app.storage.undo import plan, work
 from app.storage.upkeep import retention
@@ -125,11 +126,12 @@ def fold(connection, profile, *, limit):
 
 
 def fold_all(engine, profile, *, limit=1000):
-    """Fold until nothing is left."""
-    while True:
+    """Fold until nothing is left, by this or by a service that folds meanwhile."""
+    behind = True
+    while behind:
         with writing(engine) as connection:
-            if not fold(connection, profile, limit=limit):
-                return
+            fold(connection, profile, limit=limit)
+            behind = is_behind(connection, profile.id, revision=sys.maxsize)
 
 
 def begin_undo(connection, profile, asked, *, source, time):

@@ -38,7 +38,9 @@ def train(rows, labels, n_classes):
 def sample(seed, n_classes, n_fields):
     """Return correlated rows in steps, labels and queries."""
     rng = np.random.default_rng(seed)
-    labels = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 30)])
+    # Two of each class, at least: scikit-learn warns of a single one.
+    each = np.tile(np.arange(n_classes), 2)
+    labels = np.concatenate([each, rng.integers(0, n_classes, 30)])
     mix = np.eye(n_fields) + rng.normal(0, 0.3, (n_fields, n_fields))
     rows = rng.normal(size=(labels.size, n_fields)) @ mix + labels[:, np.newaxis]
     queries = rng.normal(1, 2, (5, n_fields))

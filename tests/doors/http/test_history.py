@@ -13,8 +13,11 @@ from app.services.clock import now
 from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.application import PageClient
+from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam
 
+# Both databases find and teach: tests/services/test_history.py.
+pytestmark = on_sqlite
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

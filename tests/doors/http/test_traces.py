@@ -61,7 +61,7 @@ def collector():
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", paths
         server.shutdown()
