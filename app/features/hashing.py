@@ -12,6 +12,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
+from app.kernels.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,6 +76,15 @@ class FeatureNames(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         """Return all names in their order."""
         return iter(self[:])
+
+    def as_json(self) -> bytes:
+        """Return the names as a list in JSON, in ASCII."""
+        sizes = self.bounds.take(self.at + self.words) - self.bounds.take(self.at)
+        most = 6 * int(np.add.reduce(sizes)) + 3 * self.at.size
+        into = np.empty(most, np.uint8)
+        text = np.frombuffer(self.text, np.uint8)
+        size = quoted(text, self.bounds, self.at, self.words, into)
+        return b"[" + into[:size].tobytes() + b"]"
 
     def take(self, places: NDArray[np.intp]) -> FeatureNames:
         """Return the names at some places, in their order."""

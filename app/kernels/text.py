@@ -1,4 +1,4 @@
-"""Text kernels: tokens and their ids, distinct ids, pairs of neighbours, folding.
+"""Text kernels: tokens and ids, distinct ids, pairs of neighbours, folding, JSON.
 
 Text is UTF-8 in an array of bytes.  Bytes that are no UTF-8 are read as some
 characters or others, inside the array.
@@ -51,6 +51,8 @@ _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
 _BLANK: Final = ord(" ")
+_COMMA: Final = ord(",")
+_SMALL_U: Final = ord("u")
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 # Odd, so that multiplying by them loses nothing: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
@@ -58,6 +60,12 @@ _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 _LEFT: Final = np.uint64(0xBF58476D1CE4E5B9)
 _RIGHT: Final = np.uint64(0x94D049BB133111EB)
 _SHIFT: Final = np.uint64(31)
+_QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+# What stands behind a backslash for a character (RFC 8259 section 7).
+_ESCAPES: Final = np.zeros(128, np.uint8)
+_ESCAPES[list(b'"\\\b\f\n\r\t')] = list(b'"\\bfnrt')
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 MOST_EXCESS: Final = 200
 """Characters that a text may grow by beyond twice its length when it is folded."""
 
@@ -434,6 +442,65 @@ def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) 
         if excess > MOST_EXCESS:
             return -1
     return size
+
+
+@in_place
+def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
+    """Write names as the items of a list in JSON, in ASCII; return the size.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        Words with a blank behind each, in UTF-8.
+    bounds : ndarray of int64
+        Where each word begins, and the end of the last.
+    at : ndarray of int64
+        Which word each name begins with.
+    words : int
+        How many words a name has.
+    into : ndarray of uint8
+        Written: as many names as there is room for, six bytes for each of a name, two
+        quotes and a comma.
+    """
+    size = 0
+    for name in range(at.size):
+        first, last = at[name], at[name] + words
+        if not 0 <= first <= last < bounds.size:
+            break
+        here, stop = max(bounds[first], 0), min(bounds[last] - 1, text.size)
+        if size + 6 * max(stop - here, 0) + 3 > into.size:
+            break
+        if name:
+            into[size] = _COMMA
+            size += 1
+        into[size] = _QUOTE
+        size += 1
+        while here < stop:
+            code, here = _next(text, here, stop)
+            if 31 < code < 127 and not _ESCAPES[code]:
+                into[size] = code
+                size += 1
+            elif code < 128 and _ESCAPES[code]:
+                into[size], into[size + 1] = _BACKSLASH, _ESCAPES[code]
+                size += 2
+            else:
+                # Beyond 16 bits, two surrogates.
+                if code > 0xFFFF:
+                    size = _put_escape(0xD7C0 + (code >> 10), into, size)
+                    code = 0xDC00 | code & 0x3FF
+                size = _put_escape(code, into, size)
+        into[size] = _QUOTE
+        size += 1
+    return size
+
+
+@part
+def _put_escape(code: int, into: Bytes, size: int) -> int:
+    """Add a code of 16 bits as JSON has it; return the size."""
+    into[size], into[size + 1] = _BACKSLASH, _SMALL_U
+    for digit in range(4):
+        into[size + 2 + digit] = _HEX[code >> 4 * (3 - digit) & 15]
+    return size + 6
 
 
 @in_place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.features.hashing import FeatureNames
 from app.features.tokens import Tokens, of_name, of_text, tokens_of, words_of
 from app.kernels import text as kernel
 from app.kernels.text import NAME, TEXT, WHOLE
@@ -185,6 +187,20 @@ def test_disguises_are_those_of_regular_expressions(text):
     assert expected == kernel.disguises(np.frombuffer(text.encode(), np.uint8))
 
 
+@given(
+    st.lists(st.text(st.one_of(st.sampled_from('"\\\n\b\x7f'), letters)), min_size=1),
+    st.integers(1, 2),
+)
+def test_names_are_quoted_as_json_quotes_them(words, of_name):
+    """Controls, marks, all planes; names of one word and of two."""
+    pieces = [word.encode() + b" " for word in words]
+    bounds = np.array([0, *accumulate(map(len, pieces))])
+    at = np.arange(len(words) - of_name + 1)[::-1]
+    names = FeatureNames(b"".join(pieces), bounds, at, of_name)
+
+    assert json.dumps(list(names), separators=(",", ":")).encode() == names.as_json()
+
+
 sizes = st.integers(0, 40)
 
 
@@ -212,6 +228,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     assert kernel.distinct(places, room) <= places.size
     assert kernel.neighbours(places, places, room) <= places.size
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
+    assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
     assert kernel.shares(source)[4] <= source.size
     assert 0 <= kernel.disguises(source) < 16
 
