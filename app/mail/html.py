@@ -355,12 +355,12 @@ def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
     if colour is None:
         return False
     behind = _behind(node, grounds)
-    return max(abs(a - b) for a, b in zip(colour, behind, strict=True)) <= _SAME
+    return all(-_SAME <= a - b <= _SAME for a, b in zip(colour, behind, strict=True))
 
 
 def _colour_of(attributes: dict[str, str | None], style: str) -> Colour | None:
     """Return the colour of text that an element declares."""
-    declared = _COLOUR.search(style)
+    declared = style and _COLOUR.search(style)
     return _rgb(declared[1] if declared else attributes.get("color") or "")
 
 
@@ -386,7 +386,7 @@ def _ground(node: LexborNode) -> Colour | None:
     if attributes.get("background") or "url(" in style:
         # An image: whatever the colour, it may be read on it.
         return (-255, -255, -255)
-    declared = _BACKGROUND.search(style)
+    declared = style and _BACKGROUND.search(style)
     return _rgb(declared[1] if declared else attributes.get("bgcolor") or "")
 
 
@@ -399,4 +399,5 @@ def _rgb(colour: str) -> Colour | None:
     if found is None:
         return None
     digits = found[1] if len(found[1]) > 3 else "".join(c + c for c in found[1])  # noqa: PLR2004
-    return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16)
+    red, green, blue = bytes.fromhex(digits)
+    return red, green, blue

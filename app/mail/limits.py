@@ -135,10 +135,9 @@ MAX_LINK_CHARS: Final = 2_048
 """Characters of one link: what browsers and servers agree to support."""
 MAX_DETECTION_BYTES: Final = 8_192
 """Bytes that the charset detector sees: more does not change its answer."""
-Work = Literal["headers", "html", "html tree", "encoded words", "detections"]
+Work = Literal["html", "html tree", "encoded words", "detections"]
 """What a message has a budget of."""
 BUDGET: Final[dict[Work, tuple[int, str]]] = {
-    "headers": (MAX_HEADERS_CHARS, "headers-too-long"),
     "html": (MAX_HTML_CHARS, "html-too-long"),
     "html tree": (MAX_HTML_WORK, "html-too-complex"),
     "encoded words": (MAX_ENCODED_WORDS, "too-many-encoded-words"),
