@@ -44,8 +44,8 @@ MIXED: Final = 4
 5.1, "mixed-script confusables")."""
 
 SPACED: Final = 8
-"""Four letters, each one or two blanks or marks behind the one before: perhaps a word
-letter by letter."""
+"""Four letters by themselves, each one or two blanks or marks behind the one before:
+perhaps a word letter by letter."""
 
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
@@ -524,12 +524,16 @@ def disguises(text: Bytes) -> int:
     gap = 3
     while at < text.size:
         code, at = _next(text, at, text.size)
+        inside = _is_latin(code) or 48 <= code <= 57
+        if letters > 3 and not gap and not inside:
+            found |= SPACED
         if code > 127 or _is_latin(code):
-            letters = letters + 1 if 0 < gap < 3 else 1
-            if letters == 4:
-                found |= SPACED
+            # One behind another, or behind a digit, is not by itself.
+            alone = not (_is_latin(before) or 48 <= before <= 57)
+            letters = (letters + 1 if 0 < gap < 3 else 1) if alone else 0
             gap = 0
         else:
+            letters = 0 if inside and not gap else letters
             gap = gap + 1 if code in (32, 42, 45, 46) else 3
         if code > 127 or before > 127:
             foreign = 0x370 <= code < 0x500 and _is_latin(before)
@@ -542,7 +546,7 @@ def disguises(text: Bytes) -> int:
             if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
                 found |= BIDI
         before = code
-    return found
+    return found | SPACED if letters > 3 and not gap else found
 
 
 @part
