@@ -271,20 +271,27 @@ def _goes_on(source: Bytes, at: int, stop: int, classes: Bytes) -> bool:
 
 
 @in_place
-def distinct(ids: Ints, room: Ints) -> int:
+def distinct(ids: Ints, parts: Ints, room: Ints) -> int:
     """Write the different ids in order; return how many there are.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
         In any order, with repeats.
+    parts : ndarray of int64, shape (2 m,)
+        The first of some ids and the one after the last, then of others; those between
+        are left out.
     room : ndarray of int64, shape (8, at least n and 256)
         Written: in the first row the ids, in the second how often each occurs, in the
         third where it does first.  The other rows are to work in.
     """
-    size = _room_for(ids.size, room)
-    for i in range(size):
-        room[_KEYS, i], room[_PLACES, i] = ids[i], i
+    most = _room_for(ids.size, room)
+    size = 0
+    for i in range(parts.size // 2):
+        for at in range(max(parts[2 * i], 0), min(parts[2 * i + 1], ids.size)):
+            if size < most:
+                room[_KEYS, size], room[_PLACES, size] = ids[at], at
+                size += 1
     return _distinct(room, size)
 
 

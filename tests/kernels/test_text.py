@@ -113,7 +113,7 @@ def test_ids_are_those_of_the_library(size):
 def test_distinct_ids_are_counted_in_order(ids):
     """Signed, each with the place where it is first."""
     room = np.empty((8, max(256, len(ids))), np.int64)
-    size = kernel.distinct(np.array(ids, np.int64), room)
+    size = kernel.distinct(np.array(ids, np.int64), np.array([0, len(ids)]), room)
     counts = Counter(ids)
 
     assert sorted(counts) == room[0, :size].tolist()
@@ -126,7 +126,7 @@ def test_ids_that_someone_made_alike_are_sorted():
     ids = np.arange(20_000, 0, -1)
     room = np.empty((8, ids.size), np.int64)
 
-    assert ids.size == kernel.distinct(ids, room)
+    assert ids.size == kernel.distinct(ids, np.array([0, ids.size]), room)
     assert ids[::-1].tolist() == room[0].tolist()
 
 
@@ -226,7 +226,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     room = np.empty((wide // 4, 256 if wide % 2 else 2), np.int64)
 
     assert 0 <= count <= max(0, min(ids.size, bounds.size - 1))
-    assert kernel.distinct(places, room) <= places.size
+    assert kernel.distinct(places, places, room) <= room.shape[1]
     assert kernel.neighbours(places, places, room) <= places.size
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
     assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
