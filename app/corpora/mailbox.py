@@ -235,6 +235,7 @@ _LOOSE: Final = re.compile(
     rb"|[^\s@]{1,300}@.{0,300}?\b\d{4}\b.{0,40}?[ T]\d\d?:\d\d)"
 )
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:")
+_MOST_NAME: Final = 101
 # Editors on Windows put it before the first line.
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # Behind an empty line, which is asked for last: so the search is one for a text.
@@ -357,9 +358,9 @@ def _messages(begun: bytes, file: BinaryIO) -> Iterator[bytes]:
 
 
 def _lines(window: bytes, at: int) -> tuple[bytes, bytes]:
-    """Return the line at a place, and the one after it."""
+    """Return the line at a place, and the name of a field that may follow it."""
     end = window.find(b"\n", at, at + _PIECE) + 1 or at + _PIECE
-    return window[at:end], window[end : end + _PIECE].partition(b"\n")[0]
+    return window[at:end], window[end : end + _MOST_NAME]
 
 
 def _separates(line: bytes, following: bytes) -> bool:

@@ -72,7 +72,7 @@ def test_long_lines_do_not_matter(stored, piece):
 
 @given(
     st.lists(st.sampled_from([SEPARATOR, b"\n", b"\r\n", b"From me ", b"A: 1\n"])),
-    st.integers(80, 200),
+    st.integers(200, 300),
 )
 def test_the_size_of_blocks_does_not_matter(pieces, size):
     """A separator, and the empty line before it, may lie on the bounds of two."""
