@@ -149,6 +149,13 @@ BUDGET: Final[dict[Work, tuple[int, str]]] = {
 class Budget:
     """The work that is left for one message, and the defects noted on it.
 
+    Attributes
+    ----------
+    defects : set of str
+        Names of the limits that were hit, and what else was wrong.
+    left : dict of str to int
+        How much of each work is left.
+
     Examples
     --------
     >>> budget = Budget()
@@ -160,24 +167,24 @@ class Budget:
 
     def __init__(self) -> None:
         self.defects: set[str] = set()
-        self._left = {work: limit for work, (limit, _) in BUDGET.items()}
+        self.left = {work: limit for work, (limit, _) in BUDGET.items()}
 
     def take(self, work: Work, wanted: int) -> int:
         """Spend as much of what is wanted as is left; return how much it was."""
-        taken = min(wanted, self._left[work])
+        taken = min(wanted, self.left[work])
         if taken < wanted:
             self.defects.add(BUDGET[work][1])
-        self._left[work] -= taken
+        self.left[work] -= taken
         return taken
 
     def allows(self, work: Work, wanted: int) -> bool:
         """Spend all that is wanted, or nothing where less is left."""
-        if wanted > self._left[work]:
+        if wanted > self.left[work]:
             self.defects.add(BUDGET[work][1])
             return False
-        self._left[work] -= wanted
+        self.left[work] -= wanted
         return True
 
     def spent(self, work: Work) -> int:
         """Return how much of a work was spent."""
-        return BUDGET[work][0] - self._left[work]
+        return BUDGET[work][0] - self.left[work]

@@ -236,8 +236,13 @@ def build(raw: bytes, budget: Budget) -> Node:
 
 def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     """Return the root and all nodes below it."""
+    left = dict(budget.left)
     nodes = well_formed(text, budget)
-    return nested(text, budget) if nodes is None else (nodes[0], nodes)
+    if nodes is None:
+        # What was decoded in vain is not charged twice.
+        budget.left = left
+        return nested(text, budget)
+    return nodes[0], nodes
 
 
 def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:

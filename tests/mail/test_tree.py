@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from app.mail.limits import MAX_HEADERS, Budget
-from app.mail.tree import nested, well_formed
+from app.mail.tree import build, nested, well_formed
 
 FIELDS = [
     "Subject: a", "Subject:a", "X: ", "X:", "x-y: \t b ", "From: b", "From:", "X: \udcff\x0b\x1c", "A:\n more", "A: b\n\tc \t\n ",
@@ -142,6 +142,18 @@ def test_the_short_way_goes_over_a_text_a_few_times(levels):
 def test_whatever_is_odd_is_left_to_the_standard_parser(text):
     """It knows what to make of it, and which defect it is."""
     assert well_formed(text, Budget()) is None
+
+
+def test_a_short_way_that_leads_nowhere_costs_nothing():
+    """Its encoded words are charged once, by the parser that reads the message."""
+    part = 'Content-Type: a/b; name="=?utf-8?q?c?="\n\nd'
+    text = multipart(["From: a"], "x", [], [part] * 3, "")
+    budget, expected = Budget(), Budget()
+    build(text.encode(), budget)
+    nested(text, expected)
+
+    assert 3 == expected.spent("encoded words")
+    assert expected.left == budget.left
 
 
 def test_the_short_way_keeps_the_limit_of_headers():
