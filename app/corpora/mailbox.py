@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # and a disk image in a mail folder by mistake does not fill the memory.
 MESSAGE_LIMIT: Final = 50 * 2**20
 """Longest part of one message that is read.  Unit: bytes."""
+# A line is read up to here, and the rest of it as another.  Unit: bytes.
+_PIECE: Final = 65_536
+_BLOCK: Final = 4 * _PIECE
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,17 @@ def read_file(path: Path, *, label: str | None) -> CorpusMessage:
     """
     try:
         with path.open("rb") as file:
-            return CorpusMessage(label, file.read(MESSAGE_LIMIT), str(path))
+            return CorpusMessage(label, _whole(file.read(_BLOCK), file), str(path))
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def _whole(begun: bytes, file: BinaryIO) -> bytes:
+    """Return a file that is partly read, its first `MESSAGE_LIMIT` bytes at most."""
+    # Room for so many at once takes twice as long as to read most messages.
+    if len(begun) == _BLOCK:
+        begun += file.read(MESSAGE_LIMIT)
+    return begun[:MESSAGE_LIMIT]
 
 
 def list_folder(folder: Path) -> list[Path]:
@@ -224,10 +235,28 @@ _LOOSE: Final = re.compile(
     rb"|[^\s@]{1,300}@.{0,300}?\b\d{4}\b.{0,40}?[ T]\d\d?:\d\d)"
 )
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:")
+_MOST_NAME: Final = 101
 # Editors on Windows put it before the first line.
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# Lines of any length are taken in pieces of this size.  Unit: bytes.
-_PIECE: Final = 65_536
+# Behind an empty line, which is asked for last: so the search is one for a text.
+_START: Final = re.compile(rb"From (?:(?<=\n\nFrom )|(?<=\n\r\nFrom ))")
+# First bytes, by the formats' own specifications; those of a tar's first entry
+# stand at byte 257 (POSIX.1-1988, ustar).
+_ARCHIVES: Final = (
+    (0, b"PK\x03\x04", "zip"),
+    (0, b"\x1f\x8b\x08", "gzip"),
+    (0, b"BZh91AY&SY", "bzip2"),
+    (0, b"\xfd7zXZ\x00", "xz"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd"),
+    (0, b"7z\xbc\xaf\x27\x1c", "7z"),
+    (0, b"Rar!\x1a\x07", "rar"),
+    (257, b"ustar", "tar"),
+)
+# Version, size of the headers and time of the creation (dbox_file_header_write in
+# lib-storage/index/dbox-common/dbox-file.c of Dovecot), then the magic of a message.
+_DBOX: Final = re.compile(
+    rb"\d{1,2} M[0-9a-f]{1,8} C[0-9a-f]{1,16}[^\n]{0,80}\n\x01\x02"
+)
 
 
 def is_mbox(path: Path) -> bool:
@@ -240,30 +269,29 @@ def is_mbox(path: Path) -> bool:
     """
     try:
         with path.open("rb") as file:
-            first = file.readline(_PIECE).removeprefix(_BYTE_ORDER_MARK)
-            return _separates(first, file.readline(_PIECE))
+            return _begins_mbox(file.read(_BLOCK))
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def read_mbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
-    """Yield the messages of the mbox at `path`, in its order.
+def read_mailbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
+    """Yield the messages of the mbox at `path`, or the one message that a file is.
 
     Parameters
     ----------
     path : Path
-        The mailbox.
+        The file.
     label : str or None
         The label of all its messages.
 
     Raises
     ------
     UnreadableSource
-        If the file cannot be read.
+        If the file cannot be read, or is an archive.
 
     Notes
     -----
-    The mailbox is read line by line, so that its size does not matter: the memory
+    A mailbox is read block by block, so that its size does not matter: the memory
     in use is one message's.  The rest of a message beyond `MESSAGE_LIMIT` is
     skipped, and the next message is found again.
 
@@ -272,37 +300,67 @@ def read_mbox(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
     the mailbox and are left out.  Quoted lines (``>From``) are left as they
     are: which of the four mbox dialects wrote them cannot be known, and
     unquoting a line that its sender wrote so would change the message.
-    Lines before the first separator are taken as a message without one.
     """
-    number = 0
     try:
         with path.open("rb") as file:
-            for raw in _messages(file):
-                number += 1
-                yield CorpusMessage(label, raw, f"{path}, message {number}")
+            raw = file.read(_BLOCK)
+            if _begins_mbox(raw):
+                for number, message in enumerate(_messages(raw, file), 1):
+                    yield CorpusMessage(label, message, f"{path}, message {number}")
+                return
+            raw = _whole(raw, file)
     except OSError as error:
         raise unreadable(path, error) from error
+    if _DBOX.match(raw):
+        msg = (
+            f"cannot read {path}: it is a file of Dovecot's dbox; `doveadm backup` "
+            "copies the mail of a user into a Maildir"
+        )
+        raise UnreadableSource(msg)
+    for at, magic, kind in _ARCHIVES:
+        if raw.startswith(magic, at):
+            msg = f"cannot read {path}: it is a {kind} archive; unpack it first"
+            raise UnreadableSource(msg)
+    if raw:
+        yield CorpusMessage(label, raw, str(path))
 
 
-def _messages(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the messages of an mbox; empty ones are left out."""
+def _begins_mbox(content: bytes) -> bool:
+    """Return whether the first line separates messages."""
+    return _separates(*_lines(content.removeprefix(_BYTE_ORDER_MARK), 0))
+
+
+def _messages(begun: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """Yield the messages of an mbox that is partly read; empty ones are left out.
+
+    Lines before the first separator are taken as a message without one.
+    """
     message = bytearray()
-    line_starts = after_blank = True
-    piece = file.readline(_PIECE)
-    following = file.readline(_PIECE)
-    if _separates(piece.removeprefix(_BYTE_ORDER_MARK), following):
-        piece = piece.removeprefix(_BYTE_ORDER_MARK)
-    while piece:
-        if line_starts and after_blank and _separates(piece, following):
-            yield from _without_separator(message)
-            message = bytearray()
-            after_blank = False
-        else:
-            message += piece[: max(0, MESSAGE_LIMIT - len(message))]
-            after_blank = line_starts and piece in {b"\n", b"\r\n"}
-        line_starts = piece.endswith(b"\n")
-        piece, following = following, file.readline(_PIECE)
+    if _begins_mbox(begun):
+        begun = begun.removeprefix(_BYTE_ORDER_MARK)
+    # It begins as behind an empty line.
+    window, at = b"\n\n" + begun, 2
+    while at < len(window):
+        end = len(window)
+        # A line that begins in one block may end in the next.
+        window += file.read(_BLOCK)
+        for found in _START.finditer(window, at, end + 4):
+            line, following = _lines(window, found.start())
+            if _separates(line, following):
+                message += window[at : found.start()][: MESSAGE_LIMIT - len(message)]
+                yield from _without_separator(message)
+                message = bytearray()
+                at = found.start() + len(line)
+        message += window[at:end][: MESSAGE_LIMIT - len(message)]
+        at = max(at, end)
+        window, at = window[end - 3 :], at - end + 3
     yield from _without_separator(message)
+
+
+def _lines(window: bytes, at: int) -> tuple[bytes, bytes]:
+    """Return the line at a place, and the name of a field that may follow it."""
+    end = window.find(b"\n", at, at + _PIECE) + 1 or at + _PIECE
+    return window[at:end], window[end : end + _MOST_NAME]
 
 
 def _separates(line: bytes, following: bytes) -> bool:

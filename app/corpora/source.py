@@ -40,8 +40,8 @@ from app.corpora.mailbox import (
     list_folder,
     maildir_folders,
     read_file,
+    read_mailbox,
     read_maildir,
-    read_mbox,
     unreadable,
 )
 from app.errors import (
@@ -60,18 +60,6 @@ if TYPE_CHECKING:
     from app.corpora.folders import Use
     from app.corpora.mailbox import CorpusMessage
 
-# First bytes, by the formats' own specifications; those of a tar's first entry
-# stand at byte 257 (POSIX.1-1988, ustar).
-_ARCHIVES: Final = (
-    (0, b"PK\x03\x04", "zip"),
-    (0, b"\x1f\x8b\x08", "gzip"),
-    (0, b"BZh91AY&SY", "bzip2"),
-    (0, b"\xfd7zXZ\x00", "xz"),
-    (0, b"\x28\xb5\x2f\xfd", "zstd"),
-    (0, b"7z\xbc\xaf\x27\x1c", "7z"),
-    (0, b"Rar!\x1a\x07", "rar"),
-    (257, b"ustar", "tar"),
-)
 # Longer than any path that Linux opens (PATH_MAX, 4,096 bytes) with a label
 # before it: without a limit, a mailbox given as an index by mistake may be
 # one line of gigabytes.
@@ -90,13 +78,6 @@ class IndexSummary(NamedTuple):
     """How many it names."""
     mixed: bool
     """Whether its labels come by turns, as in a mailbox, not one after the other."""
-
-
-# Version, size of the headers and time of the creation (dbox_file_header_write in
-# lib-storage/index/dbox-common/dbox-file.c of Dovecot), then the magic of a message.
-_DBOX: Final = re.compile(
-    rb"\d{1,2} M[0-9a-f]{1,8} C[0-9a-f]{1,16}[^\n]{0,80}\n\x01\x02"
-)
 
 
 def read_path(
@@ -120,7 +101,7 @@ def read_path(
             yield from read_maildir(folder)
         else:
             for file in folder.files:
-                yield from _read_any(file, label=folder.label)
+                yield from read_mailbox(file, label=folder.label)
 
 
 def mail_folders(
@@ -249,26 +230,6 @@ def require_mail(paths: Collection[Path], *, tried: int) -> None:
     if not found:
         msg = f"there is no message at {', '.join(map(str, paths))}"
         raise UnreadableSource(msg)
-
-
-def _read_any(path: Path, *, label: str | None) -> Iterator[CorpusMessage]:
-    """Yield the messages of a mailbox, or the one message that a file is."""
-    if is_mbox(path):
-        yield from read_mbox(path, label=label)
-        return
-    entry = read_file(path, label=label)
-    if _DBOX.match(entry.raw):
-        msg = (
-            f"cannot read {path}: it is a file of Dovecot's dbox; `doveadm backup` "
-            "copies the mail of a user into a Maildir"
-        )
-        raise UnreadableSource(msg)
-    for at, magic, kind in _ARCHIVES:
-        if entry.raw.startswith(magic, at):
-            msg = f"cannot read {path}: it is a {kind} archive; unpack it first"
-            raise UnreadableSource(msg)
-    if entry.raw:
-        yield entry
 
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")

@@ -12,6 +12,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
+from app.kernels.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +77,15 @@ class FeatureNames(Sequence[str]):
         """Return all names in their order."""
         return iter(self[:])
 
+    def as_json(self) -> bytes:
+        """Return the names as a list in JSON, in ASCII."""
+        sizes = self.bounds.take(self.at + self.words) - self.bounds.take(self.at)
+        most = 6 * int(np.add.reduce(sizes)) + 3 * self.at.size
+        into = np.empty(most, np.uint8)
+        text = np.frombuffer(self.text, np.uint8)
+        size = quoted(text, self.bounds, self.at, self.words, into)
+        return b"[" + into[:size].tobytes() + b"]"
+
     def take(self, places: NDArray[np.intp]) -> FeatureNames:
         """Return the names at some places, in their order."""
         return FeatureNames(self.text, self.bounds, self.at.take(places), self.words)
@@ -130,19 +140,17 @@ def valued(
     """
     found = sorted(
         [
-            (_value_id(fields[field], value), f"{field}={value}")
+            (
+                value_id(field=fields[field], value=xxh3_64_intdigest(value.encode())),
+                f"{field}={value}",
+            )
             for field, value in facts
         ]
     )
-    ids = np.array([number for number, _ in found], np.int64)
-    names = tuple([name for _, name in found])
     # No field is there twice, so that no id is.
-    return SparseCounts.of_sorted(ids, np.ones(len(found), np.int64)), names
-
-
-def _value_id(field: int, value: str) -> int:
-    """Return the id of a value: the number of its field and 48 bits of its hash."""
-    return value_id(field=field, value=xxh3_64_intdigest(value.encode()))
+    ids = np.array([number for number, _ in found], np.int64)
+    ones = np.ones(len(found), np.int64)
+    return SparseCounts.of_sorted(ids, ones), tuple([name for _, name in found])
 
 
 def fixed(
@@ -157,8 +165,14 @@ def fixed(
     fields : mapping of str to int
         The number of each field.
     """
-    names = tuple(sorted(values, key=fields.__getitem__))
-    steps = np.array([values[name] for name in names]) * 2.0**FRACTION_BITS
-    ids = np.array([fields[name] for name in names], np.int64)
+    # As whole numbers of Python: there are too few for an array to pay.
+    found = sorted(
+        [
+            (fields[name], round(value * 2.0**FRACTION_BITS), name)
+            for name, value in values.items()
+        ]
+    )
+    ids = np.array([field for field, _, _ in found], np.int64)
+    steps = np.array([step for _, step, _ in found], np.int64)
     # Logarithms and shares, all far within the limit.
-    return Measurements.of_sorted(ids, np.rint(steps).astype(np.int64)), names
+    return Measurements.of_sorted(ids, steps), tuple([name for _, _, name in found])

@@ -12,6 +12,7 @@ import re
 from calendar import timegm
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from app.features.links import parents
@@ -54,10 +55,11 @@ def address_words(message: Message) -> list[Span]:
     of_header = _addresses(message)
     found: list[Span] = []
     for name, addresses in of_header.items():
+        tag, above = f"{name}:shape:", f"{name}:."
         for local, domain in addresses:
             if name in _SHAPED:
-                found.append((f"{name}:shape:", _shape(local), WHOLE))
-            found += [(f"{name}:.", above, WHOLE) for above in parents(domain)]
+                found.append((tag, _shape(local), WHOLE))
+            found += zip(repeat(above), parents(domain), repeat(WHOLE))
     senders = of_header.get("from")
     return found + _contradictions(senders, of_header) if senders else found
 

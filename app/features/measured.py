@@ -10,7 +10,6 @@ in the tables of databases; a field that is dropped leaves a gap.
 from __future__ import annotations
 
 import math
-from string import ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -89,7 +88,7 @@ def measured(message: Message) -> dict[str, float]:
             "beyond ascii": 1.0 - plain / len(sample),
         }
     if subject:
-        capitals = sum(map(subject.count, ascii_uppercase))
+        capitals = shares(np.frombuffer(subject.encode(), np.uint8))[1]
         values["subject capitals"] = capitals / len(subject)
     received = message.header_values("received")
     if received:

@@ -141,13 +141,14 @@ def digest(message: Message) -> bytes:
     >>> digest(sent) == digest(arrived)
     True
     """
-    whole = blake2b(digest_size=DIGEST_BYTES)
-    for header in message.headers:
-        if header.name in HEADERS:
-            whole.update(f"{header.name}\0{header.value}\0".encode())
+    pieces = [
+        f"{header.name}\0{header.value}\0".encode()
+        for header in message.headers
+        if header.name in HEADERS
+    ]
     for part in message.parts:
-        whole.update(f"\1{part.media_type}\0".encode() + part.fingerprint)
+        pieces += f"\1{part.media_type}\0".encode(), part.fingerprint
     for text in message.texts:
         if text.place == "attached":
-            whole.update(f"\2{text.content}\0".encode())
-    return whole.digest()
+            pieces.append(f"\2{text.content}\0".encode())
+    return blake2b(b"".join(pieces), digest_size=DIGEST_BYTES).digest()

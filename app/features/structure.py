@@ -17,8 +17,6 @@ from app.features.headers import read_date
 from app.kernels.text import NAME, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.features.tokens import Span
     from app.mail.message import Message, Part
 
@@ -69,43 +67,39 @@ def structure(message: Message) -> list[tuple[str, str]]:
     >>> facts["tld"], facts["subject"], facts["mime"]
     ('example', 're', 'text/plain')
     """
-    found: dict[str, str] = {}
-    for field, value in _facts(message):
-        if value:
-            found.setdefault(field, value[:MAX_VALUE_CHARS])
-    return list(found.items())
-
-
-def _facts(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield fields and values; an empty value is none, the first one counts."""
     headers = {header.name for header in message.headers}
-    yield "mime", _shape(message)
+    sender = _domain(message.header("from"))
+    moment = read_date(message.header("date"))
+    found = {
+        "mime": _shape(message),
+        "mailer": _program(message),
+        "list": "+".join(sorted(headers & _LIST)),
+        "tld": sender.rpartition(".")[2],
+        "hour": f"{moment.hour:02}" if moment else "",
+        "reply-to": _against(sender, message.header("reply-to")),
+        "message-id": _against(sender, message.header("message-id")),
+        "priority": message.header("x-priority")[:1],
+        **_proofs(message),
+    }
     for part in message.parts:
         if part.media_type.startswith("text/"):
-            yield "charset", part.charset or "undeclared"
-            yield "encoding", part.encoding or "undeclared"
+            found["charset"] = part.charset or "undeclared"
+            found["encoding"] = part.encoding or "undeclared"
             break
-    yield "mailer", _program(message)
-    yield "list", "+".join(sorted(headers & _LIST))
-    yield from _proofs(message)
-    sender = _domain(message.header("from"))
-    yield "tld", sender.rpartition(".")[2]
-    moment = read_date(message.header("date"))
-    yield "hour", f"{moment.hour:02}" if moment else ""
-    yield "reply-to", _against(sender, message.header("reply-to"))
-    yield "message-id", _against(sender, message.header("message-id"))
-    for part in message.attachments:
-        yield "attachment", part.filename.rpartition(".")[2].lower() or part.media_type
-        break
-    if message.headers:
+    for part in message.parts:
+        if part.is_attachment:
+            extension = part.filename.rpartition(".")[2].lower()
+            found["attachment"] = extension or part.media_type
+            break
+    if headers:
         hops = len(message.header_values("received"))
-        yield "hops", str(min(hops, _MOST_HOPS))
-        yield "subject", _subject(message.header("subject"))
-        yield "recipients", _recipients(message)
-    yield "priority", message.header("x-priority")[:1]
+        found["hops"] = str(min(hops, _MOST_HOPS))
+        found["subject"] = _subject(message.header("subject"))
+        found["recipients"] = _recipients(message)
     kinds = {text.place for text in message.texts}
     if "html" in kinds:
-        yield "html", "with text" if kinds & {"plain", "alternative"} else "alone"
+        found["html"] = "with text" if kinds & {"plain", "alternative"} else "alone"
+    return [(field, value[:MAX_VALUE_CHARS]) for field, value in found.items() if value]
 
 
 _LIST: Final = frozenset(
@@ -128,15 +122,16 @@ def _program(message: Message) -> str:
     return word.group() if word else ""
 
 
-def _proofs(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield what the receiving server found of SPF, DKIM and DMARC."""
+def _proofs(message: Message) -> dict[str, str]:
+    """Return what the receiving server found of SPF, DKIM and DMARC."""
     # The topmost header is that of the site's own server; the sender may have
     # written any of the others (RFC 8601 section 1.6).
     results = message.header("authentication-results")
-    yield from _PROOF.findall(results.lower())
+    found = dict(reversed(_PROOF.findall(results.lower())))
     received_spf = _WORD.search(message.header("received-spf").lower())
     if received_spf:
-        yield "spf", received_spf.group()
+        found.setdefault("spf", received_spf.group())
+    return found
 
 
 def _domain(value: str) -> str:

@@ -98,11 +98,12 @@ class Tokens:
         cryptographic one: a sender can search for two such words and send them.
         The two words are then one feature, with the name of either.
         """
-        places = np.concatenate([np.arange(*part) for part in parts])
-        room = np.empty((8, max(places.size, 256)), np.int64)
-        size = kernel.distinct(self.ids.take(places), room)
-        x = SparseCounts.of_sorted(room[0, :size].copy(), room[1, :size].copy())
-        return x, FeatureNames(self.text, self.bounds, places.take(room[2, :size]))
+        room = np.empty((8, max(self.ids.size, 256)), np.int64)
+        size = kernel.distinct(self.ids, np.array(parts, np.int64).ravel(), room)
+        # Copies, which do not keep the room.
+        ids, counts, places = room[:3, :size].copy()
+        x = SparseCounts.of_sorted(ids, counts)
+        return x, FeatureNames(self.text, self.bounds, places)
 
     def pairs(
         self, first: int, last: int, *, most: int | None = None
@@ -129,14 +130,16 @@ class Tokens:
 
 def tokens_of(spans: Sequence[Span]) -> Tokens:
     """Return the tokens of spans: folded, tagged, bounded, and hashed."""
-    pieces = [piece for span in spans for piece in span[:2]]
+    tags, texts, hows = zip(*spans, strict=True) if spans else ((), (), ())
+    pieces = [*tags, *texts]
+    pieces[::2], pieces[1::2] = tags, texts
     source = "".join(pieces)
     if source.isascii():
         content = source.encode()
         sizes = list(map(len, pieces))
     else:
-        encoded = [piece.encode() for piece in pieces]
-        for place, (_, text, how) in enumerate(spans):
+        encoded = list(map(str.encode, pieces))
+        for place, (text, how) in enumerate(zip(texts, hows, strict=True)):
             if how != WHOLE and not text.isascii():
                 encoded[2 * place + 1] = _folded(encoded[2 * place + 1], text)
         content = b"".join(encoded)
@@ -148,7 +151,7 @@ def tokens_of(spans: Sequence[Span]) -> Tokens:
     count, alone = kernel.tokenized(
         np.frombuffer(content, np.uint8),
         np.fromiter(accumulate(sizes), np.int64, len(sizes)),
-        np.frombuffer(bytes([span[2] for span in spans]), np.uint8),
+        np.frombuffer(bytes(hows), np.uint8),
         _classes(),
         MAX_WORD_CHARS,
         room,

@@ -1,4 +1,4 @@
-"""Text kernels: tokens and their ids, distinct ids, pairs of neighbours, folding.
+"""Text kernels: tokens and ids, distinct ids, pairs of neighbours, folding, JSON.
 
 Text is UTF-8 in an array of bytes.  Bytes that are no UTF-8 are read as some
 characters or others, inside the array.
@@ -44,13 +44,15 @@ MIXED: Final = 4
 5.1, "mixed-script confusables")."""
 
 SPACED: Final = 8
-"""Four letters, each one or two blanks or marks behind the one before: perhaps a word
-letter by letter."""
+"""Four letters by themselves, each one or two blanks or marks behind the one before:
+perhaps a word letter by letter."""
 
 _LONG: Final = np.frombuffer(b"long:", np.uint8)
 _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
 _BLANK: Final = ord(" ")
+_COMMA: Final = ord(",")
+_SMALL_U: Final = ord("u")
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 # Odd, so that multiplying by them loses nothing: the constants of the finaliser of
 # SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
@@ -58,6 +60,12 @@ _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 _LEFT: Final = np.uint64(0xBF58476D1CE4E5B9)
 _RIGHT: Final = np.uint64(0x94D049BB133111EB)
 _SHIFT: Final = np.uint64(31)
+_QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+# What stands behind a backslash for a character (RFC 8259 section 7).
+_ESCAPES: Final = np.zeros(128, np.uint8)
+_ESCAPES[list(b'"\\\b\f\n\r\t')] = list(b'"\\bfnrt')
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 MOST_EXCESS: Final = 200
 """Characters that a text may grow by beyond twice its length when it is folded."""
 
@@ -263,20 +271,27 @@ def _goes_on(source: Bytes, at: int, stop: int, classes: Bytes) -> bool:
 
 
 @in_place
-def distinct(ids: Ints, room: Ints) -> int:
+def distinct(ids: Ints, parts: Ints, room: Ints) -> int:
     """Write the different ids in order; return how many there are.
 
     Parameters
     ----------
     ids : ndarray of int64, shape (n,)
         In any order, with repeats.
+    parts : ndarray of int64, shape (2 m,)
+        The first of some ids and the one after the last, then of others; those between
+        are left out.
     room : ndarray of int64, shape (8, at least n and 256)
         Written: in the first row the ids, in the second how often each occurs, in the
         third where it does first.  The other rows are to work in.
     """
-    size = _room_for(ids.size, room)
-    for i in range(size):
-        room[_KEYS, i], room[_PLACES, i] = ids[i], i
+    most = _room_for(ids.size, room)
+    size = 0
+    for i in range(parts.size // 2):
+        for at in range(max(parts[2 * i], 0), min(parts[2 * i + 1], ids.size)):
+            if size < most:
+                room[_KEYS, size], room[_PLACES, size] = ids[at], at
+                size += 1
     return _distinct(room, size)
 
 
@@ -437,6 +452,65 @@ def folded(source: Bytes, places: NDArray[np.int32], folds: Bytes, into: Bytes) 
 
 
 @in_place
+def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
+    """Write names as the items of a list in JSON, in ASCII; return the size.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        Words with a blank behind each, in UTF-8.
+    bounds : ndarray of int64
+        Where each word begins, and the end of the last.
+    at : ndarray of int64
+        Which word each name begins with.
+    words : int
+        How many words a name has.
+    into : ndarray of uint8
+        Written: as many names as there is room for, six bytes for each of a name, two
+        quotes and a comma.
+    """
+    size = 0
+    for name in range(at.size):
+        first, last = at[name], at[name] + words
+        if not 0 <= first <= last < bounds.size:
+            break
+        here, stop = max(bounds[first], 0), min(bounds[last] - 1, text.size)
+        if size + 6 * max(stop - here, 0) + 3 > into.size:
+            break
+        if name:
+            into[size] = _COMMA
+            size += 1
+        into[size] = _QUOTE
+        size += 1
+        while here < stop:
+            code, here = _next(text, here, stop)
+            if 31 < code < 127 and not _ESCAPES[code]:
+                into[size] = code
+                size += 1
+            elif code < 128 and _ESCAPES[code]:
+                into[size], into[size + 1] = _BACKSLASH, _ESCAPES[code]
+                size += 2
+            else:
+                # Beyond 16 bits, two surrogates.
+                if code > 0xFFFF:
+                    size = _put_escape(0xD7C0 + (code >> 10), into, size)
+                    code = 0xDC00 | code & 0x3FF
+                size = _put_escape(code, into, size)
+        into[size] = _QUOTE
+        size += 1
+    return size
+
+
+@part
+def _put_escape(code: int, into: Bytes, size: int) -> int:
+    """Add a code of 16 bits as JSON has it; return the size."""
+    into[size], into[size + 1] = _BACKSLASH, _SMALL_U
+    for digit in range(4):
+        into[size + 2 + digit] = _HEX[code >> 4 * (3 - digit) & 15]
+    return size + 6
+
+
+@in_place
 def shares(text: Bytes) -> tuple[int, int, int, int, int]:
     """Return how many blanks, capitals, digits, exclamation marks, and ASCII at all."""
     blanks = capitals = digits = exclamations = plain = 0
@@ -457,12 +531,16 @@ def disguises(text: Bytes) -> int:
     gap = 3
     while at < text.size:
         code, at = _next(text, at, text.size)
+        inside = _is_latin(code) or 48 <= code <= 57
+        if letters > 3 and not gap and not inside:
+            found |= SPACED
         if code > 127 or _is_latin(code):
-            letters = letters + 1 if 0 < gap < 3 else 1
-            if letters == 4:
-                found |= SPACED
+            # One behind another, or behind a digit, is not by itself.
+            alone = not (_is_latin(before) or 48 <= before <= 57)
+            letters = (letters + 1 if 0 < gap < 3 else 1) if alone else 0
             gap = 0
         else:
+            letters = 0 if inside and not gap else letters
             gap = gap + 1 if code in (32, 42, 45, 46) else 3
         if code > 127 or before > 127:
             foreign = 0x370 <= code < 0x500 and _is_latin(before)
@@ -475,7 +553,7 @@ def disguises(text: Bytes) -> int:
             if 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
                 found |= BIDI
         before = code
-    return found
+    return found | SPACED if letters > 3 and not gap else found
 
 
 @part

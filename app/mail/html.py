@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
+import numpy as np
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from app.kernels import markup
 from app.mail.limits import (
     MAX_ANCESTORS,
     MAX_HIDDEN,
@@ -37,22 +39,15 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _DROPPED: Final = {ord(c): None for c in "\t\n\r\0"}
-# Elements that break the line, or stand for something between two words: a
-# blank before each makes "<td>a</td><td>b" two words, while "w<b>or</b>d" and
-# "V<!-- x -->iagra" stay what the reader sees, one word.
+# A blank before what breaks the line makes "<td>a</td><td>b" two words, while
+# "w<b>or</b>d" and "V<!-- x -->iagra" stay what the reader sees, one word.
 _BREAK: Final = re.compile(
     r"<(?=/?(?:p|div|td|th|tr|table|li|ul|ol|dl|dt|dd|br|hr|h[1-6]|center"
     r"|blockquote|pre|form|option|select|input|textarea|button|img|title|section"
     r"|article|header|footer|address)[\s/>])",
     re.IGNORECASE,
 )
-_FORMATTING: Final = re.compile(
-    r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)[\s/>]",
-    re.IGNORECASE,
-)
 _COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# V<!-- x -->iagra: one word to the reader.
-_COMMENT_IN_WORD: Final = re.compile(r"[a-zA-Z]<!--[^<>]{0,200}-->[a-zA-Z]")
 _UNSHOWN: Final = re.compile(
     r"<(script|style)\b.*?(?:</\1[^>]*+>?|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -60,7 +55,6 @@ _TAG: Final = re.compile(r"</?[a-z!?][^>]*+(?:>|\Z)", re.IGNORECASE)
 _TARGET: Final = re.compile(
     r"\b(?:href|src|action)\s{0,9}=\s{0,9}[\"']?([^\s\"'>]{1,2048})", re.IGNORECASE
 )
-_UNSHOWN_ELEMENTS: Final = ["script", "style", "noscript", "template"]
 _POINTING: Final = (
     "a[href],area[href],img,form[action],iframe[src],frame[src],embed[src],"
     "link[href],base[href],input[src],[background],[title]"
@@ -69,9 +63,8 @@ _POINTING: Final = (
 # the longest, however its attributes are written.
 _LONG: Final = re.compile(r"<[^>]*+")
 _QUOTED_END: Final = re.compile(r"=\s*+(?:\"[^\">]*+>|'[^'>]*+>)")
-# Below so many attributes, or tags, they cost less than to look at them twice.
+# Below so many attributes they cost less than to look at them twice.
 _FEW_ATTRIBUTES: Final = 2_000
-_FEW_TAGS: Final = 300
 _LENGTH: Final = re.compile(r"\d{1,4}%?\Z", re.ASCII)
 _TARGETS: Final = ("href", "src", "action", "background")
 Colour = tuple[int, int, int]
@@ -150,26 +143,34 @@ def read(source: str, budget: Budget | None = None) -> Page:
     # NUL: browsers drop it within text; here it would end the C string.
     if "\0" in source:
         source = source.replace("\0", "")
-    if "-->" in source and _COMMENT_IN_WORD.search(source):
+    content = np.frombuffer(source.encode("utf-8", "replace"), np.uint8)
+    into = np.empty(2 * content.size, np.uint8)
+    size, tags, attributes, links, formatting, seen = markup.spaced(content, into)
+    # V<!-- x -->iagra: one word to the reader.
+    if seen & markup.IN_WORD:
         defects.append("html-comment-in-word")
-    if _is_costly(source) or not budget.allows("html tree", _work(source)):
+    costly = len(source) > MAX_HTML_TREE_CHARS or tags > MAX_HTML_TAGS
+    costly = costly or tags * formatting > MAX_HTML_FORMATTING
+    work = _work(source, tags, attributes, links, formatting)
+    if costly or not budget.allows("html tree", work):
         defects.append("html-too-complex")
         return _without_tree(source, defects)
     try:
-        return _with_tree(source, list(defects))
+        return _with_tree(into[:size].tobytes(), seen, list(defects))
     except SelectolaxError:
         # The parser gives up, for want of memory as a rule.
         defects.append("html-unreadable")
         return _without_tree(source, defects)
 
 
-def _with_tree(source: str, defects: list[str]) -> Page:
+def _with_tree(content: bytes, seen: int, defects: list[str]) -> Page:
     """Read HTML as a browser does."""
-    tree = LexborHTMLParser(_BREAK.sub(" <", source))
+    tree = LexborHTMLParser(content)
     # Never None: the parser makes html, head and body of nothing.
     root = cast("LexborNode", tree.root)
     alternatives, found = _references(root)
-    tree.strip_tags(_UNSHOWN_ELEMENTS)
+    if seen & markup.UNSHOWN:
+        tree.strip_tags(list(markup.UNSHOWN_ELEMENTS))
     unseen = _take_hidden(root)
     if unseen.strip():
         defects.append("html-hidden-text")
@@ -226,20 +227,15 @@ def _size(attributes: dict[str, str | None]) -> str:
     return f"{width}x{height}"
 
 
-def _is_costly(source: str) -> bool:
-    """Return whether building a tree could take long or much memory."""
-    tags = source.count("<")
-    if len(source) > MAX_HTML_TREE_CHARS or tags > MAX_HTML_TAGS:
-        return True
-    # Few tags need no second look.
-    if tags * tags <= MAX_HTML_FORMATTING:
-        return False
-    formatting = sum(1 for _ in _FORMATTING.finditer(source))
-    return tags * formatting > MAX_HTML_FORMATTING
-
-
-def _work(source: str) -> int:
+def _work(source: str, tags: int, attributes: int, links: int, formatting: int) -> int:
     """Return about how many nanoseconds a tree takes, to build and to read.
+
+    Parameters
+    ----------
+    source : str
+        The HTML.
+    tags, attributes, links, formatting : int
+        What it has at most, as `app.kernels.markup.spaced` counts.
 
     Notes
     -----
@@ -256,8 +252,6 @@ def _work(source: str) -> int:
     goes from ``<`` to ``>``, and one ``>`` further for each that stands in a quoted
     value; before each attribute is a blank, a slash, or a value that ends in a quote.
     """
-    tags = source.count("<")
-    attributes = len(source.split()) + source.count("/") + source.count("=")
     of_a_tag = attributes
     if attributes > _FEW_ATTRIBUTES:
         quoted = len(_QUOTED_END.findall(source))
@@ -265,8 +259,7 @@ def _work(source: str) -> int:
         longest = max(map(len, runs), default=0)
         of_a_tag = min(attributes, (quoted + 1) * longest // 2)
     work = 100_000 + tags * (5_000 + tags) + of_a_tag * attributes
-    work += len(source) * (source.count("<a") + source.count("<A")) // 4
-    formatting = tags if tags < _FEW_TAGS else len(_FORMATTING.findall(source))
+    work += len(source) * links // 4
     return work + 100 * tags * formatting
 
 
@@ -362,12 +355,12 @@ def _is_hidden(node: LexborNode, grounds: dict[int, Colour | None]) -> bool:
     if colour is None:
         return False
     behind = _behind(node, grounds)
-    return max(abs(a - b) for a, b in zip(colour, behind, strict=True)) <= _SAME
+    return all(-_SAME <= a - b <= _SAME for a, b in zip(colour, behind, strict=True))
 
 
 def _colour_of(attributes: dict[str, str | None], style: str) -> Colour | None:
     """Return the colour of text that an element declares."""
-    declared = _COLOUR.search(style)
+    declared = style and _COLOUR.search(style)
     return _rgb(declared[1] if declared else attributes.get("color") or "")
 
 
@@ -393,7 +386,7 @@ def _ground(node: LexborNode) -> Colour | None:
     if attributes.get("background") or "url(" in style:
         # An image: whatever the colour, it may be read on it.
         return (-255, -255, -255)
-    declared = _BACKGROUND.search(style)
+    declared = style and _BACKGROUND.search(style)
     return _rgb(declared[1] if declared else attributes.get("bgcolor") or "")
 
 
@@ -406,4 +399,5 @@ def _rgb(colour: str) -> Colour | None:
     if found is None:
         return None
     digits = found[1] if len(found[1]) > 3 else "".join(c + c for c in found[1])  # noqa: PLR2004
-    return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16)
+    red, green, blue = bytes.fromhex(digits)
+    return red, green, blue

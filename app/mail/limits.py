@@ -135,10 +135,9 @@ MAX_LINK_CHARS: Final = 2_048
 """Characters of one link: what browsers and servers agree to support."""
 MAX_DETECTION_BYTES: Final = 8_192
 """Bytes that the charset detector sees: more does not change its answer."""
-Work = Literal["headers", "html", "html tree", "encoded words", "detections"]
+Work = Literal["html", "html tree", "encoded words", "detections"]
 """What a message has a budget of."""
 BUDGET: Final[dict[Work, tuple[int, str]]] = {
-    "headers": (MAX_HEADERS_CHARS, "headers-too-long"),
     "html": (MAX_HTML_CHARS, "html-too-long"),
     "html tree": (MAX_HTML_WORK, "html-too-complex"),
     "encoded words": (MAX_ENCODED_WORDS, "too-many-encoded-words"),
@@ -149,6 +148,13 @@ BUDGET: Final[dict[Work, tuple[int, str]]] = {
 
 class Budget:
     """The work that is left for one message, and the defects noted on it.
+
+    Attributes
+    ----------
+    defects : set of str
+        Names of the limits that were hit, and what else was wrong.
+    left : dict of str to int
+        How much of each work is left.
 
     Examples
     --------
@@ -161,24 +167,24 @@ class Budget:
 
     def __init__(self) -> None:
         self.defects: set[str] = set()
-        self._left = {work: limit for work, (limit, _) in BUDGET.items()}
+        self.left = {work: limit for work, (limit, _) in BUDGET.items()}
 
     def take(self, work: Work, wanted: int) -> int:
         """Spend as much of what is wanted as is left; return how much it was."""
-        taken = min(wanted, self._left[work])
+        taken = min(wanted, self.left[work])
         if taken < wanted:
             self.defects.add(BUDGET[work][1])
-        self._left[work] -= taken
+        self.left[work] -= taken
         return taken
 
     def allows(self, work: Work, wanted: int) -> bool:
         """Spend all that is wanted, or nothing where less is left."""
-        if wanted > self._left[work]:
+        if wanted > self.left[work]:
             self.defects.add(BUDGET[work][1])
             return False
-        self._left[work] -= wanted
+        self.left[work] -= wanted
         return True
 
     def spent(self, work: Work) -> int:
         """Return how much of a work was spent."""
-        return BUDGET[work][0] - self._left[work]
+        return BUDGET[work][0] - self.left[work]

@@ -195,4 +195,4 @@ class Message:
 
     def header_values(self, name: str) -> tuple[str, ...]:
         """Return all values of a header, in order; `name` in lower case."""
-        return tuple(h.value for h in self.headers if h.name == name)
+        return tuple([h.value for h in self.headers if h.name == name])

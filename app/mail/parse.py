@@ -16,6 +16,7 @@ from app.mail import charset, files, headers, html, transfer
 from app.mail.limits import (
     MAX_BYTES,
     MAX_HEADER_CHARS,
+    MAX_HEADERS_CHARS,
     MAX_LINES,
     MAX_LINKS,
     MAX_PARTS,
@@ -39,7 +40,7 @@ _UNREADABLE: Final = ValueError
 _DOUBLED: Final = re.compile(rb"(?<!\r)\r++\n")
 # The line that an mbox puts before each message; a sentence that begins with
 # "From" has no time in it.
-_MBOX_LINE: Final = re.compile(rb"\A>?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
+_MBOX_LINE: Final = re.compile(rb">?From [^\n]{0,500}\d\d:\d\d[^\n]{0,100}\n")
 
 
 def parse(raw: bytes) -> Message:
@@ -98,22 +99,25 @@ class _Reader:
             raw = raw[:MAX_BYTES]
             self.defects.add("message-too-large")
         raw = _with_lf(raw)
-        if raw.count(b"\n") > MAX_LINES:
+        if len(raw) > MAX_LINES < raw.count(b"\n"):
             raw = b"\n".join(raw.split(b"\n", MAX_LINES)[:MAX_LINES])
             self.defects.add("too-many-lines")
         if b"\0" in raw:
             self.defects.add("nul-bytes")
         raw = raw.removeprefix(b"\xef\xbb\xbf").lstrip(b"\n")
-        return _MBOX_LINE.sub(b"", raw)
+        line = _MBOX_LINE.match(raw)
+        return raw[line.end() :] if line else raw
 
     def decode_headers(self, root: Node) -> tuple[Header, ...]:
         """Return the headers of a message, verdicts of filters left out."""
         found = []
+        room = MAX_HEADERS_CHARS
         for name, raw in root.fields:
             if headers.is_verdict(name):
                 continue
-            chars = len(name) + min(len(raw), MAX_HEADER_CHARS)
-            if not self.budget.allows("headers", chars):
+            room -= len(name) + min(len(raw), MAX_HEADER_CHARS)
+            if room < 0:
+                self.defects.add("headers-too-long")
                 break
             value, defects = headers.decode_value(raw, self.charset, self.budget)
             if headers.is_our_result(name, value):
@@ -149,10 +153,10 @@ class _Reader:
 
     def _read_leaf(self, node: Node, place: Place | None) -> None:
         """Decode a part, and what it shows."""
-        content, defect = transfer.decode(node.content, node.encoding)
+        encoding, declared, media_type = node.encoding, node.charset, node.media_type
+        content, defect = transfer.decode(node.content, encoding)
         if defect:
             self.defects.add(defect)
-        media_type = node.media_type
         # A multipart without parts: its boundary is missing or wrong.
         shown = media_type.startswith(("text/", "multipart/"))
         disposition = node.disposition
@@ -160,8 +164,8 @@ class _Reader:
         kind = "" if shown else files.kind(content)
         part = Part(
             media_type=media_type,
-            charset=node.charset,
-            encoding=node.encoding,
+            charset=declared,
+            encoding=encoding,
             disposition=disposition,
             filename=node.filename,
             size=len(content),
@@ -175,10 +179,10 @@ class _Reader:
             return
         if b"begin " in content:
             content = self.take_uuencoded(content, node.depth)
-        text, as_declared = charset.decode(content, node.charset, self.budget)
+        text, as_declared = charset.decode(content, declared, self.budget)
         if not as_declared:
             self.defects.add("charset-mismatch")
-        self.charset = self.charset or node.charset
+        self.charset = self.charset or declared
         if media_type == "text/html":
             self._add_page(html.read(text, self.budget), place or "html")
         else:

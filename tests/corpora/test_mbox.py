@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.corpora import mailbox as module
-from app.corpora.mailbox import is_mbox, read_mbox
+from app.corpora.mailbox import is_mbox, read_mailbox
 from app.errors import UnreadableSource
 
 SEPARATOR = b"From anna@example.org Mon Sep 17 08:00:00 2001\n"
@@ -39,7 +39,13 @@ messages = st.lists(
 
 def read(content):
     """Return the messages of a mailbox with this content."""
-    return list(module._messages(io.BytesIO(content)))  # noqa: SLF001
+    return read_in_blocks(content, len(content))
+
+
+def read_in_blocks(content, size):
+    """Return the messages of a mailbox whose first block has this size."""
+    file = io.BytesIO(content)
+    return list(module._messages(file.read(size), file))  # noqa: SLF001
 
 
 @given(messages)
@@ -64,6 +70,22 @@ def test_long_lines_do_not_matter(stored, piece):
     assert [b"X: " + b"x" * piece + SEPARATOR + m for m in stored] == messages_read
 
 
+@given(
+    st.lists(st.sampled_from([SEPARATOR, b"\n", b"\r\n", b"From me ", b"A: 1\n"])),
+    st.integers(200, 300),
+)
+def test_the_size_of_blocks_does_not_matter(pieces, size):
+    """A separator, and the empty line before it, may lie on the bounds of two."""
+    content = b"".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PIECE", 80)
+        whole = read(content)
+        patch.setattr(module, "_BLOCK", size)
+        in_blocks = read_in_blocks(content, size)
+
+    assert whole == in_blocks
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_mailbox(content):
     """What is read is what is there, less separators and the lines after."""
@@ -86,7 +108,7 @@ def test_the_standard_library_agrees(tmp_path):
     assert [
         (f"Subject: {n}\n\n>From me\nto you\n".encode(), f"{path}, message {n + 1}")
         for n in range(3)
-    ] == [(entry.raw, entry.where) for entry in read_mbox(path, label="ham")]
+    ] == [(entry.raw, entry.where) for entry in read_mailbox(path, label="ham")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +184,7 @@ def test_a_byte_order_mark_before_the_first_line_is_left_out(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + (SEPARATOR + b"A: 1\n\n") * 2)
 
     assert is_mbox(path)
-    assert [b"A: 1\n", b"A: 1\n"] == [e.raw for e in read_mbox(path, label=None)]
+    assert [b"A: 1\n", b"A: 1\n"] == [e.raw for e in read_mailbox(path, label=None)]
     assert [b"\xef\xbb\xbfA: 1\n"] == read(b"\xef\xbb\xbfA: 1\n")
 
 
@@ -211,4 +233,4 @@ def test_a_mailbox_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):
         is_mbox(tmp_path)
     with pytest.raises(UnreadableSource, match=r"cannot read .*: Is a directory"):
-        list(read_mbox(tmp_path, label=None))
+        list(read_mailbox(tmp_path, label=None))

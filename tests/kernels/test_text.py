@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.features.hashing import FeatureNames
 from app.features.tokens import Tokens, of_name, of_text, tokens_of, words_of
 from app.kernels import text as kernel
 from app.kernels.text import NAME, TEXT, WHOLE
@@ -111,7 +113,7 @@ def test_ids_are_those_of_the_library():
 def test_distinct_ids_are_counted_in_order(ids):
     """Signed, each with the place where it is first."""
     room = np.empty((8, max(256, len(ids))), np.int64)
-    size = kernel.distinct(np.array(ids, np.int64), room)
+    size = kernel.distinct(np.array(ids, np.int64), np.array([0, len(ids)]), room)
     counts = Counter(ids)
 
     assert sorted(counts) == room[0, :size].tolist()
@@ -124,7 +126,7 @@ def test_ids_that_someone_made_alike_are_sorted():
     ids = np.arange(20_000, 0, -1)
     room = np.empty((8, ids.size), np.int64)
 
-    assert ids.size == kernel.distinct(ids, room)
+    assert ids.size == kernel.distinct(ids, np.array([0, ids.size]), room)
     assert ids[::-1].tolist() == room[0].tolist()
 
 
@@ -178,11 +180,26 @@ def test_disguises_are_those_of_regular_expressions(text):
         kernel.INVISIBLE: "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]",
         kernel.BIDI: "[\u202a-\u202e\u2066-\u2069]",
         kernel.MIXED: "[a-zA-Z][\u0370-\u04ff]|[\u0370-\u04ff][a-zA-Z]",
-        kernel.SPACED: r"(?:[a-zA-Z\x80-\U0010ffff][ *.-]{1,2}){3}[a-zA-Z\x80-\U0010ffff]",
+        kernel.SPACED: "(?<![a-zA-Z0-9])(?:[a-zA-Z\x80-\U0010ffff][ *.-]{1,2}){3}"
+        "[a-zA-Z\x80-\U0010ffff](?![a-zA-Z0-9])",
     }
     expected = sum(bit for bit, p in patterns.items() if re.search(p, text))
 
     assert expected == kernel.disguises(np.frombuffer(text.encode(), np.uint8))
+
+
+@given(
+    st.lists(st.text(st.one_of(st.sampled_from('"\\\n\b\x7f'), letters)), min_size=1),
+    st.integers(1, 2),
+)
+def test_names_are_quoted_as_json_quotes_them(words, of_name):
+    """Controls, marks, all planes; names of one word and of two."""
+    pieces = [word.encode() + b" " for word in words]
+    bounds = np.array([0, *accumulate(map(len, pieces))])
+    at = np.arange(len(words) - of_name + 1)[::-1]
+    names = FeatureNames(b"".join(pieces), bounds, at, of_name)
+
+    assert json.dumps(list(names), separators=(",", ":")).encode() == names.as_json()
 
 
 sizes = st.integers(0, 40)
@@ -209,9 +226,10 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
     room = np.empty((wide // 4, 256 if wide % 2 else 2), np.int64)
 
     assert 0 <= count <= max(0, min(ids.size, bounds.size - 1))
-    assert kernel.distinct(places, room) <= places.size
+    assert kernel.distinct(places, places, room) <= room.shape[1]
     assert kernel.neighbours(places, places, room) <= places.size
     assert kernel.folded(source, np.array(stops, np.int32), classes, text) <= text.size
+    assert kernel.quoted(source, places, places // 9, wide % 3, text) <= text.size
     assert kernel.shares(source)[4] <= source.size
     assert 0 <= kernel.disguises(source) < 16
 
@@ -219,7 +237,7 @@ def test_any_arguments_are_read_and_written_inside_the_arrays(data, stops, hows,
 @pytest.mark.slow
 @pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="it runs this test")
 def test_no_index_is_outside_its_array(tmp_path):
-    """The tests of this file, compiled with a check of each index."""
+    """The tests of text and markup, compiled with a check of each index."""
     root = Path(__file__).parents[2]
     # A copy, because compiled code that is kept on disk is not checked.
     for folder in ("app", "tests"):
@@ -228,7 +246,7 @@ def test_no_index_is_outside_its_array(tmp_path):
     shutil.copy(root / "pyproject.toml", tmp_path)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0",
-         f"tests/kernels/{Path(__file__).name}"],
+         f"tests/kernels/{Path(__file__).name}", "tests/kernels/test_markup.py"],
         cwd=tmp_path,
         env={
             **os.environ,

@@ -1,0 +1,85 @@
+"""The kernel of markup equals a few expressions, and stays inside its arrays."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.kernels import markup
+
+BREAK, FORMATTING, UNSHOWN = (
+    "p div td th tr table li ul ol dl dt dd br hr h1 h2 h3 h4 h5 h6 center blockquote "
+    "pre form option select input textarea button img title section article header "
+    "footer address",
+    "a b big code em font i nobr s small strike strong tt u",
+    "script style noscript template",
+)
+names = st.sampled_from(
+    f"{BREAK} {FORMATTING} {UNSHOWN} h7 h bi pp blockquotes".split()
+)
+tags = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["<", "</", "< "]),
+    st.one_of(names, names.map(str.upper)),
+    st.sampled_from([">", "/>", " x=1>", "\n", "\x0b", "é>", "<", "", "\x00"]),
+)
+comments = st.builds(
+    "{}<!--{}-->{}".format,
+    st.sampled_from("aZ1é "),
+    st.sampled_from(["", "x", "-", "é" * 200, "é" * 201, "x>", "<", "--"]),
+    st.sampled_from("aZ1é "),
+)
+words = st.text(st.sampled_from("ab<>/=-! \t\n\x1cé\U0001f600"), max_size=9)
+pages = st.lists(st.one_of(tags, comments, words), max_size=6).map("".join)
+
+
+def spaced(page):
+    """Return what the kernel writes, and its counts."""
+    source = np.frombuffer(page.encode(), np.uint8)
+    into = np.empty(2 * source.size, np.uint8)
+    size, *counts = markup.spaced(source, into)
+    return into[:size].tobytes().decode(), counts
+
+
+def opened(elements):
+    """Return the expression of the start tags of some elements."""
+    return rf"<(?:{elements.replace(' ', '|')})[\s/>]"
+
+
+@given(pages)
+def test_tags_are_found_as_expressions_find_them(page):
+    """The blanks, the numbers, and what kinds of elements there are."""
+    flags = re.IGNORECASE | re.ASCII
+    breaks = re.compile(opened(BREAK).replace("<", "<(?=/?", 1) + ")", flags)
+    written, (n_tags, attributes, links, formatting, seen) = spaced(page)
+
+    assert breaks.sub(" <", page) == written
+    assert page.count("<") == n_tags
+    blank = re.sub(r"[\x1c-\x1f]", " ", page)
+    gaps = len(re.findall(r"[^\s]+", blank, re.ASCII))
+    assert gaps + page.count("/") + page.count("=") == attributes
+    assert page.count("<a") + page.count("<A") == links
+    assert len(re.findall(opened(FORMATTING), page, flags)) == formatting
+    in_word = re.search("[a-zA-Z]<!--[^<>]{0,200}-->[a-zA-Z]", page)
+    assert bool(in_word) == bool(seen & markup.IN_WORD)
+    assert bool(breaks.search(page)) == bool(seen & markup.BREAK)
+
+
+@pytest.mark.parametrize("name", UNSHOWN.split())
+@pytest.mark.parametrize("end", [">", " x>", "/>", "<p>"])
+def test_elements_without_text_are_seen(name, end):
+    """With whatever ends their name, a blank before the next tag too."""
+    assert spaced(f"a<{name.upper()}{end}b")[1][-1] & markup.UNSHOWN
+    assert not spaced(f"a<{name}x{end}b")[1][-1] & markup.UNSHOWN
+
+
+@given(st.binary(max_size=60), st.integers(0, 90))
+def test_any_bytes_are_read_inside_the_arrays(data, room):
+    """Bytes that are no UTF-8, and a room that is too small."""
+    size, *_ = markup.spaced(np.frombuffer(data, np.uint8), np.empty(room, np.uint8))
+
+    assert size <= room
