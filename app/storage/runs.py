@@ -40,7 +40,8 @@ Kind = Literal["counts", "sealed"]
 # As in `app.bayes.table`: a larger ratio leaves more to read for a start, a smaller one
 # merges each feature more often.
 RUNS: Final = 16
-# Some 150 kB: to look a word up, one part of each run is read.
+# Of a part, where there are two labels: some 150 kB.  To look a word up, one part of
+# each run is read.
 FEATURES: Final = 16_384
 _TABLE: Final = tables.run
 LEAST: Final = -(2**63)
@@ -111,7 +112,9 @@ def _parts(
 ) -> Iterator[RunPart]:
     """Give one run."""
     first = LEAST
-    for piece in State({view: statistics}).pieces(at_most=FEATURES):
+    # An id and two counts of each label: with hundreds of labels, as many bytes.
+    at_most = max(1, 5 * FEATURES // (1 + 2 * len(labels)))
+    for piece in State({view: statistics}).pieces(at_most=at_most):
         yield RunPart(epoch, view, first, encode_sum(piece, labels))
         first = int(piece[view].ids.max(initial=LEAST)) + 1
 

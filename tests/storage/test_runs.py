@@ -14,6 +14,7 @@ from app.bayes.sparse import SparseCounts
 from app.bayes.state import History, State
 from app.classifier.decay import Decay
 from app.errors import CorruptVector, InconsistentCounts
+from app.ledger.sums import LARGEST, decode_sum
 from app.storage import runs, tables
 from app.storage.counts import classes
 from app.storage.database.engine import reading, writing
@@ -191,6 +192,20 @@ def test_a_run_of_many_features_is_cut_into_parts(engine, monkeypatch, size):
         later = {202604: [0, 3]} if name == "c" else {}
         assert {202603: [0, 2]} | later == look_up(engine, profile, name)
     assert {} == look_up(engine, profile, "f") == look_up(engine, profile, "a", "edges")
+
+
+def test_parts_have_room_for_every_label():
+    """However many there are, a part is far from the largest sum that is read."""
+    labels = [f"label{n}" for n in range(255)]
+    ids = np.arange(1000)
+    counts = np.ones((ids.size, len(labels)), np.int64)
+    none = np.zeros(len(labels), np.int64)
+    wide = FeatureCounts.of_counts(none, ids, counts, counts)
+    parts = runs.encode({202603: State(words=wide)}, labels)
+    states = [decode_sum(part.vector, labels) for part in parts]
+
+    assert State(words=wide) == State.sum(states)
+    assert all(x["words"].columns.nbytes < LARGEST / 16 for x in states)
 
 
 def test_many_runs_become_one_of_the_next_level(engine):
