@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -261,7 +260,7 @@ def explain(
     ]
     found = grouped(known, joins=JOINS * strongest)
     value = np.concatenate([each.values for each in known])
-    total = np.bincount(found.reason, value, minlength=value.size)
+    total: NDArray[Any] = np.bincount(found.reason, value, minlength=value.size)
     size = np.bincount(found.reason, minlength=value.size)
 
     # Both sides are listed, the deciding one first: alone it would not show what it
@@ -327,8 +326,9 @@ def _reasons(
         row[at : at + min(PARTS, features)].tolist()
         for at, features in zip(begin.tolist(), sizes.tolist(), strict=True)
     ]
-    # Beside them the first one of a reason, whose name may be that of the reason.
-    parts = _parts(snapshot, observation, known, {*chain(*shown), *listed.tolist()})
+    # Beside them the first one of a reason that is called as that one.
+    unnamed = set(listed.tolist()) - found.texts.keys()
+    parts = _parts(snapshot, observation, known, unnamed.union(*shown))
     for at, log_odds, features, some in zip(
         listed.tolist(), total.take(listed).tolist(), sizes.tolist(), shown, strict=True
     ):

@@ -311,7 +311,9 @@ class Specification:
         spam = np.array([label in self.spam_labels for label in self.labels])
         spam.flags.writeable = False
         terms = self.verdict.classifiers
-        others = {view for name in terms for view in self.classifiers[name].made_of}
+        models = [self.classifiers[name] for name in terms]
+        others = {view for model in models for view in model.made_of}
+        others -= {model.view for model in models}
         deciding = (
             name
             for name, model in self.classifiers.items()
