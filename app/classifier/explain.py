@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
 from app.classifier.reasons import Known, grouped
+from app.features.hashing import names_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from app.classifier.reasons import Grouped
     from app.classifier.snapshot import Snapshot
     from app.classifier.verdict import Verdict
-    from app.features.observation import Observation, Payload
+    from app.features.observation import Observation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +71,18 @@ def attribute(verdict: Verdict, snapshot: Snapshot) -> Attribution:
     contributions: dict[str, NDArray[np.float64]] = {}
     seen: dict[str, NDArray[np.bool_]] = {}
     sizes = {
-        model.view: verdict.parts[name].seen.size
-        for name, model in specification.classifiers.items()
+        specification.classifiers[name].view: parts.seen.size
+        for name, parts in verdict.parts.items()
     }
-    for worth, term in zip(
+    for worth, term, factor in zip(
         (snapshot.fusion.weights * snapshot.raised).tolist(),
         specification.verdict.terms,
+        verdict.factors,
         strict=True,
     ):
-        parts = verdict.contributions(term.classifier)
+        parts = verdict.parts[term.classifier]
         model = specification.classifiers[term.classifier]
-        weight = worth * term.normaliser.factor(parts.seen.size, parts.total)
+        weight = worth * factor
         constant = constant + parts.constant * weight
         all_added = parts.features @ (weights * weight)
         start = 0
@@ -246,53 +248,31 @@ def explain(
         How many reasons of each side to list, for spam and against it: those that
         add most.  A reason that adds nothing is of neither side.
     """
-    views = list(attribution.contributions)
     known = [
         Known(
             view,
-            observation.names.get(view, ()),
-            at := attribution.seen[view].nonzero()[0],
-            attribution.contributions[view].take(at),
+            names_at(names, at) if (names := observation.names.get(view)) else (),
+            at,
+            added.take(at),
         )
-        for view in views
+        for view, added in attribution.contributions.items()
+        for at in attribution.seen[view].nonzero()
     ]
     found = grouped(known, joins=JOINS * strongest)
-    # Feature k of all views together is the one at `position[k]` of its view.
-    owner = np.repeat(np.arange(len(views)), [each.at.size for each in known])
-    position = np.concatenate([each.at for each in known])
     value = np.concatenate([each.values for each in known])
-    n = value.size
-    total = np.bincount(found.reason, value, minlength=n)
-    size = np.bincount(found.reason, minlength=n)
+    total: NDArray[Any] = np.bincount(found.reason, value, minlength=value.size)
+    size = np.bincount(found.reason, minlength=value.size)
 
     # Both sides are listed, the deciding one first: alone it would not show what it
     # outvoted.
     side = -1.0 if attribution.prior + value.sum() < 0 else 1.0
-    order = (-np.abs(total)).argsort(kind="stable")
+    order = total.nonzero()[0]
+    order = order.take((-np.abs(total.take(order))).argsort(kind="stable"))
     sided = side * total.take(order)
     listed = np.concatenate(
         [order[sided > 0][:strongest], order[sided < 0][:strongest]]
     )
-    # The features of each reason in a row, those that speak most for its side first.
-    row = np.lexsort((-value * np.sign(total.take(found.reason)), found.reason))
-    begin = np.searchsorted(found.reason.take(row), listed)
-    shown = [
-        row[at : at + min(PARTS, features)].tolist()
-        for at, features in zip(begin.tolist(), size.take(listed).tolist(), strict=True)
-    ]
-    chosen = np.array(list(chain.from_iterable(shown)), np.int64)
-    counts = iter(
-        _counts(snapshot, observation, views, owner.take(chosen), position.take(chosen))
-    )
-
-    def name(feature: int) -> str:
-        view, at = views[int(owner[feature])], int(position[feature])
-        names = observation.names.get(view)
-        if names:
-            return names[at]
-        return _anonymous(observation.views[view], at)
-
-    left = np.ones(n, np.bool_)
+    left = np.ones(value.size, np.bool_)
     left[listed] = False
     of_family = np.bincount(found.family, value, minlength=len(found.families)) + 0.0
     families = dict(zip(found.families, of_family.tolist(), strict=True))
@@ -309,25 +289,7 @@ def explain(
                 features=0,
                 messages=snapshot.specification.by_label(snapshot.messages),
             ),
-            *(
-                Summand(
-                    kind="reason",
-                    text=found.texts[at] if at in found.texts else name(at),
-                    family=found.families[int(found.family[at])],
-                    log_odds=float(total[at]),
-                    features=int(size[at]),
-                    parts=tuple(
-                        ReasonPart(
-                            feature=name(feature),
-                            view=views[int(owner[feature])],
-                            log_odds=float(value[feature]),
-                            messages=next(counts),
-                        )
-                        for feature in features
-                    ),
-                )
-                for at, features in zip(listed.tolist(), shown, strict=True)
-            ),
+            *_reasons(snapshot, observation, known, found, total, listed),
             Summand(
                 kind="rest",
                 text="(rest)",
@@ -337,6 +299,81 @@ def explain(
             ),
         ),
     )
+
+
+def _reasons(
+    snapshot: Snapshot,
+    observation: Observation,
+    known: Sequence[Known],
+    found: Grouped,
+    total: NDArray[np.float64],
+    listed: NDArray[np.intp],
+) -> Iterator[Summand]:
+    """Yield the reasons that are listed, by their first features."""
+    if not listed.size:
+        return
+    member = np.zeros(total.size, np.bool_)
+    member[listed] = True
+    row = member.take(found.reason).nonzero()[0]
+    value = np.concatenate([each.values for each in known]).take(row)
+    reason = found.reason.take(row)
+    # The features of each reason in a row, those that speak most for its side first.
+    order = np.lexsort((-value * np.sign(total.take(reason)), reason))
+    row, reason = row.take(order), reason.take(order)
+    begin = np.searchsorted(reason, listed)
+    sizes = np.searchsorted(reason, listed, side="right") - begin
+    shown = [
+        row[at : at + min(PARTS, features)].tolist()
+        for at, features in zip(begin.tolist(), sizes.tolist(), strict=True)
+    ]
+    # Beside them the first one of a reason that is called as that one.
+    unnamed = set(listed.tolist()) - found.texts.keys()
+    parts = _parts(snapshot, observation, known, unnamed.union(*shown))
+    for at, log_odds, features, some in zip(
+        listed.tolist(), total.take(listed).tolist(), sizes.tolist(), shown, strict=True
+    ):
+        yield Summand(
+            kind="reason",
+            text=found.texts[at] if at in found.texts else parts[at].feature,
+            family=found.families[int(found.family[at])],
+            log_odds=log_odds,
+            features=features,
+            parts=tuple([parts[feature] for feature in some]),
+        )
+
+
+def _parts(
+    snapshot: Snapshot,
+    observation: Observation,
+    known: Sequence[Known],
+    features: Collection[int],
+) -> dict[int, ReasonPart]:
+    """Return some of the known features, by their number over all views."""
+    found: dict[int, ReasonPart] = {}
+    specification, tables = snapshot.specification, snapshot.feature_tables
+    wanted = np.array(sorted(features), np.int64)
+    start = 0
+    for view, names, at, values in known:
+        here = wanted[slice(*wanted.searchsorted((start, start + at.size)))] - start
+        start += at.size
+        if not here.size:
+            continue
+        ids = observation.views[view].ids.take(at.take(here))
+        counts: list[dict[str, int]] = [{}] * here.size
+        if view in tables:
+            looked_up = specification.in_messages(tables[view].look_up(ids, "presence"))
+            counts = [
+                dict(zip(specification.labels, each, strict=True))
+                for each in looked_up.tolist()
+            ]
+        texts = names_at(names, here) if names else map(_anonymous, ids.tolist())
+        for number, text, added, messages in zip(
+            here.tolist(), texts, values.take(here).tolist(), counts, strict=True
+        ):
+            found[start - at.size + number] = ReasonPart(
+                feature=text, view=view, log_odds=added, messages=messages
+            )
+    return found
 
 
 def strongest_reason(
@@ -374,32 +411,11 @@ def strongest_reason(
     if names:
         return f"{view}:{names[at]}"
     payload = observation.views.get(view)
-    return view if payload is None else f"{view}:{_anonymous(payload, at)}"
+    return view if payload is None else f"{view}:{_anonymous(int(payload.ids[at]))}"
 
 
-def _anonymous(payload: Payload, at: int) -> str:
-    return f"#{int(payload.ids[at]) % 2**64:016x}"
-
-
-def _counts(
-    snapshot: Snapshot,
-    observation: Observation,
-    views: list[str],
-    owner: NDArray[np.intp],
-    position: NDArray[np.intp],
-) -> list[Mapping[str, int]]:
-    """Return in how many messages of each label each listed feature was."""
-    found: list[Mapping[str, int]] = [{}] * owner.size
-    tables = snapshot.feature_tables
-    for number, view in enumerate(views):
-        table = tables.get(view)
-        (rows,) = (owner == number).nonzero()
-        if rows.size and table is not None:
-            ids = observation.views[view].ids.take(position.take(rows))
-            looked_up = table.look_up(ids, "presence")
-            for row, counts in zip(rows.tolist(), looked_up, strict=True):
-                found[row] = snapshot.specification.by_label(counts)
-    return found
+def _anonymous(number: int) -> str:
+    return f"#{number % 2**64:016x}"
 
 
 def insignificant(

@@ -8,11 +8,10 @@ feature is in one reason and in one family, and the cost is that of sorting them
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, chain, count, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-
-from app.features.hashing import names_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +40,9 @@ class Known(NamedTuple):
     view: str
     """The view."""
     names: Sequence[str]
-    """The text of each feature of the message in this view; none if it is not kept."""
+    """The text of each; none if it is not kept."""
     at: NDArray[np.intp]
-    """Which of them are known."""
+    """Which of the features of the message they are."""
     values: NDArray[np.float64]
     """What each of these adds to the log-odds.  Unit: nats."""
 
@@ -94,27 +93,34 @@ def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
     >>> [found.families[at] for at in found.family.tolist()]
     ['words', 'words', 'words', 'headers', 'headers', 'pairs', 'pairs']
     """
-    starts = np.cumsum([0, *(known.at.size for known in views)]).tolist()
+    sizes = [known.at.size for known in views]
+    starts = list(accumulate(sizes, initial=0))
     reason = np.arange(starts[-1])
-    family = np.repeat(np.arange(len(views)), [known.at.size for known in views])
+    family = np.repeat(np.arange(len(views)), sizes)
     families = [known.view for known in views]
     texts: dict[int, str] = {}
     words: dict[str, int] = {}
     for known, start in zip(views, starts, strict=False):
         if not known.names or known.view not in {"headers", "words"}:
             continue
-        kept = tuple(names_at(known.names, known.at))
-        places = _of_headers(kept)
-        if known.view == "words":
-            words = dict(zip(kept, range(start, start + len(kept)), strict=True))
-            places = _of_tagged(kept)
+        # Thousands of them are the most of an explanation: all at once what can be.
+        kept = tuple(known.names)
+        if known.view == "headers":
+            heads: dict[str, int] = {}
+            reason[start : start + len(kept)] = [
+                heads.setdefault(name.partition(":")[0], number)
+                for number, name in enumerate(kept, start)
+            ]
+            texts.update(zip(heads.values(), heads, strict=True))
+            continue
+        words = dict(zip(kept, count(start), strict=False))
         first: dict[tuple[str, str], int] = {}
-        for number, (kin, text) in places:
+        for number, (kin, text) in _tagged(kept, start):
             if kin not in families:
                 families.append(kin)
-            here = first.setdefault((kin, text), start + number)
-            family[start + number] = families.index(kin)
-            reason[start + number] = here
+            here = first.setdefault((kin, text), number)
+            family[number] = families.index(kin)
+            reason[number] = here
             texts[here] = text
     for known, start in zip(views, starts, strict=False):
         if known.view == "pairs" and known.names and words and joins:
@@ -126,15 +132,9 @@ def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
     return Grouped(reason, texts, families, family)
 
 
-def _of_headers(names: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the place of each word of a header, its family and the header."""
-    for number, name in enumerate(names):
-        yield number, ("headers", name.partition(":")[0])
-
-
-def _of_tagged(names: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the place of each word with a tag, its family and its reason."""
-    for number, name in enumerate(names):
+def _tagged(names: Sequence[str], start: int) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the number of each word with a tag, its family and its reason."""
+    for number, name in enumerate(names, start):
         if ":" in name:
             tag, _, word = name.partition(":")
             if tag in _TAGS:
@@ -202,10 +202,10 @@ def _ends(
     pairs: Known, words: Mapping[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the features of the left and the right words of pairs; -1 for none."""
-    split = [name.partition(" ") for name in names_at(pairs.names, pairs.at)]
-    ends = [(words.get(one, -1), words.get(other, -1)) for one, _, other in split]
-    left, right = np.array(ends, np.int64).reshape(-1, 2).T
-    return left, right
+    # Each name is two words and the blank between them, which is no word.
+    split = chain.from_iterable(map(str.partition, pairs.names, repeat(" ")))
+    ends = np.fromiter(map(words.get, split, repeat(-1)), np.int64, 3 * pairs.at.size)
+    return ends[::3], ends[2::3]
 
 
 def _rows(left: list[int], right: list[int]) -> list[list[int]]:

@@ -11,13 +11,17 @@ from app.classifier.verdict import ROUNDING, Decision, Verdict, ViewScore
 from app.kernels import likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from app.classifier.snapshot import Snapshot
     from app.features.observation import Payload
 
 
-def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
+def score(
+    snapshot: Snapshot,
+    views: Mapping[str, Payload],
+    classifiers: Iterable[str] | None = None,
+) -> Verdict:
     r"""Return the verdict of a snapshot on the features of a message.
 
     Parameters
@@ -26,6 +30,9 @@ def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
         What the profile knows.
     views : mapping of str to SparseCounts or Measurements
         The features, view by view.
+    classifiers : iterable of str, optional
+        The classifiers that are asked, in the order of the specification, with those
+        of `Specification.deciding`; all of them unless it is given.
 
     Notes
     -----
@@ -41,25 +48,24 @@ def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
     (`app.classifier.rule.VerdictRule` says why).
     """
     specification = snapshot.specification
+    models = specification.classifiers
     parts = {
-        name: snapshot.likelihood(name).contributions(model.features(views))
-        for name, model in specification.classifiers.items()
+        name: snapshot.likelihood(name).contributions(models[name].features(views))
+        for name in (models if classifiers is None else classifiers)
     }
     terms = specification.verdict.terms
     places = {name: place for place, name in enumerate(parts)}
+    factors = [
+        term.normaliser.factor(
+            parts[term.classifier].seen.size, parts[term.classifier].total
+        )
+        for term in terms
+    ]
     evidence, posteriors, odds = likelihood.verdict(
         np.array([part.total for part in parts.values()]),
         snapshot.log_prior,
         np.array([places[term.classifier] for term in terms]),
-        snapshot.raised
-        * np.array(
-            [
-                term.normaliser.factor(
-                    parts[term.classifier].seen.size, parts[term.classifier].total
-                )
-                for term in terms
-            ]
-        ),
+        snapshot.raised * factors,
         snapshot.fusion.weights,
         snapshot.verdict_log_prior + snapshot.fusion.bias,
         specification.spam_mask,
@@ -67,7 +73,7 @@ def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
     *each, log_odds = odds.tolist()
     said = {
         name: ViewScore(
-            event_model=specification.classifiers[name].event_model_name,
+            event_model=models[name].event_model_name,
             log_posterior=posteriors[place],
             log_odds=each[place],
             features=part.known,
@@ -85,6 +91,7 @@ def score(snapshot: Snapshot, views: Mapping[str, Payload]) -> Verdict:
         evidence=evidence,
         log_prior=snapshot.verdict_log_prior,
         parts=parts,
+        factors=factors,
     )
 
 

@@ -252,6 +252,9 @@ class Specification:
     ----------
     views : mapping of str to bool
         The views whose statistics are kept, and which are measurements.
+    deciding : tuple of str
+        The classifiers of the verdict's terms, and of the views that theirs are made
+        of, in the order of `classifiers`.
     spam_mask : ndarray of bool, shape (K,), read-only
         Which of the classes stand for unwanted mail.
 
@@ -276,6 +279,7 @@ class Specification:
     key: IdKey | None = None
     # Kept, because every message that is read or scored asks for them.
     views: Mapping[str, bool] = field(init=False, repr=False, compare=False)
+    deciding: tuple[str, ...] = field(init=False, repr=False, compare=False)
     spam_mask: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -306,7 +310,17 @@ class Specification:
             raise InvalidSetting(msg)
         spam = np.array([label in self.spam_labels for label in self.labels])
         spam.flags.writeable = False
+        terms = self.verdict.classifiers
+        models = [self.classifiers[name] for name in terms]
+        others = {view for model in models for view in model.made_of}
+        others -= {model.view for model in models}
+        deciding = (
+            name
+            for name, model in self.classifiers.items()
+            if name in terms or model.view in others
+        )
         object.__setattr__(self, "views", views)
+        object.__setattr__(self, "deciding", tuple(deciding))
         object.__setattr__(self, "spam_mask", spam)
 
     def decaying(self, half_life: float) -> Specification:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from app.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Verdict:
     log_posterior : ndarray of float64, shape (K,)
         Log-posterior of each class, under the verdict's rule. Unit: nats.
     views : mapping of str to ViewScore
-        What each classifier says by itself.
+        What each classifier that was asked says by itself.
     evidence : ndarray of float64, shape (T, K)
         What each term of the rule says of each class, normalised and before its
         weight. Unit: nats.
@@ -73,6 +73,8 @@ class Verdict:
         The class prior. Unit: nats.
     parts : mapping of str to Contributions
         What each classifier says of each feature.
+    factors : sequence of float, length T
+        What the normaliser of each term multiplies by.
     """
 
     decision: Decision
@@ -84,10 +86,7 @@ class Verdict:
     evidence: NDArray[np.float64]
     log_prior: NDArray[np.float64]
     parts: Mapping[str, Contributions] = field(repr=False)
-
-    def contributions(self, classifier: str) -> Contributions:
-        """Return what a classifier says of each feature of the message."""
-        return self.parts[classifier]
+    factors: Sequence[float] = field(repr=False)
 
 
 Action = Literal["none", "add header", "quarantine", "reject"]

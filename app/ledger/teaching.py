@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.classifier.snapshot import Snapshot
-    from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation, Payload
 
@@ -333,39 +332,23 @@ def scored_in_order(
 def scored(teaching: Teaching, snapshot: Snapshot) -> tuple[Teaching, Verdict | None]:
     """Return a teaching with its scores, and the verdict.
 
-    A teaching that has no features, or has its scores, is left as it is.
+    It has what it teaches each view then, too.  A teaching that has no features, or
+    has its scores, is left as it is.
 
     Parameters
     ----------
     teaching : Teaching
-        What is taught.
+        What is taught, with a label of the profile.
     snapshot : Snapshot
         What is known before it is learned.
     """
-    if teaching.evidence is None or teaching.scores is not None:
+    evidence, made_of = teaching.evidence, snapshot.specification
+    if evidence is None or teaching.scores is not None:
         return teaching, None
-    verdict = score(snapshot, teaching.evidence.views)
-    return with_verdict(teaching, verdict, snapshot.specification), verdict
-
-
-def with_verdict(
-    teaching: Teaching, verdict: Verdict, specification: Specification
-) -> Teaching:
-    """Return a teaching with its scores, and with what it teaches each view.
-
-    Parameters
-    ----------
-    teaching : Teaching
-        What is taught, with the features of the message and a label of the profile.
-    verdict : Verdict
-        What was said of the message before it is learned.
-    specification : Specification
-        Under which it was said.
-    """
-    evidence = teaching.evidence
-    if evidence is not None and teaching.label is not None:
-        label = specification.labels.index(teaching.label)
-        evidence = evidence.teaching(
-            taught(evidence.views, verdict, label, specification)
-        )
-    return replace(teaching, evidence=evidence, scores=record(verdict, specification))
+    verdict = score(snapshot, evidence.views)
+    if teaching.label is not None:
+        label = made_of.labels.index(teaching.label)
+        evidence = evidence.teaching(taught(evidence.views, verdict, label, made_of))
+    return replace(
+        teaching, evidence=evidence, scores=record(verdict, made_of)
+    ), verdict

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app.classifier.learn import confident
 from app.errors import DatabaseUnavailable
 from app.ledger.entry import OWN
-from app.ledger.teaching import ScoredRow, Teaching, with_verdict
+from app.ledger.teaching import ScoredRow, Teaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,6 @@ class AutoLearn:
             time=now,
             per_day=self._per_day,
         )
-        teaching = with_verdict(teaching, verdict, live.specification)
         try:
             answer = self._writer.submit(live, teaching)
         except DatabaseUnavailable as error:

@@ -280,7 +280,8 @@ def classify_observation(
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
-        verdict = score(snapshot, observation.views)
+        made_of = snapshot.specification
+        verdict = score(snapshot, observation.views, made_of.deciding)
         attribution = attribute(verdict, snapshot)
         return Classified(
             observation=observation,
@@ -292,7 +293,7 @@ def classify_observation(
             profile=live.row.name,
             labels=live.row.labels,
             revision=snapshot.revision,
-            specification=snapshot.specification,
+            specification=made_of,
             head=head,
         )
 

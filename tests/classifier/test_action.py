@@ -21,6 +21,7 @@ VERDICT = Verdict(
     evidence=np.zeros((0, 2)),
     log_prior=np.zeros(2),
     parts={},
+    factors=(),
 )
 RULE = ActionRule(spam_from=2.0, quarantine_from=4.0, reject_from=8.0)
 

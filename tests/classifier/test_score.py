@@ -15,7 +15,14 @@ from app.bayes.posterior import log_odds
 from app.bayes.sparse import SparseCounts
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
-from app.classifier.rule import Root, ShrunkenMean, Term, VerdictRule, Whole
+from app.classifier.rule import (
+    Root,
+    ShrunkenMean,
+    Term,
+    VerdictRule,
+    Whole,
+    terms_of,
+)
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification, ViewModel
@@ -264,6 +271,30 @@ def test_a_verdict_is_the_weighted_sum_of_its_terms():
     expected = 3.0 * (words[1] - words[0]) / 6 + 0.5 * (pairs[1] - pairs[0]) / 3**0.5
 
     assert math.isclose(expected, score(snapshot, views).log_odds, abs_tol=1e-12)
+
+
+def test_only_what_decides_need_be_asked():
+    """The verdict and its attribution are the same without the other classifiers."""
+    rule = VerdictRule(terms=(Term(classifier="pairs"),))
+    snapshot = taught(replace(MANY, verdict=rule), [(SparseCounts.of({1: 1, 2: 3}), 1)])
+    views = viewed(SparseCounts.of({1: 1, 9: 1}))
+
+    whole = score(snapshot, views)
+    found = score(snapshot, views, snapshot.specification.deciding)
+
+    assert ["words", "bernoulli", "pairs"] == list(whole.views)
+    assert ["pairs"] == list(found.views)
+    assert whole.log_odds == found.log_odds
+    assert attribute(whole, snapshot).prior == attribute(found, snapshot).prior
+
+
+def test_what_decides_has_the_views_that_it_is_made_of():
+    """Where a feature of the corrections stands is known by the sizes of those."""
+    decides = VerdictRule(terms=(Term(classifier="words"), *terms_of(("corrections",))))
+
+    made_of = Specification(verdict=decides).deciding
+
+    assert ("words", "headers", "pairs", "corrections") == made_of
 
 
 def test_a_feature_without_text_is_shown_by_its_id():

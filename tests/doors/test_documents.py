@@ -51,6 +51,7 @@ verdicts = st.builds(
     evidence=st.none(),
     log_prior=st.none(),
     parts=st.none(),
+    factors=st.none(),
 )
 entries = st.builds(
     Summand,

@@ -40,6 +40,7 @@ class Oracle:
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
             parts={},
+            factors=(),
         )
 
     def learn(self, views, label):

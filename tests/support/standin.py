@@ -67,6 +67,7 @@ def classified(raw, profile="default", labels=LABELS, made_of=None, *, strongest
             evidence=np.zeros((0, 2)),
             log_prior=np.zeros(2),
             parts={},
+            factors=(),
         ),
         attribution=Attribution(
             prior=0.0,

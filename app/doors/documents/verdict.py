@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from app.classifier.explain import Summand
     from app.classifier.rule import VerdictRule
     from app.classifier.verdict import Verdict
     from app.services.classify import Classified
@@ -91,8 +92,6 @@ def _by_label(
 class PartOut(BaseModel):
     """One feature of a reason."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     feature: str = Field(
         description="The text of the feature, with the place where it stood before a "
         "colon; `#` and its id where the text is not kept."
@@ -106,9 +105,6 @@ class PartOut(BaseModel):
 
 class EntryOut(BaseModel):
     """One summand of the log-odds."""
-
-    # Read from a `Summand` as it is.
-    model_config = ConfigDict(from_attributes=True)
 
     kind: Literal["prior", "reason", "rest"] = Field(
         description="The class prior with the bias of the fusion; features that a "
@@ -203,7 +199,7 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
         ),
         "action": delivered.action,
         "families": explanation.families,
-        "explanation": explanation.summands,
+        "explanation": [_entry_fields(each) for each in explanation.summands],
         "explained_pct": explained_pct(classified),
         "profile": classified.profile,
         "revision": classified.revision,
@@ -212,6 +208,27 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
             address: _recipient_fields(answer)
             for address, answer in delivered.recipients.items()
         },
+    }
+
+
+def _entry_fields(summand: Summand) -> dict[str, object]:
+    # By hand: the serializer takes as long again to look at what dataclasses have.
+    return {
+        "kind": summand.kind,
+        "text": summand.text,
+        "family": summand.family,
+        "log_odds": summand.log_odds,
+        "features": summand.features,
+        "messages": summand.messages,
+        "parts": [
+            {
+                "feature": part.feature,
+                "view": part.view,
+                "log_odds": part.log_odds,
+                "messages": part.messages,
+            }
+            for part in summand.parts
+        ],
     }
 
 
