@@ -65,6 +65,8 @@ def test_each_file_has_its_place_and_is_of_root(package):
         "./etc/postbayes/postbayes.env",
         "./opt/postbayes/share/compile",
         "./usr/bin/postbayes",
+        "./usr/lib/systemd/system/postbayes-digest.service",
+        "./usr/lib/systemd/system/postbayes-digest.timer",
         "./usr/lib/systemd/system/postbayes.service",
         "./usr/lib/sysusers.d/postbayes.conf",
         "./usr/lib/tmpfiles.d/postbayes.conf",

@@ -14,6 +14,7 @@ from tests.support.clients import find
 
 SYSTEMD = Path(__file__).parent.parent.parent / "deploy" / "systemd"
 UNIT = SYSTEMD / "postbayes.service"
+DIGEST = "postbayes-digest"
 
 
 def options():
@@ -25,14 +26,18 @@ def options():
 
 
 @pytest.mark.clients
-def test_systemd_finds_nothing_wrong(tmp_path):
+@pytest.mark.parametrize(
+    "names", [[UNIT.name], [f"{DIGEST}.service", f"{DIGEST}.timer"]]
+)
+def test_systemd_finds_nothing_wrong(tmp_path, names):
     """With a command and a manual page that are there."""
-    unit = tmp_path / UNIT.name
-    text = UNIT.read_text(encoding="utf-8")
-    text = text.replace("/usr/bin/postbayes", sys.executable)
-    unit.write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
+    units = [tmp_path / name for name in names]
+    for unit in units:
+        text = (SYSTEMD / unit.name).read_text(encoding="utf-8")
+        text = text.replace("/usr/bin/postbayes", sys.executable)
+        unit.write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
     done = subprocess.run(
-        [find("systemd-analyze"), "verify", unit],
+        [find("systemd-analyze"), "verify", *units],
         capture_output=True,
         text=True,
         check=False,
