@@ -30,7 +30,8 @@ from app.services.learn import BATCH, Learn
 from app.services.memory.cache import LiveProfiles
 from app.services.prune import Criterion, Prune
 from app.settings import Settings
-from app.storage import profiles, runs
+from app.storage import profiles
+from app.storage.counts import runs
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep import retention
 

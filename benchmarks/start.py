@@ -28,8 +28,8 @@ from app.bayes.state import History, State
 from app.services.application import open_database, specify
 from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
-from app.storage import profiles, runs
-from app.storage.counts import classes
+from app.storage import profiles
+from app.storage.counts import classes, runs
 from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 

@@ -20,11 +20,9 @@ from app.exchange.format.parts import (
     write_sum,
     write_undo,
 )
-from app.storage import runs
 from app.storage.bulk import FEATURES_PER_ROW
 from app.storage.counts import classes as class_rows
-from app.storage.counts import names
-from app.storage.fold import state
+from app.storage.counts import names, runs, state
 from app.storage.ledger import batches_after, rows_after
 from app.storage.profiles import policy_of
 from app.storage.undo import records, work

@@ -35,8 +35,8 @@ from app.features.extract import FEATURE_SET
 from app.ledger.capacity import Amounts
 from app.ledger.entry import epoch_of
 from app.storage import bulk, hidden, profiles
+from app.storage.counts import state
 from app.storage.database.engine import reading, writing
-from app.storage.fold import state
 from app.storage.upkeep.audit import replayed
 from app.storage.upkeep.prune import sums_in_force
 

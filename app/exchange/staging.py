@@ -28,8 +28,8 @@ from app.exchange.format.parts import (
     surveyed_rows,
 )
 from app.exchange.keying import keyed_names, keyed_row, keyed_sums
-from app.storage import bulk, ledger, runs, tables
-from app.storage.counts import classes, names
+from app.storage import bulk, ledger, tables
+from app.storage.counts import classes, names, runs
 from app.storage.database.engine import reading
 from app.storage.undo import records
 from app.storage.upkeep.audit import broken_rows

@@ -59,6 +59,7 @@ from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
 from app.services.words import Words
 from app.storage import profiles
+from app.storage.counts.state import folded_revision
 from app.storage.database.dialect import dialect_of, missing
 from app.storage.database.engine import (
     open_engine,
@@ -68,7 +69,6 @@ from app.storage.database.engine import (
 )
 from app.storage.database.migrate import migrate, require_migrated, revision_of
 from app.storage.database.url import without_password
-from app.storage.fold.state import folded_revision
 from app.storage.upkeep.retention import last_used
 
 if TYPE_CHECKING:

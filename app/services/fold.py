@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from app.storage import runs
+from app.storage.counts import fold, runs, state
 from app.storage.database.engine import pause, reading, writing
-from app.storage.fold import fold, state
 from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.storage.fold.fold import Step
+    from app.storage.counts.fold import Step
     from app.storage.profiles import ProfileRow
 
 # Rows of a batch, which is held in memory: some 10 MB.

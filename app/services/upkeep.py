@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from app.services.fold import Folding
 from app.services.profiles import list_profiles
+from app.storage.counts.state import folded_revision
 from app.storage.database.engine import backup as copy
 from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
-from app.storage.fold.state import folded_revision
 from app.storage.upkeep import audit as replay
 from app.storage.upkeep import retention
 

@@ -13,8 +13,8 @@ from app.bayes.sparse import SparseCounts
 from app.classifier.decay import PARTS
 from app.features.extract import meant
 from app.storage.counts import classes
+from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading
-from app.storage.fold.state import folded_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

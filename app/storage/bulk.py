@@ -15,8 +15,9 @@ from app.errors import InvalidObservation
 from app.ledger.capacity import Amounts
 from app.ledger.entry import LedgerRow
 from app.ledger.vector import encode_names
-from app.storage import ledger, profiles, runs, tables
-from app.storage.fold.state import unfolded
+from app.storage import ledger, profiles, tables
+from app.storage.counts import runs
+from app.storage.counts.state import unfolded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +151,7 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
     Raises
     ------
     CorruptVector, InconsistentCounts
-        As `app.storage.fold.state.unfolded`.
+        As `app.storage.counts.state.unfolded`.
     InvalidObservation
         If what is not folded has no room by itself.
     """

@@ -158,8 +158,8 @@ ledger: Final = Table(
         postgresql_where=text("vector IS NOT NULL"),
     ),
 )
-# Sums of statistics (`app.storage.runs`): "counts" of the folded rows, "sealed" of the
-# rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock every
+# Sums of statistics (`app.storage.counts.runs`): "counts" of the folded rows, "sealed"
+# of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock every
 # writer of the counts holds, has one.
 run: Final = Table(
     "run",

@@ -21,7 +21,7 @@ from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
 from app.ledger.sums import decode_sum
 from app.storage.counts import classes
-from app.storage.runs import encode
+from app.storage.counts.runs import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

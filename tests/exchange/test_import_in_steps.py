@@ -19,9 +19,9 @@ from app.ledger.entry import OWN
 from app.services.memory.cache import LiveProfiles
 from app.services.threads.scheduler import Maintenance
 from app.storage import bulk, hidden, profiles, scored, tables
+from app.storage.counts import fold
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
-from app.storage.fold import fold
 from tests.support.builders import (
     APRIL,
     MARCH,

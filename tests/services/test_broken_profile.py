@@ -12,8 +12,8 @@ from app.services.clock import now
 from app.services.retry import LONGEST, Failures
 from app.services.threads import scheduler
 from app.storage import profiles, tables
+from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
-from app.storage.fold.state import folded_revision
 from app.storage.ledger import append
 from tests.support.application import running
 from tests.support.builders import observed, taught

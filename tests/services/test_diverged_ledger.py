@@ -10,8 +10,8 @@ from sqlalchemy import delete, select, update
 from app.classifier.snapshot import Snapshot
 from app.services.memory.live import LiveProfile
 from app.storage import tables
+from app.storage.counts import state
 from app.storage.database.engine import reading, writing
-from app.storage.fold import state
 from app.storage.ledger import append
 from tests.support.builders import taught
 from tests.support.databases import on_postgresql

@@ -21,8 +21,8 @@ from app.services.classify import observe
 from app.services.clock import now
 from app.services.threads.writer import Writer
 from app.storage import hidden
+from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
-from app.storage.fold.state import folded_revision
 from app.storage.ledger import append
 from app.storage.upkeep import audit
 from tests.support.application import running, teach

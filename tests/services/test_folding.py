@@ -18,11 +18,11 @@ from app.services.memory.cache import LiveProfiles
 from app.services.threads import scheduler
 from app.services.threads.scheduler import Maintenance
 from app.settings import Settings
-from app.storage import profiles, runs, tables
+from app.storage import profiles, tables
+from app.storage.counts import fold, runs
+from app.storage.counts.state import folded_revision
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, reading, writing
-from app.storage.fold import fold
-from app.storage.fold.state import folded_revision
 from app.storage.upkeep.audit import audit
 from tests.support.builders import new_profile, rows_of, taught, teach
 from tests.support.command import forked

@@ -20,8 +20,8 @@ from app.ledger.undo import Selection
 from app.services import undo as service
 from app.services.application import Application
 from app.settings import Settings
+from app.storage.counts.state import load
 from app.storage.database.engine import reading
-from app.storage.fold.state import load
 from app.storage.undo import work as undo_work
 from app.storage.upkeep.audit import audit
 from tests.support.application import running

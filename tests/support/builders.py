@@ -18,10 +18,10 @@ from app.features.observation import Observation
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow, Teaching
 from app.mail.parse import parse
-from app.storage import profiles, runs, tables
-from app.storage.counts import names
+from app.storage import profiles, tables
+from app.storage.counts import names, runs
+from app.storage.counts.fold import is_behind, prepare, write
 from app.storage.database.engine import reading, writing
-from app.storage.fold.fold import is_behind, prepare, write
 from app.storage.ledger import append, rows_after
 from app.storage.undo import plan, work
 from app.storage.upkeep import retention

@@ -6,8 +6,8 @@ from app.bayes.state import State
 from app.classifier.learn import delta
 from app.storage import tables
 from app.storage.bulk import append_sums
+from app.storage.counts import state
 from app.storage.database.engine import reading, writing
-from app.storage.fold import state
 from app.storage.ledger import latest_of
 from app.storage.undo import plan as undo_plan
 from app.storage.undo import work

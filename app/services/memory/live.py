@@ -17,8 +17,8 @@ from app.classifier.snapshot import Snapshot, lessons_after
 from app.ledger.entry import epoch_of
 from app.ledger.teaching import learning
 from app.storage import ledger
+from app.storage.counts import state
 from app.storage.database.engine import connections_opened, reading
-from app.storage.fold import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

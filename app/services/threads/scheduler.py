@@ -28,7 +28,9 @@ from app.services.fold import Folding
 from app.services.retry import Failures
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, erase_some
-from app.storage import hidden, history, runs, scored
+from app.storage import hidden, history, scored
+from app.storage.counts import runs
+from app.storage.counts.state import folded_revision
 from app.storage.database import engine
 from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import (
@@ -38,7 +40,6 @@ from app.storage.database.engine import (
     with_short_timeout,
     writing,
 )
-from app.storage.fold.state import folded_revision
 from app.storage.profiles import lock
 from app.storage.undo import work
 from app.storage.upkeep import retention

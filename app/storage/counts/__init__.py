@@ -1,1 +1,1 @@
-"""The count tables."""
+"""The counts, and the fold of ledger rows into them."""

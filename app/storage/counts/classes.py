@@ -14,7 +14,8 @@ from sqlalchemy import bindparam, delete, select, text
 from app.bayes.counts import FeatureCounts
 from app.bayes.moments import MomentSums
 from app.errors import InconsistentCounts
-from app.storage import runs, tables
+from app.storage import tables
+from app.storage.counts import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,8 +10,8 @@ import numpy as np
 from app.bayes.state import History
 from app.errors import Expired, Irreversible
 from app.storage import ledger
+from app.storage.counts import state
 from app.storage.database.statements import chunks
-from app.storage.fold import state
 from app.storage.undo import records
 
 if TYPE_CHECKING:

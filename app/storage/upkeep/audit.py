@@ -10,11 +10,10 @@ from sqlalchemy import func, select
 
 from app.bayes.state import History, State
 from app.ledger.entry import sum_by_epoch
-from app.storage import runs, tables
-from app.storage.counts import classes
+from app.storage import tables
+from app.storage.counts import classes, runs, state
 from app.storage.counts.classes import Key
-from app.storage.fold import state
-from app.storage.fold.state import folded_revision
+from app.storage.counts.state import folded_revision
 from app.storage.ledger import batches_after
 from app.storage.profiles import require_revision
 

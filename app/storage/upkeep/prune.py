@@ -24,10 +24,11 @@ from app.bayes.state import History, State
 from app.errors import Irreversible
 from app.ledger.entry import PRUNED
 from app.ledger.undo import Selection, in_force
-from app.storage import ledger, profiles, runs, tables
+from app.storage import ledger, profiles, tables
 from app.storage.bulk import append_sums
+from app.storage.counts import runs
+from app.storage.counts.state import folded_revision
 from app.storage.database.statements import chunks
-from app.storage.fold.state import folded_revision
 from app.storage.undo import records
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from sqlalchemy import and_, func, select, update
 
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
-from app.storage import history, ledger, profiles, runs, scored, tables
-from app.storage.counts import names
-from app.storage.fold.state import folded_revision
+from app.storage import history, ledger, profiles, scored, tables
+from app.storage.counts import names, runs
+from app.storage.counts.state import folded_revision
 from app.storage.undo import work
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
 
     from app.bayes.state import History
+    from app.storage.counts.runs import RunPart
     from app.storage.profiles import ProfileRow
-    from app.storage.runs import RunPart
 
 
 class NameChanges(NamedTuple):

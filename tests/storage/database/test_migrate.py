@@ -16,9 +16,9 @@ from sqlalchemy import inspect, text
 
 from app.errors import DatabaseTooNew, InconsistentCounts, InvalidSetting
 from app.storage import tables
+from app.storage.counts.state import load
 from app.storage.database.engine import migrating, open_engine, reading, writing
 from app.storage.database.migrate import MIGRATIONS, alembic_config, migrate
-from app.storage.fold.state import load
 from app.storage.ledger import rows_after
 from app.storage.upkeep.audit import audit
 from tests.support.builders import feature, fold_all, new_profile, taught, teach

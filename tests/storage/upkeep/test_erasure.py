@@ -15,9 +15,9 @@ from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
 from app.storage import history, tables
+from app.storage.counts.state import load_by_epoch
 from app.storage.database.engine import checkpoint, open_engine, reading, writing
 from app.storage.database.migrate import migrate
-from app.storage.fold.state import load_by_epoch
 from app.storage.ledger import rows_after
 from app.storage.scored import get_many, put_many
 from app.storage.undo import plan

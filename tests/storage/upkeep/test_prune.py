@@ -12,8 +12,8 @@ from app.ledger.undo import Selection
 from app.services.fold import Folding
 from app.services.prune import Criterion, Prune, months_before
 from app.storage import tables
+from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
-from app.storage.fold.state import folded_revision
 from app.storage.upkeep.prune import carry_out, find
 from tests.support.builders import (
     APRIL,

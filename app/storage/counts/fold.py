@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.bayes.state import History
 from app.ledger.entry import sum_by_epoch
-from app.storage import runs
-from app.storage.counts import classes
-from app.storage.fold import state
+from app.storage.counts import classes, runs, state
 from app.storage.ledger import rows_after, weight
 
 if TYPE_CHECKING:
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 
     from app.ledger.entry import LedgerRow
     from app.storage.counts.classes import Key
+    from app.storage.counts.runs import RunPart
     from app.storage.profiles import ProfileRow
-    from app.storage.runs import RunPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

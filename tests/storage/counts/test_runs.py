@@ -15,8 +15,8 @@ from app.bayes.state import History, State
 from app.classifier.decay import Decay
 from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.sums import LARGEST, decode_sum
-from app.storage import runs, tables
-from app.storage.counts import classes
+from app.storage import tables
+from app.storage.counts import classes, runs
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     counts_of,

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from app.storage.profiles import ProfileRow
 
 Kind = Literal["counts", "sealed"]
-"""Of the folded rows (`app.storage.fold`), and of the rows whose vectors were dropped
-(`app.storage.upkeep.retention`)."""
+"""Of the folded rows (`app.storage.counts.fold`), and of those whose vectors were
+dropped (`app.storage.upkeep.retention`)."""
 # As in `app.bayes.table`: a larger ratio leaves more to read for a start, a smaller one
 # merges each feature more often.
 RUNS: Final = 16

@@ -15,7 +15,8 @@ from app.bayes.state import State
 from app.classifier.decay import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
-from app.storage import runs, tables
+from app.storage import tables
+from app.storage.counts import runs
 from app.storage.ledger import batches_after
 from app.storage.profiles import require_revision
 
@@ -162,7 +163,7 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     Raises
     ------
     CorruptVector, InconsistentCounts
-        As `app.storage.runs.load`.
+        As `app.storage.counts.runs.load`.
     """
     held = runs.load(connection, profile, "counts")
     for history in unfolded(connection, profile):

@@ -15,8 +15,8 @@ from app.errors import UnknownProfile
 from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
+from app.storage.counts.state import load
 from app.storage.database.engine import reading, writing
-from app.storage.fold.state import load
 from app.storage.ledger import batches_after
 from tests.support.builders import (
     APRIL,
