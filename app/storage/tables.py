@@ -159,8 +159,8 @@ ledger: Final = Table(
     ),
 )
 # Sums of statistics (`app.storage.counts.runs`): "counts" of the folded rows, "sealed"
-# of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock every
-# writer of the counts holds, has one.
+# of the rows whose vectors were dropped.  No foreign key: the `fold` row, whose lock
+# every writer of the counts holds, has one.
 run: Final = Table(
     "run",
     metadata,
