@@ -18,6 +18,7 @@ from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
 from app.features.places import passages, placed
+from app.ledger.vector import encode_names
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
@@ -302,10 +303,12 @@ def warm_up() -> None:
     """Have all kernels compiled, or read from disk, before the first message comes."""
     # So many words that the table of counts has to grow.
     words = " ".join(f"w{n}" for n in range(SMALLEST))
-    message = read(f"Subject: é\n\n{words}".encode())
+    head = "Subject: é\nContent-Type: text/html; charset=utf-8"
+    message = read(f"{head}\n\n<p>{words}</p>".encode())
     placed(passages(message))
     observation = extract(message, VIEWS)
     observation.keyed(IdKey(bytes(KEY_BYTES)))
+    encode_names(observation.names)
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
