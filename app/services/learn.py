@@ -177,7 +177,7 @@ class Learn:
         return (str(outcome.kind) for outcome in outcomes)
 
     def fold(self) -> Iterator[int]:
-        """Fold the ledger into the count tables, yielding rows per step."""
+        """Fold the ledger into the counts, yielding rows per step."""
         yield from Folding(self._engine).all(self._profile.row)
 
     def _teaching(self, label: str, row: ScoredRow) -> Teaching:

@@ -37,9 +37,6 @@ Program = Literal["bogofilter", "spamassassin", "spambayes", "rspamd"]
 """The filters whose dumps are known."""
 # Bytes of a dump that are hashed at once.
 _CHUNK: Final = 1024 * 1024
-# A fold that is written in part is written to its end first; until the export begins,
-# a service may have begun the next.
-_TRIES: Final = 20
 
 
 def read_export(file: BinaryIO, *, progress: Progress) -> Survey:

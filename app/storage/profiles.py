@@ -219,7 +219,7 @@ def rename(connection: Connection, row: ProfileRow, name: str) -> None:
 def learned(connection: Connection) -> defaultdict[int, Counter[str]]:
     """Return how many messages of each label each profile has learned, by its key.
 
-    They are those of the count tables and of the ledger rows that are not folded; sums
+    They are those of the counts and of the ledger rows that are not folded; sums
     of an import that waits to be folded are left out.
     """
     found: defaultdict[int, Counter[str]] = defaultdict(Counter)

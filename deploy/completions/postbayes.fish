@@ -11,7 +11,7 @@ complete -c postbayes -n __fish_use_subcommand -f -a figures -d 'Show how well t
 complete -c postbayes -n __fish_use_subcommand -f -a word -d 'Show how often a word was learned, month by month, and what it is worth.'
 complete -c postbayes -n __fish_use_subcommand -f -a evaluate -d 'Score labelled mail by a filter that learns it, and print the figures.'
 complete -c postbayes -n __fish_use_subcommand -f -a lab -d 'Fit a model to a table, print what it learned, and predict rows.'
-complete -c postbayes -n __fish_use_subcommand -f -a audit -d 'Prove that the count tables and the ledger agree, to the last message.'
+complete -c postbayes -n __fish_use_subcommand -f -a audit -d 'Prove that the counts and the ledger agree, to the last message.'
 complete -c postbayes -n __fish_use_subcommand -f -a profiles -d 'List the profiles, or create, rename or delete one.'
 complete -c postbayes -n __fish_use_subcommand -f -a policy -d 'Show what a profile decides by, or change it.'
 complete -c postbayes -n __fish_use_subcommand -f -a keys -d 'Make, list and revoke API keys.'

@@ -13,7 +13,7 @@ from app.settings import load_settings
 
 
 def audit(profile: OneProfile = None, as_json: Json = False) -> None:
-    """Prove that the count tables and the ledger agree, to the last message.
+    """Prove that the counts and the ledger agree, to the last message.
 
     The whole ledger is replayed from nothing and compared with what a start
     of the service would load. Exits with 1 on any difference, or where a

@@ -109,7 +109,7 @@ COMMANDS: Final = {
     "evaluate": "Score labelled mail by a filter that learns it, and print the "
     "figures.",
     "lab": "Fit a model to a table, print what it learned, and predict rows.",
-    "audit": "Prove that the count tables and the ledger agree, to the last message.",
+    "audit": "Prove that the counts and the ledger agree, to the last message.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
     "keys": "Make, list and revoke API keys.",

@@ -174,7 +174,7 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         ("profile", "label"),
         "Messages that the profile has learned.",
     ),
-    "unfolded_rows": (PROFILE, "Ledger rows that are not in the count tables yet."),
+    "unfolded_rows": (PROFILE, "Ledger rows that are not in the counts yet."),
     "unread_rows": (
         PROFILE,
         "Ledger rows of other processes that this one has not learned yet.",

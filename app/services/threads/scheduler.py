@@ -32,7 +32,6 @@ from app.storage import hidden, history, scored
 from app.storage.counts import runs
 from app.storage.counts.state import folded_revision
 from app.storage.database import engine
-from app.storage.database.dialect import dialect_of
 from app.storage.database.engine import (
     checkpoint,
     probe,
@@ -59,10 +58,13 @@ if TYPE_CHECKING:
 # (`app.services.fold`).  Rows that are not folded are read by a start, 1,000 in
 # 0.17 s.
 BURST: Final = 4_000
-# Beside feedback that goes on, steps have the lock for this share of the time where
-# `BURST` rows are left, twice of it where twice as many are, and at most for `MOST`.
+# Beside feedback that goes on, steps have the interpreter for this share of the time
+# where `BURST` rows are left, twice of it where twice as many are, and at most `MOST`.
 SHARE: Final = 0.25
 MOST: Final = 0.75
+# What a batch of a thousand rows takes to be decoded and summed, with the pauses in it.
+# Unit: seconds.
+STEP: Final = 0.4
 # Without feedback for so long, it pauses.  A client that teaches message after message
 # comes back within a few ms.  Unit: seconds.
 PAUSE: Final = 0.02
@@ -91,7 +93,7 @@ class IdleDetector:
         return now - self._since >= PAUSE or revision - folded > BURST
 
 
-def rest(left: int, *, step: float) -> float:
+def rest(left: int) -> float:
     """Return the longest wait for a pause before the next step.  Unit: seconds.
 
     Parameters
@@ -99,13 +101,11 @@ def rest(left: int, *, step: float) -> float:
     left : int
         Rows that are not folded; without more than `BURST` there is no step but in a
         pause, however long that takes.
-    step : float
-        Length of a step.  Unit: seconds.
     """
     if left <= BURST:
         return float("inf")
     share = min(SHARE * left / BURST, MOST)
-    return step / share - step
+    return STEP / share - STEP
 
 
 log = logging.getLogger(__name__)
@@ -275,7 +275,6 @@ class Maintenance:
         self._folded: dict[int, int] = {}
         self._detectors: defaultdict[int, IdleDetector] = defaultdict(IdleDetector)
         self._folding = Folding(engine)
-        self._step_seconds = dialect_of(engine).step_seconds
         self._undoing: set[int] = set()
         self._dropping: set[int] = set()
         self._expiring: set[int] = set()
@@ -408,7 +407,7 @@ class Maintenance:
                 return 0.0
             folded = self._folded[profile.row.id] = step.upto
         left = revision - folded
-        wait = rest(left, step=self._step_seconds) if left > 0 else 0.0
+        wait = rest(left) if left > 0 else 0.0
         return min(wait, FOLLOW_SECONDS)
 
     def _forget(self, profile: CachedProfile) -> bool:

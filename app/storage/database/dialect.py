@@ -80,8 +80,6 @@ class Dialect(ABC):
 
     is_server: ClassVar[bool]
     """Whether processes of other machines may use the database, and `listen` works."""
-    step_seconds: ClassVar[float]
-    """How long a transaction of background work may take.  Unit: seconds."""
     reading_options: ClassVar[Mapping[str, Any]] = {}
     """Execution options of a connection that reads one snapshot."""
 

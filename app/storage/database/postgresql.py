@@ -122,11 +122,6 @@ class Postgresql(Dialect):
     """A server, which processes of several machines use."""
 
     is_server = True
-    # A step costs 6 ms of its own, and others wait for the interpreter alone: 2,000
-    # rows are folded in 17 s in steps of 10 ms, in 11 s in those of 25, and in 9 s in
-    # those of 50, beside which the p99 of scoring was 1.8 to 2.9 times the quiet one,
-    # and 1.3 to 2.4 beside the others.
-    step_seconds = 0.025
     reading_options: ClassVar[Mapping[str, Any]] = {
         "isolation_level": "REPEATABLE READ"
     }

@@ -93,9 +93,6 @@ class Sqlite(Dialect):
     """A file, which the processes of one machine use."""
 
     is_server = False
-    # A step holds the one write lock for so long, which the next feedback may have to
-    # wait for.
-    step_seconds = 0.01
 
     def __init__(self) -> None:
         super().__init__()

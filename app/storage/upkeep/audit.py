@@ -40,7 +40,7 @@ class Audit:
     revision : int
         Of the newest ledger row.
     folded_revision : int
-        Of the newest ledger row that the count tables hold as a whole.
+        Of the newest ledger row that the counts hold as a whole.
     ledger_rows : int
         Rows replayed.
     """

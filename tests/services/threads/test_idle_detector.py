@@ -12,11 +12,10 @@ from app.services.threads.scheduler import (
     MOST,
     PAUSE,
     SHARE,
+    STEP,
     IdleDetector,
     rest,
 )
-from app.storage.database.postgresql import Postgresql
-from app.storage.database.sqlite import Sqlite
 
 
 @pytest.fixture
@@ -70,13 +69,12 @@ def test_feedback_that_never_pauses_is_folded_beside_it_after_a_burst(clock, tau
 @pytest.mark.parametrize("left", [0, 1, BURST])
 def test_within_a_burst_there_is_no_step_but_in_a_pause(left):
     """However long that takes."""
-    assert math.inf == rest(left, step=0.01)
+    assert math.inf == rest(left)
 
 
 @pytest.mark.parametrize("bursts", [1.5, 2, 3, 50])
-@pytest.mark.parametrize("step", [Sqlite.step_seconds, Postgresql.step_seconds])
-def test_the_further_behind_the_sooner_the_next_step(bursts, step):
+def test_the_further_behind_the_sooner_the_next_step(bursts):
     """By the share of the time that steps have."""
     share = min(bursts * SHARE, MOST)
 
-    assert pytest.approx(share) == step / (step + rest(int(bursts * BURST), step=step))
+    assert pytest.approx(share) == STEP / (STEP + rest(int(bursts * BURST)))
