@@ -315,6 +315,39 @@ def test_a_service_catches_up(engine, monkeypatch):
     assert max(waits) < scheduler.FOLLOW_SECONDS
 
 
+def test_one_batch_is_folded_at_a_time_however_many_profiles_there_are(
+    engine, small, monkeypatch
+):
+    """In turns, so that one that is taught without end keeps no other waiting."""
+    profiles = [new_profile(engine) for _ in range(3)]
+    for profile in profiles:
+        burst(engine, profile, 6)
+    summed = []
+    prepare = fold.prepare
+
+    def noted(connection, profile, *, limit):
+        step = prepare(connection, profile, limit=limit)
+        summed.append((profile.name, step is not None))
+        return step
+
+    monkeypatch.setattr(fold, "prepare", noted)
+    _, upkeep = upkeep_of(engine)
+    calls = []
+    going = True
+    while going:
+        before = len(summed)
+        going = bool(upkeep())
+        calls.append(len(summed) - before)
+    folded = [name for name, some in summed if some]
+
+    assert {0, 1} >= set(calls)
+    assert len(profiles) == len(set(folded[: len(profiles)]))
+    for profile in profiles:
+        mark, found = marked(engine, profile)
+
+        assert (True, found.revision) == (found.sound, mark)
+
+
 def test_a_step_is_made_in_a_pause(engine, monkeypatch):
     """What is taught without one is left, and folded to the end in the next."""
     passed = iter(range(10**6))
