@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,6 +33,8 @@ texts = st.text(max_size=9)
 counts = st.integers(0, 2**63)
 # Not a number is no answer, and has to be null wherever it comes from.
 nats = st.floats()
+# What is summed: of the largest numbers there is no sum, nor of infinities of both signs.
+summed = st.floats(-1e300, 1e300) | st.sampled_from([math.inf, math.nan])
 posteriors = st.lists(nats, min_size=3, max_size=3).map(np.array)
 views = st.builds(
     ViewScore,
@@ -58,7 +61,7 @@ entries = st.builds(
     kind=st.sampled_from(["prior", "reason", "rest"]),
     text=texts,
     family=st.none() | texts,
-    log_odds=nats,
+    log_odds=summed,
     features=counts,
     messages=st.dictionaries(texts, counts, max_size=3),
     parts=st.lists(
@@ -84,7 +87,7 @@ answers = st.builds(
     explanation=st.builds(
         Explanation,
         strongest=counts,
-        families=st.dictionaries(texts, nats, max_size=3),
+        families=st.dictionaries(texts, summed, max_size=3),
         summands=st.lists(entries, max_size=3).map(tuple),
     ),
     specification=st.just(Specification()),
