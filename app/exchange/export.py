@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from app.bayes.state import State
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
@@ -64,11 +63,11 @@ class Exported:
 
 
 def size(connection: Connection, profile: ProfileRow, contents: Contents) -> int:
-    """Return the number of counts or rows in an export of a profile."""
+    """Return the number of months or rows in an export of a profile."""
     if contents == "ledger":
         return profile.revision
-    counts = runs.load(connection, profile, "counts")
-    return sum(state.size for state in counts.values())
+    rows = class_rows.read(connection, profile.id, profile.labels)
+    return len({row.epoch for row in rows})
 
 
 def export(
@@ -96,7 +95,7 @@ def export(
     words : bool
         Whether the text of features is written too.
     progress : callable, optional
-        Gets the number of counts or rows in each block.
+        Gets the number of months or rows that were written.
 
     Raises
     ------
@@ -133,14 +132,11 @@ def export(
             writer.write(LEDGER, write_rows(rows, words=words))
             progress(len(rows))
         # The sums of the rows whose vectors were dropped.
-        for epoch, part in _parts(connection, profile, "sealed"):
-            writer.write(SUM, write_sum(epoch, part, profile.labels))
+        _write_sums(writer, connection, profile, "sealed")
         for record in records.read(connection, profile.id):
             writer.write(UNDOS, write_undo(record))
     else:
-        for epoch, part in _parts(connection, profile, "counts"):
-            writer.write(SUM, write_sum(epoch, part, profile.labels))
-            progress(part.size)
+        _write_sums(writer, connection, profile, "counts", progress)
     if words:
         for view, page in _names(connection, profile, contents):
             writer.write(NAMES, write_names(view, page))
@@ -171,13 +167,18 @@ def _messages(
     return views
 
 
-def _parts(
-    connection: Connection, profile: ProfileRow, kind: runs.Kind
-) -> Iterator[tuple[int, State]]:
-    """Give sums with their months, in parts that a ledger row can hold."""
+def _write_sums(
+    writer: BlockWriter,
+    connection: Connection,
+    profile: ProfileRow,
+    kind: runs.Kind,
+    progress: Callable[[int], object] = lambda _: None,
+) -> None:
+    """Write the sums of each month, in parts that a ledger row can hold."""
     for epoch, sums in sorted(runs.load(connection, profile, kind).items()):
         for part in sums.pieces(at_most=FEATURES_PER_ROW):
-            yield epoch, part
+            writer.write(SUM, write_sum(epoch, part, profile.labels))
+        progress(1)
 
 
 def _names(

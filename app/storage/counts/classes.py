@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 from sqlalchemy import bindparam, delete, select, text
 
 from app.bayes.counts import FeatureCounts
@@ -171,26 +172,23 @@ def history(
         If the counts cannot be read.
     """
     found = runs.look_up(connection, profile, view, feature)
-    counts = {
-        (epoch, label): (int(x.occurrences[0, index]), int(x.documents[0, index]))
-        for epoch, state in found.items()
-        for x in state.features.values()
-        for index, label in enumerate(profile.labels)
-        if x.ids.size
-    }
     learned = [
         row
         for row in read(connection, profile.id, profile.labels)
         if (row.view, row.kind) == (view, FEATURES)
     ]
-    return [
-        EpochCount(
-            epoch=row.epoch,
-            label=row.label,
-            occurrences=occurrences,
-            messages=messages,
-            learned=row.messages,
+    none = np.zeros((2, len(profile.labels)), np.int64)
+    counts = []
+    for row in sorted(learned, key=lambda row: (row.epoch, row.label)):
+        both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
+        occurrences, messages = both.tolist()
+        counts.append(
+            EpochCount(
+                epoch=row.epoch,
+                label=row.label,
+                occurrences=occurrences,
+                messages=messages,
+                learned=row.messages,
+            )
         )
-        for row in sorted(learned, key=lambda row: (row.epoch, row.label))
-        for occurrences, messages in [counts.get((row.epoch, row.label), (0, 0))]
-    ]
+    return counts

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+import numpy as np
 from sqlalchemy import and_, bindparam, delete, func, insert, select
 
-from app.bayes.counts import FeatureCounts
 from app.bayes.state import History, State
 from app.ledger.sums import decode_sum, encode_sum
 from app.storage import tables
@@ -28,6 +28,7 @@ from app.storage import tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection
 
     from app.bayes.statistics import Statistics
@@ -293,8 +294,13 @@ _HOLDING: Final = (
 
 def look_up(
     connection: Connection, profile: ProfileRow, view: str, feature: int
-) -> History:
-    """Return the counts of one feature in each month, without the messages.
+) -> dict[int, NDArray[np.int64]]:
+    """Return the occurrences and the messages of a feature, month by month.
+
+    Returns
+    -------
+    dict of int to ndarray of int64, shape (2, K)
+        By label; months that have a run of the view are there, with zeros too.
 
     Raises
     ------
@@ -302,13 +308,12 @@ def look_up(
         As `load`.
     """
     key = {"profile_id": profile.id, "kind": "counts", "view": view}
-    found = History()
+    found: dict[int, NDArray[np.int64]] = {}
+    ids = np.array([feature])
     for epoch, vector in connection.execute(_HOLDING, key | {"feature": feature}):
-        counts = decode_sum(vector, profile.labels).get(view)
-        if isinstance(counts, FeatureCounts):
-            place = int(counts.ids.searchsorted(feature))
-            alone = counts.part(place, place + 1).between(feature, feature + 1)
-            found += History({epoch: State({view: alone})})
+        for x in decode_sum(vector, profile.labels).features.values():
+            both = [x.look_up(ids, "occurrences")[0], x.look_up(ids, "presence")[0]]
+            found[epoch] = found.get(epoch, 0) + np.array(both)
     return found
 
 

@@ -98,15 +98,18 @@ def find(
     if _moved_since(connection, profile.id, revision=folded):
         return None
     epochs = runs.load(connection, profile, "counts")
+    months: dict[str, dict[int, FeatureCounts]] = {}
+    for month, state in epochs.items():
+        for view, x in state.features.items():
+            months.setdefault(view, {})[month] = x
     rare = {
         view: _rare(
-            {month: x[view] for month, x in seen.items() if view in x},
+            months[view],
             max_messages=max_messages,
             before_epoch=before_epoch,
             weak=weak.get(view, np.empty(0, np.int64)),
         )
-        for seen in [{month: x.features for month, x in epochs.items()}]
-        for view in sorted({v for x in seen.values() for v in x} & set(views))
+        for view in sorted(months.keys() & set(views))
     }
     rare = _without_needed(connection, profile, rare)
     sums = History()

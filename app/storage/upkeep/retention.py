@@ -20,8 +20,8 @@ changes the tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import and_, func, select, update
 
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from app.bayes.state import History
     from app.storage.counts.runs import RunPart
     from app.storage.profiles import ProfileRow
+
+
+# Vectors of a batch, but for the last row: the names of their features are rows, which
+# are written under SQLite's one lock.  Sixty-four messages have half of it.
+BYTES: Final = 1024 * 1024
 
 
 class NameChanges(NamedTuple):
@@ -86,7 +91,7 @@ def prepare(
     before : datetime
         Rows from then on keep their vectors.
     limit : int
-        Rows at most.
+        Rows at most, and fewer where they are large (`BYTES`).
 
     Raises
     ------
@@ -95,7 +100,9 @@ def prepare(
     """
     table = tables.ledger
     oldest = connection.execute(
-        select(table.c.time, table.c.revision)
+        select(
+            table.c.time, table.c.revision, func.length(table.c.vector).label("bytes")
+        )
         .where(
             table.c.profile_id == profile.id,
             table.c.vector.is_not(None),
@@ -106,7 +113,14 @@ def prepare(
     ).all()
     # What is not folded yet is read from the ledger by every start.
     folded = folded_revision(connection, profile.id)
-    ready = list(takewhile(lambda row: row.revision <= folded, oldest))
+    before_each = accumulate((row.bytes for row in oldest), initial=0)
+    ready = [
+        row
+        for row, _ in takewhile(
+            lambda each: each[0].revision <= folded and each[1] < BYTES,
+            zip(oldest, before_each, strict=False),
+        )
+    ]
     if not ready:
         return None
     revisions = tuple(row.revision for row in ready)

@@ -81,15 +81,11 @@ def levels(engine, profile):
     return [row[:5] for row in rows_of(engine, tables.run, profile)]
 
 
-def look_up(engine, profile, name, view="words"):
+def look_up(engine, profile, number, view="words"):
     """Return the occurrences of a feature by month."""
     with reading(engine) as connection:
-        found = runs.look_up(connection, profile, view, feature(name))
-    return {
-        epoch: state[view].occurrences[0].tolist()
-        for epoch, state in found.items()
-        if state[view].ids.size
-    }
+        found = runs.look_up(connection, profile, view, number)
+    return {epoch: both[0].tolist() for epoch, both in found.items() if both.any()}
 
 
 @settings(
@@ -190,8 +186,11 @@ def test_a_run_of_many_features_is_cut_into_parts(engine, monkeypatch, size):
     assert {"edges": edges, "words": whole + words({"c": 3})} == total(engine, profile)
     for name in names:
         later = {202604: [0, 3]} if name == "c" else {}
-        assert {202603: [0, 2]} | later == look_up(engine, profile, name)
-    assert {} == look_up(engine, profile, "f") == look_up(engine, profile, "a", "edges")
+        assert {202603: [0, 2]} | later == look_up(engine, profile, feature(name))
+    for number in (LEAST, -1, 0, MOST):
+        assert {202603: [0, 2**62]} == look_up(engine, profile, number, "edges")
+    assert {} == look_up(engine, profile, feature("f"))
+    assert {} == look_up(engine, profile, feature("a"), "edges")
 
 
 def test_parts_have_room_for_every_label():

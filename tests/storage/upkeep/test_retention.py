@@ -175,6 +175,24 @@ def test_a_message_that_is_too_old_stays_what_it_is(engine):
         begin(engine, profile, Selection(source="anna"))
 
 
+def test_large_rows_are_dropped_a_few_at_a_time(engine, monkeypatch):
+    """The names of each are rows, which are written under one lock."""
+    profile = new_profile(engine)
+    for n in range(4):
+        teach(engine, profile, taught(n, "spam", {f"w{n}": 1, f"x{n}": 1}))
+    fold_all(engine, profile)
+    with reading(engine) as connection:
+        (row, *_) = rows_after(connection, profile.id, revision=0, limit=1)
+    monkeypatch.setattr(retention, "BYTES", 2 * len(row.vector))
+
+    assert [2, 2, 0] == [drop(engine, profile) for _ in range(3)]
+    monkeypatch.setattr(retention, "BYTES", 1)
+    teach(engine, profile, taught("one", "spam", {"a": 1}))
+    fold_all(engine, profile)
+    assert 1 == drop(engine, profile)
+    assert (True, 5) == audited(engine, profile)
+
+
 def test_many_small_sums_become_few(engine):
     """Sixteen runs of a level are merged into one of the next."""
     profile = new_profile(engine)
