@@ -13,12 +13,12 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.classifier.snapshot import Snapshot
+    from app.classifier.snapshot import Scorer
     from app.features.observation import Payload
 
 
 def score(
-    snapshot: Snapshot,
+    snapshot: Scorer,
     views: Mapping[str, Payload],
     classifiers: Iterable[str] | None = None,
 ) -> Verdict:
@@ -26,7 +26,7 @@ def score(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : Scorer
         What the profile knows.
     views : mapping of str to SparseCounts or Measurements
         The features, view by view.
@@ -95,7 +95,7 @@ def score(
     )
 
 
-def _decide(snapshot: Snapshot, log_odds: float, *, known: bool) -> Decision:
+def _decide(snapshot: Scorer, log_odds: float, *, known: bool) -> Decision:
     """Return the decision: unsure where nothing speaks for either side."""
     rule = snapshot.specification.verdict
     if not known:
