@@ -69,7 +69,7 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class LevelShare:
     """What a level adds to a verdict.
 
     Parameters
@@ -200,7 +200,7 @@ class BackedOff(Scorer):
 
     def shares(
         self, views: Mapping[str, Payload], log_odds: float
-    ) -> tuple[Share, ...]:
+    ) -> tuple[LevelShare, ...]:
         """Return what each level adds to a verdict, the most personal first.
 
         Parameters
@@ -225,8 +225,8 @@ class BackedOff(Scorer):
         return WeightedSum(list(zip(shares, tables, strict=True)))
 
 
-def _share(level: Level, weight: int, log_odds: float) -> Share:
+def _share(level: Level, weight: int, log_odds: float) -> LevelShare:
     """Return what a level adds."""
     snapshot = level.snapshot
     learned = snapshot.specification.by_label(snapshot.messages)
-    return Share(level.profile, learned, weight, log_odds)
+    return LevelShare(level.profile, learned, weight, log_odds)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.classifier.explain import Attribution, Explanation
-    from app.classifier.levels import Share
+    from app.classifier.levels import LevelShare
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.mail.message import Message
@@ -89,7 +89,7 @@ class Classified:
         The specification of the profile then: its thresholds.
     head : Head
         The message, as people name it.
-    levels : tuple of Share
+    levels : tuple of LevelShare
         What each level adds to the log-odds, where the profile backs off.
     """
 
@@ -102,7 +102,7 @@ class Classified:
     revision: int
     specification: Specification
     head: Head = _NO_HEAD
-    levels: tuple[Share, ...] = ()
+    levels: tuple[LevelShare, ...] = ()
 
     @property
     def message_id(self) -> str:
@@ -289,7 +289,7 @@ def classify_observation(
         made_of = snapshot.specification
         verdict = score(snapshot, observation.views, made_of.deciding)
         attribution = attribute(verdict, snapshot)
-        levels: tuple[Share, ...] = ()
+        levels: tuple[LevelShare, ...] = ()
         if isinstance(snapshot, BackedOff):
             levels = snapshot.shares(observation.views, verdict.log_odds)
         return Classified(
