@@ -245,7 +245,9 @@ def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     return nodes[0], nodes
 
 
-def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:
+def nested(
+    text: str, budget: Budget, kind: type[Node] = Node
+) -> tuple[Node, list[Node]]:
     """Run the standard parser; return the root and all nodes it has built."""
     nodes: list[Node] = []
 
@@ -253,7 +255,7 @@ def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:
         # One more than the limit: the parser makes one to try the factory.
         if len(nodes) > MAX_PARTS:
             raise _TooManyPartsError
-        nodes.append(Node(budget))
+        nodes.append(kind(budget))
         return nodes[-1]
 
     parser: FeedParser[Node] = FeedParser(cast("Callable[[], Node]", factory))

@@ -22,6 +22,7 @@ _postbayes() {
         people) words='--role --profile --no-password --json --help' ;;
         events) words='--last --json --help' ;;
         imap) words='--once --url --profile --help' ;;
+        forwarded) words='--label --sender --profile --url --help' ;;
         digest) words='--profile --to --hours --stdout --help' ;;
         migrate) words=--help ;;
         backup) words='--audit --json --help' ;;
@@ -29,7 +30,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people events imap digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people events imap forwarded digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

@@ -35,6 +35,11 @@ service lmtp {{
     port = {lmtp}
   }}
 }}
+service auth {{
+  unix_listener {folder}/auth {{
+    mode = 0666
+  }}
+}}
 namespace inbox {{
   inbox = yes
   mailbox Junk {{

@@ -84,6 +84,9 @@ alias_maps =
 virtual_mailbox_domains = {domain}
 virtual_mailbox_maps = static:all
 virtual_transport = lmtp:inet:127.0.0.1:{lmtp}
+smtpd_sasl_auth_enable = yes
+smtpd_sasl_type = dovecot
+smtpd_sasl_path = {folder}/auth
 """
 
 
@@ -132,7 +135,8 @@ class MailSite:
         ours = files.get("main.cf") or (DEPLOY / "postfix" / "main.cf").read_text()
         ours = ours.replace("inet:127.0.0.1:11332", milter)
         (postfix / "main.cf").write_text(_MAIN.format(**names) + ours)
-        (postfix / "master.cf").write_text(_MASTER.format(**names))
+        master = _MASTER.format(**names) + files.get("master.cf", "")
+        (postfix / "master.cf").write_text(master)
 
         installed = folder / "postbayes"
         shutil.copytree(DEPLOY / "dovecot", installed)
@@ -194,6 +198,10 @@ class MailSite:
                 return
         raise AssertionError(self.log())
 
+    def flush(self) -> None:
+        """Have Postfix try again what waits in its queue."""
+        _run("/usr/sbin/postqueue", "-c", str(self.folder / "postfix"), "-f")
+
     def held(self) -> list[str]:
         """Return the senders of the messages that Postfix has on hold."""
         queue = subprocess.run(
@@ -227,6 +235,12 @@ class Mailbox:
     def __exit__(self, *_: object) -> None:
         """Log out."""
         self.imap.logout()
+
+    def submit(self, raw: bytes, *recipients: str) -> None:
+        """Send a message after a login, as mail programs do."""
+        with smtplib.SMTP("127.0.0.1", self.site.smtp) as smtp:
+            smtp.login(self.user, PASSWORD)
+            smtp.sendmail(self.user, recipients, raw)
 
     def send(self, raw: bytes, sender: str = "someone@example.net") -> str:
         """Send a message by SMTP, and return the word by which it is found."""
@@ -284,7 +298,8 @@ def mail_site(
     sieve : Sieve
         What Dovecot does with mail.
     files : mapping of str to str
-        The text of files that are not to be those of deploy: main.cf, Sieve scripts.
+        The text of files that are not to be those of deploy: main.cf, Sieve scripts;
+        and of master.cf, that of further services.
     """
     with open_folder() as folder:
         site = MailSite(folder, milter=milter, url=url, sieve=sieve, files=files)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.doors.cli.client import ask
-from app.doors.cli.console import OUT, Profile, interruptible
+from app.doors.cli.console import OUT, Profile, Taught, interruptible
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
@@ -31,13 +31,7 @@ def imap(
     once: Annotated[
         bool, typer.Option("--once", help="Look once and stop, as from cron.")
     ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="The service to teach; the one of POSTBAYES_HOST and POSTBAYES_PORT "
-            "if not given."
-        ),
-    ] = None,
+    url: Taught = None,
     profile: Profile = None,
 ) -> None:
     """Follow Junk and the inbox of a mailbox, and teach what is moved between them.

@@ -9,15 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.doors.imap.memory import CAPACITY
-from app.errors import (
-    Conflict,
-    EmptyMessage,
-    Inconsistent,
-    InvalidInput,
-    MessageTooLarge,
-    Unavailable,
-    UnreadableMessage,
-)
+from app.errors import OF_ONE_MESSAGE, Inconsistent, InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,10 +33,6 @@ POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
-# What is the matter with one message, such as that it was learned too long ago to
-# be moved, or that the service fails on it. Asked again and again, it would keep all
-# that come after it waiting.
-_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge, UnreadableMessage)
 
 
 class Store(Protocol):
@@ -182,7 +170,7 @@ class Follower:
         """Teach a message; pass over one that the service will never take."""
         try:
             self.teach(raw, word)
-        except _REFUSED as error:
+        except OF_ONE_MESSAGE as error:
             log.warning("%s is passed over: %s", where, error)
             self.passed_over[type(error).__name__] += 1
             return False
