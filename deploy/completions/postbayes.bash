@@ -16,7 +16,7 @@ _postbayes() {
         evaluate) words='--index --ham --spam --limit --shuffle --folds --train-first --delay --feedback-first --feedback-share --noise --seed --months --try --report --resume --processes --json --jsonl --help' ;;
         lab) words='--target --model --smoothing --prior --columns --as --vocabulary --values --constant --variances --shrinkage --deviation --predict --predict-csv --test --folds --seed --alphas --report --json --help' ;;
         audit) words='--profile --json --help' ;;
-        profiles) words='--create --rename --delete --yes --labels --spam-labels --help' ;;
+        profiles) words='--create --rename --delete --yes --labels --spam-labels --kind --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
