@@ -172,9 +172,33 @@ def test_the_folder_that_the_server_marks_as_junk_is_followed(
     assert "following" not in caplog.text
 
 
+def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, look):
+    """Junk to the archive is ham; ``$Junk`` is spam, and ``$NotJunk`` ham, in place."""
+    settings = {"POSTBAYES_IMAP_FOLDERS": "Archive=ham", "POSTBAYES_IMAP_MARKS": "true"}
+    filed, kept, read = (mailbox.send(raw) for raw in (spam(230), ham(230), ham(231)))
+    assert ["Junk", "INBOX", "INBOX"] == [
+        mailbox.arrived(word)[0] for word in (filed, kept, read)
+    ]
+    before = learned(service)
+
+    assert (0, "0 messages\n") == look(**settings)
+    mailbox.move(filed, "Junk", "Archive")
+    mailbox.move(read, "INBOX", "Archive")
+    mailbox.mark(kept, "INBOX", "+FLAGS ($Junk)")
+    assert (0, "2 messages\n") == look(**settings)
+    assert more_than(before, ham=1, spam=1) == learned(service)
+    mailbox.mark(kept, "INBOX", "-FLAGS ($Junk)")
+    mailbox.mark(kept, "INBOX", "+FLAGS ($NotJunk)")
+    assert (0, "1 messages\n") == look(**settings)
+    assert more_than(before, ham=2) == learned(service)
+    assert (0, "0 messages\n") == look(**settings)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
+        ({"POSTBAYES_IMAP_FOLDERS": "News"}, 78, "write FOLDER=LABEL"),
+        ({"POSTBAYES_IMAP_FOLDERS": "INBOX=spam"}, 78, "'INBOX' is named twice"),
         ({"POSTBAYES_IMAP_USER": ""}, 78, "refuses the login of ''"),
         ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
         ({"POSTBAYES_IMAP_PASSWORD_FILE": "/nowhere"}, 78, "cannot be read"),

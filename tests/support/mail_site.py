@@ -256,11 +256,11 @@ class Mailbox:
         found = self.imap.uid("SEARCH", "BODY", word)[1][0].split()
         return found[-1].decode() if found else None
 
-    def arrived(self, word: str) -> tuple[str, Message]:
-        """Return folder and message, once it is delivered."""
+    def arrived(self, word: str, *folders: str) -> tuple[str, Message]:
+        """Return folder and message, once it is delivered to the inbox, Junk or others."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            for folder in ("INBOX", "Junk"):
+            for folder in folders or ("INBOX", "Junk"):
                 number = self.find(word, folder)
                 if number is not None:
                     (_, raw), _ = self.imap.uid("FETCH", number, "(BODY.PEEK[])")[1]
