@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MESSAGES: Final = frozenset({"message/rfc822", "message/global"})
 _HEADERS: Final = frozenset({"text/rfc822-headers", "message/global-headers"})
+# RFC 5965 section 2.
+_REPORT: Final = b"feedback-report"
 _MAX_LINES: Final = MAX_LINES * (MAX_FORWARDED_BYTES // MAX_BYTES)
 _ID: Final = re.compile(
     r"(?<![\w-])X-Postbayes-Id:\s{0,9}([0-9a-f]{32})\b", re.IGNORECASE
@@ -64,7 +66,8 @@ def forwarded(raw: bytes) -> Forwarded:
     They are its attached messages (RFC 2046 section 5.2.1), as mail programs forward
     and as feedback loops report (RFC 5965), and files named ``.eml``, whatever type
     and transfer encoding these are declared as.  A message that was redirected (RFC
-    5322 section 3.6.6) is itself the one.  Where there is none, an id that the text
+    5322 section 3.6.6) is itself the one.  A report that is forwarded stands for what
+    it reports.  Where there is none, an id that the text
     quotes counts, unless several are quoted.
 
     Examples
@@ -78,10 +81,33 @@ def forwarded(raw: bytes) -> Forwarded:
     """
     lines = raw[:MAX_FORWARDED_BYTES].replace(b"\r\n", b"\n").split(b"\n", _MAX_LINES)
     raw = b"\n".join(lines[:_MAX_LINES])
-    root, nodes = nested(raw.decode("ascii", "surrogateescape"), Budget(), _Envelope)
+    root, attached, ids = _attached(raw)
     if root.first("resent-from"):
-        return Forwarded(messages=(raw,))
-    messages, ids = [], []
+        attached, ids = [raw], []
+    messages = []
+    for message in attached[:MAX_FORWARDED]:
+        if _REPORT in message.lower():
+            inner, reported, its_ids = _attached(message)
+            if inner.parameter("report-type").lower() == _REPORT.decode():
+                messages += reported
+                ids += its_ids
+                continue
+        messages.append(message)
+    if not (messages or ids):
+        quoted = dict.fromkeys(_quoted(raw))
+        ids = [*quoted] if len(quoted) == 1 else []
+    ids = [*dict.fromkeys(ids)]
+    return Forwarded(
+        messages=tuple(messages[:MAX_FORWARDED]), ids=tuple(ids[:MAX_FORWARDED])
+    )
+
+
+def _attached(raw: bytes) -> tuple[Node, list[bytes], list[str]]:
+    """Return a message, the messages in it, and ids of those whose headers are."""
+    text = raw.decode("ascii", "surrogateescape")
+    root, nodes = nested(text, Budget(), _Envelope)
+    messages: list[bytes] = []
+    ids: list[str] = []
     for node in nodes[1:]:
         if node.parts:
             continue
@@ -93,11 +119,7 @@ def forwarded(raw: bytes) -> Forwarded:
                 messages.append(content)
         elif node.media_type in _HEADERS:
             ids += _ids(content.decode("latin-1"))
-    if not (messages or ids):
-        quoted = dict.fromkeys(_quoted(raw))
-        ids = [*quoted] if len(quoted) == 1 else []
-    ids = [*dict.fromkeys(ids)][:MAX_FORWARDED]
-    return Forwarded(messages=tuple(messages[:MAX_FORWARDED]), ids=tuple(ids))
+    return root, messages, ids
 
 
 def _ids(text: str) -> list[str]:

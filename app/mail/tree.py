@@ -131,6 +131,10 @@ class Node(_Message):
             self._type = declared, parameters
         return self._type
 
+    def parameter(self, name: str) -> str:
+        """Return a parameter of the type, or ""."""
+        return self._content_type()[1].get(name, "")
+
     def get_content_type(self) -> str:
         """Return the media type: the parser's question and ours."""
         if self.depth >= MAX_DEPTH:
@@ -149,7 +153,7 @@ class Node(_Message):
         """Return the boundary of a multipart."""
         # RFC 2046 section 5.1.1: at most 70 characters, never ending in a
         # blank.
-        boundary = self._content_type()[1].get("boundary", "").rstrip()
+        boundary = self.parameter("boundary").rstrip()
         return boundary or failobj
 
     def get(self, name: str, failobj: Any = None) -> Any:
@@ -164,7 +168,7 @@ class Node(_Message):
     @property
     def charset(self) -> str:
         """Declared charset, lower case, or ""."""
-        return self._content_type()[1].get("charset", "").strip().lower()
+        return self.parameter("charset").strip().lower()
 
     @property
     def encoding(self) -> str:
@@ -189,7 +193,7 @@ class Node(_Message):
     def filename(self) -> str:
         """Name of the file that the part is offered as, or ""."""
         name = self._content_disposition()[1].get("filename", "")
-        return name or self._content_type()[1].get("name", "")
+        return name or self.parameter("name")
 
     @property
     def children(self) -> list[Node] | None:

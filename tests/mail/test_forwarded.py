@@ -171,6 +171,26 @@ def test_a_report_with_headers_alone_has_the_id():
     assert Forwarded(ids=(ID,)) == forwarded(REPORT % (b"text/rfc822-headers", head))
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda raw: APPLE_MAIL % raw, b"Resent-From: a\n".__add__]
+)
+def test_a_report_that_is_forwarded_stands_for_what_it_reports(wrap):
+    """Nobody wants the reports themselves to be learned."""
+    head = b"X-Postbayes-Id: %b\n" % ID.encode()
+    whole = wrap(REPORT % (b"message/rfc822", SPAM[0]))
+    headers = wrap(REPORT % (b"text/rfc822-headers", head))
+
+    assert Forwarded(messages=(SPAM[0],)) == forwarded(whole)
+    assert Forwarded(ids=(ID,)) == forwarded(headers)
+
+
+def test_a_message_that_speaks_of_reports_is_none():
+    """It is the type that counts."""
+    raw = SPAM[0] + b"This is no feedback-report.\n"
+
+    assert (raw,) == forwarded(APPLE_MAIL % raw).messages
+
+
 def test_a_message_in_a_forwarded_one_belongs_to_that():
     """Its owner forwards the outer one."""
     outer = THUNDERBIRD % (SPAM[0], SPAM[1])
