@@ -194,6 +194,21 @@ def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, loo
     assert (0, "0 messages\n") == look(**settings)
 
 
+def test_a_mark_is_seen_while_the_inbox_is_followed(service, mailbox, follow):
+    """The server notifies of flags of the open folder, too."""
+    word = mailbox.send(ham(240))
+    assert "INBOX" == mailbox.arrived(word)[0]
+    expected = more(service, spam=1)
+    process = follow(POSTBAYES_IMAP_MARKS="true")
+    wait_for(lambda: follow.state.exists() and '"ham"' in follow.state.read_text())
+
+    mailbox.mark(word, "INBOX", "+FLAGS ($Junk)")
+    until(service, expected)
+    process.send_signal(signal.SIGTERM)
+
+    assert -signal.SIGTERM == process.wait(PATIENCE)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
