@@ -447,7 +447,7 @@ class Settings(BaseSettings):
         description="Further folders and their labels, separated by commas: "
         "`Newsletter=newsletter`. A message that appears there is taught, unless "
         "Postbayes itself gave it that label; where the label is `ham`, as in "
-        "`Archive=ham`, only one that was in a folder of another label.",
+        "`Projects=ham`, only one that was in a folder of another label.",
     )
     imap_marks: bool = Field(
         False,

@@ -110,7 +110,7 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     mailbox.move(thrown, "Junk", "Trash")
     new = mailbox.send(spam(202))
     assert "Junk" == mailbox.arrived(new)[0]
-    mailbox.move(filed, "Junk", "INBOX")
+    mailbox.move(filed, "Junk", "Archive")
     until(service, more_than(before, ham=2))
     process.send_signal(signal.SIGTERM)
 
@@ -173,8 +173,9 @@ def test_the_folder_that_the_server_marks_as_junk_is_followed(
 
 
 def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, look):
-    """Junk to the archive is ham; ``$Junk`` is spam, and ``$NotJunk`` ham, in place."""
-    settings = {"POSTBAYES_IMAP_FOLDERS": "Archive=ham", "POSTBAYES_IMAP_MARKS": "true"}
+    """Junk to a folder of ham is ham; ``$Junk`` is spam, and ``$NotJunk`` ham, in place."""
+    settings = {"POSTBAYES_IMAP_FOLDERS": "Kept=ham", "POSTBAYES_IMAP_MARKS": "true"}
+    mailbox.imap.create("Kept")
     filed, kept, read = (mailbox.send(raw) for raw in (spam(230), ham(230), ham(231)))
     assert ["Junk", "INBOX", "INBOX"] == [
         mailbox.arrived(word)[0] for word in (filed, kept, read)
@@ -182,8 +183,8 @@ def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, loo
     before = learned(service)
 
     assert (0, "0 messages\n") == look(**settings)
-    mailbox.move(filed, "Junk", "Archive")
-    mailbox.move(read, "INBOX", "Archive")
+    mailbox.move(filed, "Junk", "Kept")
+    mailbox.move(read, "INBOX", "Kept")
     mailbox.mark(kept, "INBOX", "+FLAGS ($Junk)")
     assert (0, "2 messages\n") == look(**settings)
     assert more_than(before, ham=1, spam=1) == learned(service)

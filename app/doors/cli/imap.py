@@ -36,10 +36,10 @@ def imap(
     """Follow Junk and the inbox of a mailbox, and teach what is moved between them.
 
     For mail servers without IMAPSieve. What appears in Junk is taught as spam,
-    unless Postbayes itself marked it; what moves from Junk to the inbox as ham; what
-    is thrown away says nothing. Folders of other labels are followed likewise, and
-    marks where that is set. The mailbox is that of POSTBAYES_IMAP_HOST and the
-    settings beside it, and nothing in it is changed.
+    unless Postbayes itself marked it; what moves from Junk to the inbox or the
+    archive as ham; what is thrown away says nothing. Folders of other labels are
+    followed likewise, and marks where that is set. The mailbox is that of
+    POSTBAYES_IMAP_HOST and the settings beside it, and nothing in it is changed.
     """
     settings = load_settings()
     host, user = settings.imap_host, settings.imap_user

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import IMAPClientError, LoginError
-from imapclient.imapclient import JUNK
+from imapclient.imapclient import ARCHIVE, JUNK
 
 from app.doors.imap.memory import CAPACITY, HAM, SPAM
 from app.errors import InvalidSetting, MailboxUnavailable, reason
@@ -87,27 +87,41 @@ class Account:
         return Folder(name, *(int(found[number]) for number in numbers))
 
     @cached_property
+    def archive(self) -> str | None:
+        """The folder that the server marks as archive, if any."""
+        return self._special(ARCHIVE)
+
+    @cached_property
     def _junk(self) -> str:
-        r"""The first folder with the attribute ``\Junk`` (RFC 6154 section 2)."""
-        if self._client.has_capability("SPECIAL-USE"):
-            # A plain LIST need not give the attributes then (section 3), and IMAPClient
-            # has no LIST with options.
-            names = '""', '"*" RETURN (SPECIAL-USE)'
-            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
-            folders = self._client._proc_folder_list(answer)  # noqa: SLF001
-        else:
-            folders = self._client.list_folders()
-        marked = (
-            name
-            for attributes, _, name in folders
-            if JUNK.lower() in (attribute.lower() for attribute in attributes)
-        )
-        junk: str | None = next(marked, None)
+        junk = self._special(JUNK)
         if junk is None:
             log.info("following %r, as the server marks no folder as junk", _USUAL_JUNK)
             return _USUAL_JUNK
         log.info("following the folder %r, which the server marks as junk", junk)
         return junk
+
+    def _special(self, attribute: bytes) -> str | None:
+        """Return the first folder with an attribute (RFC 6154 section 2)."""
+        marked = (
+            name
+            for attributes, _, name in self._folders
+            if attribute.lower() in (each.lower() for each in attributes)
+        )
+        return next(marked, None)
+
+    @cached_property
+    def _folders(self) -> list[tuple[tuple[bytes, ...], bytes, str]]:
+        """Attributes, delimiter and name of each folder."""
+        found: list[tuple[tuple[bytes, ...], bytes, str]]
+        if self._client.has_capability("SPECIAL-USE"):
+            # A plain LIST need not give the attributes then (section 3), and IMAPClient
+            # has no LIST with options.
+            names = '""', '"*" RETURN (SPECIAL-USE)'
+            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
+            found = self._client._proc_folder_list(answer)  # noqa: SLF001
+        else:
+            found = self._client.list_folders()
+        return found
 
     def headers(self, first: int) -> Iterator[tuple[int, bytes]]:
         """Yield UID and headers of the messages from a UID on, in order."""

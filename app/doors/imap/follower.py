@@ -56,8 +56,8 @@ class Follower:
     connect : callable
         Opens the mailbox.
     folders : tuple of (str, str or None)
-        Label and name of each folder; the follower waits in the last one. None is
-        the folder that the server marks as junk.
+        Label and name of each folder, beside that which the server marks as archive;
+        the follower waits in the last one. None is the one that it marks as junk.
     teach : callable
         Teaches a message.
     store : Store
@@ -78,8 +78,7 @@ class Follower:
     def look(self, account: Account, memory: Memory) -> int:
         """Teach the messages that are new in folders or marked; return their number."""
         number = 0
-        for label, name in self.folders:
-            folder = account.open(name)
+        for label, folder in self._opened(account):
             first = memory.first_unread(folder.name, folder.validity)
             if first is None:
                 self._begin(account, memory, label, folder)
@@ -121,6 +120,15 @@ class Follower:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def _opened(self, account: Account) -> Iterator[tuple[str, Folder]]:
+        """Open each folder in turn, with its label; the archive is one of ham."""
+        *others, last = self.folders
+        archive = account.archive
+        if archive is not None and archive not in (name for _, name in self.folders):
+            others.append((HAM, archive))
+        for label, name in (*others, last):
+            yield label, account.open(name)
+
     def _settled(self, account: Account, memory: Memory) -> list[Folder]:
         """Open the folders; return them, or none if something happened meanwhile.
 
@@ -129,7 +137,7 @@ class Follower:
         """
         last = self.folders[-1][1]
         before = account.open(last)
-        folders = [account.open(name) for _, name in self.folders]
+        folders = [folder for _, folder in self._opened(account)]
         settled = before == folders[-1] and all(
             memory.first_unread(folder.name, folder.validity) == folder.next_uid
             for folder in folders

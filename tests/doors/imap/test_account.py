@@ -138,6 +138,21 @@ def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
     assert [] == caplog.messages
 
 
+@pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
+@pytest.mark.parametrize(
+    ("folders", "archive"),
+    [({"INBOX": "", "Old": r"\Archive"}, "Old"), ({"Archive": ""}, None)],
+)
+def test_the_archive_is_the_folder_that_the_server_marks(
+    serve, capability, folders, archive
+):
+    """A name alone does not make one."""
+    host, port = serve(capability, folders).server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        assert archive == account.archive
+
+
 def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
     """It names the settings."""
     server = serve("SPECIAL-USE", {"INBOX": ""})

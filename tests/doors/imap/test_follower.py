@@ -28,6 +28,7 @@ class Account:
     """A mailbox in memory: folders of messages by UID."""
 
     idles = True
+    archive = None
 
     def __init__(self):
         self.folders = {"Junk": {}, "INBOX": {}}
@@ -163,6 +164,30 @@ def test_folders_have_labels_of_their_own(account, follower, taught):
         (b"first", "ham"),
         (b"old news", "ham"),
     ] == taught
+
+
+@pytest.mark.parametrize("label", [None, "news"])
+def test_the_archive_is_a_folder_of_ham_unless_it_has_a_label(
+    account, follower, taught, label
+):
+    """What was in Junk is ham there, as with Sieve; what was in the inbox says nothing."""
+    account.folders["Old"] = {}
+    account.archive = "Old"
+    if label is not None:
+        follower = replace(
+            follower,
+            folders=(follower.folders[0], (label, "Old"), *follower.folders[1:]),
+        )
+    account.put("INBOX", b"first")
+    account.then = [
+        lambda: account.move(b"old", "Junk", "Old"),
+        lambda: account.move(b"first", "INBOX", "Old"),
+    ]
+    list(islice(follower.follow(), 3))
+
+    assert (
+        [(b"old", "ham")] if label is None else [(b"old", "news"), (b"first", "news")]
+    ) == taught
 
 
 def test_what_is_marked_is_taught_where_that_is_set(account, follower, taught):
