@@ -301,6 +301,14 @@ class UnreadableMessage(PostbayesError):
     """A message cannot be read, by a defect of Postbayes; others can."""
 
 
+OF_ONE_MESSAGE: Final = (Conflict, EmptyMessage, MessageTooLarge, UnreadableMessage)
+"""The errors that are the matter with one message.
+
+Such as that it was learned too long ago to be moved, or that the service fails on it.
+Sent again and again, it would keep all that come after it waiting.
+"""
+
+
 @contextmanager
 def reading_one_of_many() -> Iterator[None]:
     """Raise whatever the reading of one message raises as `UnreadableMessage`.

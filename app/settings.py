@@ -461,6 +461,18 @@ class Settings(BaseSettings):
         "as junk (SPECIAL-USE, RFC 6154), or `Junk` if it marks none.",
     )
     imap_inbox: str = Field("INBOX", description="Folder of the wanted mail.")
+    imap_folders: Words = Field(
+        (),
+        description="Further folders and their labels, separated by commas: "
+        "`Newsletter=newsletter`. A message that appears there is taught, unless "
+        "Postbayes itself gave it that label; where the label is `ham`, as in "
+        "`Projects=ham`, only one that was in a folder of another label.",
+    )
+    imap_marks: bool = Field(
+        False,
+        description="Learn from the marks `$Junk` and `$NotJunk` as well, which mail "
+        "programs also give by filters of their own.",
+    )
     imap_state: Path = Field(
         Path("var/imap.json"),
         description="File in which `postbayes imap` remembers the messages that it has "

@@ -103,6 +103,13 @@ LABELS: Final = ("ham", "spam")
 """The labels of a profile unless a site wants more."""
 SPAM_LABELS: Final = ("spam",)
 """The labels that stand for unwanted mail unless a site wants more."""
+KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "mail": (
+        ("ham", "newsletter", "notification", "phishing", "spam"),
+        ("phishing", "spam"),
+    )
+}
+"""Labels of a profile, and those that stand for unwanted mail, by a name for both."""
 TEXT_VIEWS: Final = ("words", "headers", "pairs", "grams")
 """The views that `app.features.extract` makes of a message's text."""
 MADE_OF: Final = ("words", "headers", "pairs")

@@ -62,6 +62,8 @@ class PartOutcome:
         Probability of spam.
     decision : ndarray of int8, shape (n,)
         Index into `DECISIONS`.
+    label : ndarray of int64, shape (n,)
+        Index of the most probable label of the filter.
     seconds : float
         How long scoring and learning took.
     learned : int
@@ -74,6 +76,7 @@ class PartOutcome:
     log_odds: NDArray[np.float64]
     probability: NDArray[np.float64]
     decision: NDArray[np.int8]
+    label: NDArray[np.int64]
     seconds: float
     learned: int
     mistakes: tuple[Mistake, ...]
@@ -92,7 +95,7 @@ class PartOutcome:
         with np.load(path) as stored:
             arrays = {
                 name: stored[name]
-                for name in ("message", "log_odds", "probability", "decision")
+                for name in ("message", "log_odds", "probability", "decision", "label")
             }
             return cls(
                 **arrays,
@@ -154,7 +157,7 @@ def run(
     """
     begun = clock()
     scored: list[int] = []
-    verdicts: list[tuple[float, float, int]] = []
+    verdicts: list[tuple[float, float, int, int]] = []
     worst: dict[bool, list[tuple[float, int, tuple[Summand, ...]]]]
     worst = {False: [], True: []}
 
@@ -171,8 +174,9 @@ def run(
             continue
         verdict = subject.score(views)
         scored.append(message)
+        decision = DECISIONS.index(verdict.decision)
         verdicts.append(
-            (verdict.log_odds, verdict.probability, DECISIONS.index(verdict.decision))
+            (verdict.log_odds, verdict.probability, decision, verdict.label)
         )
         spam = bool(is_spam[message])
         if (verdict.decision == "spam") != spam:
@@ -188,6 +192,7 @@ def run(
         log_odds=np.array([each[0] for each in verdicts], np.float64),
         probability=np.array([each[1] for each in verdicts], np.float64),
         decision=np.array([each[2] for each in verdicts], np.int8),
+        label=np.array([each[3] for each in verdicts], np.int64),
         seconds=clock() - begun,
         learned=subject.learned,
         mistakes=tuple(

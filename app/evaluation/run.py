@@ -12,7 +12,7 @@ import numpy as np
 from app.evaluation.outcome import DECISIONS
 from app.figures.bootstrap import interval, lam_replicates, roca_replicates
 from app.figures.calibration import brier, expected_calibration_error
-from app.figures.metrics import Errors, roca_pct, spam_missed_at
+from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +52,9 @@ class EvaluationReport:
         Expected calibration error of the probabilities.  Unit: per cent.
     brier : float or None
         Mean square of probability minus truth, from 0 to 1.
+    macro_f1_pct : float or None
+        Mean F1 of the labels, higher is better.  Unit: per cent.  None where there are
+        but two, of which the error rates tell more.
     messages_per_second : float or None
         Messages scored and learned in a second of wall-clock time.  None
         where the clock did not move.
@@ -74,6 +77,7 @@ class EvaluationReport:
     spam_missed_at_0_1_pct: float | None
     ece_pct: float | None
     brier: float | None
+    macro_f1_pct: float | None
     messages_per_second: float | None
 
     def as_json(self) -> dict[str, int | float | None]:
@@ -127,6 +131,16 @@ class Run:
         return np.concatenate([outcome.decision for outcome in self.outcomes])
 
     @property
+    def label(self) -> NDArray[np.int64]:
+        """Their most probable labels, as indices into those of the filter."""
+        return np.concatenate([outcome.label for outcome in self.outcomes])
+
+    @property
+    def several(self) -> bool:
+        """Whether the filter has more labels than ham and spam."""
+        return len(self.specification.labels) > 2  # noqa: PLR2004
+
+    @property
     def decided_spam(self) -> NDArray[np.bool_]:
         """Whether spam was decided; *unsure* leaves a message where it is seen."""
         return np.asarray(self.decision == DECISIONS.index("spam"))
@@ -178,8 +192,14 @@ class Run:
             spam_missed_at_0_1_pct=spam_missed_at(log_odds, gold, ham_lost_pct=0.1),
             ece_pct=None if ece is None else 100.0 * ece,
             brier=brier(gold, probability),
+            macro_f1_pct=self._macro_f1_pct() if self.several else None,
             messages_per_second=messages / seconds if seconds > 0 else None,
         )
+
+    def _macro_f1_pct(self) -> float | None:
+        numbers = {label: at for at, label in enumerate(self.specification.labels)}
+        gold = np.array([numbers[label] for label in self.survey.labels], np.int64)
+        return macro_f1_pct(gold[self.message], self.label)
 
     def json_lines(self, **more: str) -> Iterator[str]:
         """Yield a line of JSON for each message, in the order of scoring.
@@ -189,16 +209,19 @@ class Run:
         **more : str
             Further fields, which stand first in every line.
         """
-        for message, log_odds, probability, decision in zip(
+        labels = self.specification.labels
+        for message, log_odds, probability, decision, label in zip(
             self.message.tolist(),
             self.log_odds.tolist(),
             self.probability.tolist(),
             self.decision.tolist(),
+            self.label.tolist(),
             strict=True,
         ):
             yield json_line(
                 **more,
                 gold=self.survey.labels[message],
+                **({"label": labels[label]} if self.several else {}),
                 decision=DECISIONS[decision],
                 log_odds=log_odds,
                 probability=probability,

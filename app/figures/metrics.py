@@ -215,6 +215,44 @@ class Errors:
         return 100.0 / (1.0 + math.exp(-mean))
 
 
+def macro_f1_pct(gold: NDArray[np.int64], said: NDArray[np.int64]) -> float | None:
+    r"""Return the mean over the labels of F1, higher is better.
+
+    Parameters
+    ----------
+    gold, said : ndarray of int64, shape (n,)
+        The label that each message has, and the one that it was given, as numbers.
+
+    Returns
+    -------
+    float or None
+        Unit: per cent.  None without messages.
+
+    Notes
+    -----
+    F1 of a label is :math:`2 t / (g + s)` of the *g* messages that have it, the *s*
+    that were given it, and the *t* that are among both [1]_.  A label that none has
+    and none was given does not count.
+
+    References
+    ----------
+    .. [1] C. D. Manning, P. Raghavan and H. Schütze, *Introduction to Information
+       Retrieval*, Cambridge University Press, 2008, section 13.6.
+
+    Examples
+    --------
+    >>> round(macro_f1_pct(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1])), 1)
+    38.9
+    """
+    labels = np.union1d(gold, said)
+    if not labels.size:
+        return None
+    hits = [int(((gold == label) & (said == label)).sum()) for label in labels]
+    sizes = [int((gold == label).sum() + (said == label).sum()) for label in labels]
+    shares = [2 * hit / size for hit, size in zip(hits, sizes, strict=True)]
+    return 100.0 * sum(shares) / len(shares)
+
+
 def _logit(errors: int, messages: int) -> float:
     """Return the log-odds of an error rate, half an error away from 0 and 1."""
     kept = min(max(float(errors), 0.5), messages - 0.5)

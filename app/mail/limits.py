@@ -39,6 +39,13 @@ MAX_PARTS: Final = 1_000
 Precedent: Haraka's mime_parts of 1,000 (connection.ini), and Go's
 multipartmaxparts of 1,000 (mime/multipart/formdata.go).
 """
+MAX_FORWARDED: Final = 100
+"""Messages within a forwarded one that are taken out of it."""
+MAX_FORWARDED_BYTES: Final = 4 * MAX_BYTES
+"""Bytes of a forwarded message that are looked at, and so many more lines.
+
+Precedent: Postfix's message_size_limit of 10,240,000 (mail_params.h).
+"""
 MAX_HEADERS: Final = 1_000
 """Header fields of one message or part.
 

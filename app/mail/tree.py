@@ -131,6 +131,10 @@ class Node(_Message):
             self._type = declared, parameters
         return self._type
 
+    def parameter(self, name: str) -> str:
+        """Return a parameter of the type, or ""."""
+        return self._content_type()[1].get(name, "")
+
     def get_content_type(self) -> str:
         """Return the media type: the parser's question and ours."""
         if self.depth >= MAX_DEPTH:
@@ -149,7 +153,7 @@ class Node(_Message):
         """Return the boundary of a multipart."""
         # RFC 2046 section 5.1.1: at most 70 characters, never ending in a
         # blank.
-        boundary = self._content_type()[1].get("boundary", "").rstrip()
+        boundary = self.parameter("boundary").rstrip()
         return boundary or failobj
 
     def get(self, name: str, failobj: Any = None) -> Any:
@@ -164,7 +168,7 @@ class Node(_Message):
     @property
     def charset(self) -> str:
         """Declared charset, lower case, or ""."""
-        return self._content_type()[1].get("charset", "").strip().lower()
+        return self.parameter("charset").strip().lower()
 
     @property
     def encoding(self) -> str:
@@ -189,7 +193,7 @@ class Node(_Message):
     def filename(self) -> str:
         """Name of the file that the part is offered as, or ""."""
         name = self._content_disposition()[1].get("filename", "")
-        return name or self._content_type()[1].get("name", "")
+        return name or self.parameter("name")
 
     @property
     def children(self) -> list[Node] | None:
@@ -245,7 +249,9 @@ def _feed(text: str, budget: Budget) -> tuple[Node, list[Node]]:
     return nodes[0], nodes
 
 
-def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:
+def nested(
+    text: str, budget: Budget, kind: type[Node] = Node
+) -> tuple[Node, list[Node]]:
     """Run the standard parser; return the root and all nodes it has built."""
     nodes: list[Node] = []
 
@@ -253,7 +259,7 @@ def nested(text: str, budget: Budget) -> tuple[Node, list[Node]]:
         # One more than the limit: the parser makes one to try the factory.
         if len(nodes) > MAX_PARTS:
             raise _TooManyPartsError
-        nodes.append(Node(budget))
+        nodes.append(kind(budget))
         return nodes[-1]
 
     parser: FeedParser[Node] = FeedParser(cast("Callable[[], Node]", factory))

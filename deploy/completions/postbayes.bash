@@ -17,12 +17,13 @@ _postbayes() {
         evaluate) words='--index --ham --spam --limit --shuffle --folds --train-first --delay --feedback-first --feedback-share --noise --seed --months --try --report --resume --processes --json --jsonl --help' ;;
         lab) words='--target --model --smoothing --prior --columns --as --vocabulary --values --constant --variances --shrinkage --deviation --predict --predict-csv --test --folds --seed --alphas --report --json --help' ;;
         audit) words='--profile --json --help' ;;
-        profiles) words='--create --rename --delete --yes --labels --spam-labels --help' ;;
+        profiles) words='--create --rename --delete --yes --labels --spam-labels --kind --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
         events) words='--last --json --help' ;;
         imap) words='--once --url --profile --help' ;;
+        forwarded) words='--label --sender --profile --url --help' ;;
         digest) words='--profile --to --hours --stdout --help' ;;
         migrate) words=--help ;;
         backup) words='--audit --json --help' ;;
@@ -30,7 +31,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy keys people events imap digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy keys people events imap forwarded digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

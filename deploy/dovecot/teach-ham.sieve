@@ -1,5 +1,9 @@
-require ["vnd.dovecot.pipe", "copy", "imapsieve", "environment", "variables"];
-if environment :is "imap.mailbox" ["Trash", "Junk"] {
+require ["vnd.dovecot.pipe", "copy", "imapsieve", "environment", "variables", "special-use"];
+if environment :matches "imap.mailbox" "*" {
+    set "folder" "${1}";
+}
+# Whatever the folder of deleted mail is called (RFC 8579).
+if anyof (string :is "${folder}" ["Trash", "Junk"], specialuse_exists "${folder}" "\\Trash") {
     stop;
 }
 if environment :matches "imap.user" "*" {

@@ -76,6 +76,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "people": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
     "digest": (*_COMMON, 0, 65),
+    "forwarded": (0, 2, 74, 75, 130),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),
     "migrate": (0, *_COMMON),
     "backup": (*_COMMON, 0, 1, 65),

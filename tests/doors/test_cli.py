@@ -328,6 +328,33 @@ def test_profiles_are_made_and_listed(run):
     assert "site" in err
 
 
+def test_a_kind_of_profile_has_its_labels(run):
+    """Mail is more than wanted and unwanted."""
+    code, out, _ = run("profiles", "--create", "site", "--kind", "mail")
+
+    assert 0 == code
+    assert (
+        "site  revision 0  learned 0 ham, 0 newsletter, 0 notification, "
+        "0 phishing (spam), 0 spam (spam)"
+    ) in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--create", "x", "--labels", "a,b"],
+        ["--create", "x", "--spam-labels", "spam"],
+    ],
+)
+def test_a_kind_is_no_other_labels(run, arguments):
+    """Nothing is made of what contradicts itself."""
+    code, _, err = run("profiles", "--kind", "mail", *arguments)
+
+    assert (65, True) == (code, "--kind gives a new profile its labels" in err)
+    assert "x  revision" not in run("profiles")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -243,3 +243,26 @@ def test_nothing_is_written_where_the_options_are_wrong(run_anew, tmp_path):
 
     assert "last week's" == (tmp_path / "report.html").read_text()
     assert ["report.html"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_of_several_labels_the_one_that_is_said_counts(run_anew, tmp_path, monkeypatch):
+    """Macro-F1, and the label of each message; three labels of words of their own."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    words = {"ham": "noon agenda", "news": "weekly edition", "spam": "free prize"}
+    index = []
+    for n in range(60):
+        label = [*words][n % 3]
+        (folder / f"{n}").write_text(f"Subject: {words[label]}\n\n{words[label]} {n}\n")
+        index.append(f"{label} {n}\n")
+    (folder / "index").write_text("".join(index))
+    monkeypatch.setenv("POSTBAYES_LABELS", "ham,news,spam")
+    arguments = ("--index", folder / "index", "--train-first", "30")
+    said = figures(run_anew, *arguments, "--jsonl", tmp_path / "lines")
+
+    assert 100.0 == said["macro_f1_pct"]
+    assert all(line["gold"] == line["label"] for line in lines(tmp_path / "lines"))
+    code, out, _ = run_anew("evaluate", *arguments)
+    assert (0, True) == (code, "macro-F1         100.000 %" in out)
+    _, out, _ = run_anew("evaluate", *arguments, "--try", "ham_cost=99")
+    assert out.splitlines()[0].endswith("  F1 %")

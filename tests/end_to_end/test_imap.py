@@ -110,7 +110,7 @@ def test_moving_mail_teaches_while_it_is_followed(service, mailbox, follow):
     mailbox.move(thrown, "Junk", "Trash")
     new = mailbox.send(spam(202))
     assert "Junk" == mailbox.arrived(new)[0]
-    mailbox.move(filed, "Junk", "INBOX")
+    mailbox.move(filed, "Junk", "Archive")
     until(service, more_than(before, ham=2))
     process.send_signal(signal.SIGTERM)
 
@@ -172,9 +172,49 @@ def test_the_folder_that_the_server_marks_as_junk_is_followed(
     assert "following" not in caplog.text
 
 
+def test_further_folders_and_marks_teach_where_that_is_set(service, mailbox, look):
+    """Junk to a folder of ham is ham; ``$Junk`` is spam, and ``$NotJunk`` ham, in place."""
+    settings = {"POSTBAYES_IMAP_FOLDERS": "Kept=ham", "POSTBAYES_IMAP_MARKS": "true"}
+    mailbox.imap.create("Kept")
+    filed, kept, read = (mailbox.send(raw) for raw in (spam(230), ham(230), ham(231)))
+    assert ["Junk", "INBOX", "INBOX"] == [
+        mailbox.arrived(word)[0] for word in (filed, kept, read)
+    ]
+    before = learned(service)
+
+    assert (0, "0 messages\n") == look(**settings)
+    mailbox.move(filed, "Junk", "Kept")
+    mailbox.move(read, "INBOX", "Kept")
+    mailbox.mark(kept, "INBOX", "+FLAGS ($Junk)")
+    assert (0, "2 messages\n") == look(**settings)
+    assert more_than(before, ham=1, spam=1) == learned(service)
+    mailbox.mark(kept, "INBOX", "-FLAGS ($Junk)")
+    mailbox.mark(kept, "INBOX", "+FLAGS ($NotJunk)")
+    assert (0, "1 messages\n") == look(**settings)
+    assert more_than(before, ham=2) == learned(service)
+    assert (0, "0 messages\n") == look(**settings)
+
+
+def test_a_mark_is_seen_while_the_inbox_is_followed(service, mailbox, follow):
+    """The server notifies of flags of the open folder, too."""
+    word = mailbox.send(ham(240))
+    assert "INBOX" == mailbox.arrived(word)[0]
+    expected = more(service, spam=1)
+    process = follow(POSTBAYES_IMAP_MARKS="true")
+    wait_for(lambda: follow.state.exists() and '"ham"' in follow.state.read_text())
+
+    mailbox.mark(word, "INBOX", "+FLAGS ($Junk)")
+    until(service, expected)
+    process.send_signal(signal.SIGTERM)
+
+    assert -signal.SIGTERM == process.wait(PATIENCE)
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
+        ({"POSTBAYES_IMAP_FOLDERS": "News"}, 78, "write FOLDER=LABEL"),
+        ({"POSTBAYES_IMAP_FOLDERS": "INBOX=spam"}, 78, "'INBOX' is named twice"),
         ({"POSTBAYES_IMAP_USER": ""}, 78, "refuses the login of ''"),
         ({"POSTBAYES_IMAP_JUNK": "Spam"}, 78, "no folder 'Spam'"),
         ({"POSTBAYES_IMAP_PASSWORD_FILE": "/nowhere"}, 78, "cannot be read"),

@@ -87,14 +87,15 @@ def test_moving_mail_teaches_and_the_next_verdict_is_another(service, mailbox):
     assert ("ham", ANN, message["X-Postbayes-Id"]) == row
 
 
-def test_throwing_junk_away_teaches_nothing(service, mailbox):
+@pytest.mark.parametrize("trash", ["Trash", "Papierkorb"])
+def test_throwing_junk_away_teaches_nothing(service, mailbox, trash):
     """Junk to Trash is no vote; the next move shows that nothing was missed."""
     thrown, moved = (mailbox.send(spam(n)) for n in (120, 121))
     for word in (thrown, moved):
         assert "Junk" == mailbox.arrived(word)[0]
     expected = more(service, ham=1)
 
-    mailbox.move(thrown, "Junk", "Trash")
+    mailbox.move(thrown, "Junk", trash)
     mailbox.move(moved, "Junk", "INBOX")
 
     until(service, expected)

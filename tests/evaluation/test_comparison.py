@@ -20,6 +20,7 @@ def outcome(scores, messages):
         log_odds=np.array(scores, np.float64),
         probability=np.full(len(scores), 0.5),
         decision=np.where(np.array(scores) > 0, 2, 0).astype(np.int8),
+        label=np.where(np.array(scores) > 0, 1, 0),
         seconds=1.0,
         learned=0,
         mistakes=tuple(

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from app.errors import InvalidObservation
-from app.figures.metrics import Errors, roca_pct, spam_missed_at
+from app.figures.metrics import Errors, macro_f1_pct, roca_pct, spam_missed_at
 
 # Few distinct scores, so that ties are common, and all that floats can be.
 scores = st.one_of(
@@ -29,6 +29,21 @@ def arrays(rows):
         np.array([score for score, _ in rows], np.float64),
         np.array([gold for _, gold in rows], np.bool_),
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1))
+def test_macro_f1_is_that_of_scikit_learn(rows):
+    """Over the labels that some message has or was given."""
+    gold, said = np.array(rows).T
+
+    assert 100 * f1_score(gold, said, average="macro") == pytest.approx(
+        macro_f1_pct(gold, said)
+    )
+
+
+def test_macro_f1_needs_messages():
+    """A filter that was never tried has no F1."""
+    assert macro_f1_pct(np.zeros(0, np.int64), np.zeros(0, np.int64)) is None
 
 
 @given(two_sided)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What Sieve does: file spam, or learn from moves and from marks as well.
-Sieve = Literal["filing", "learning"]
+# What Sieve does: file spam, or learn from moves and from marks as well, or also file
+# mail of further labels and learn those.
+Sieve = Literal["filing", "learning", "labels"]
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "dovecot"
 INSTALLED = "/usr/local/lib/postbayes"
@@ -35,6 +36,11 @@ service lmtp {{
     port = {lmtp}
   }}
 }}
+service auth {{
+  unix_listener {folder}/auth {{
+    mode = 0666
+  }}
+}}
 namespace inbox {{
   inbox = yes
   mailbox Junk {{
@@ -46,6 +52,14 @@ namespace inbox {{
   }}
   mailbox Trash {{
     special_use = \\Trash
+    auto = create
+  }}
+  mailbox Papierkorb {{
+    special_use = \\Trash
+    auto = create
+  }}
+  mailbox Archive {{
+    special_use = \\Archive
     auto = create
   }}
 }}
@@ -129,9 +143,11 @@ def configuration(names: Mapping[str, object], *, sieve: Sieve, installed: Path)
     if sieve == "filing":
         ours = _FILING_2_4 if new else _FILING_2_3
     else:
-        files = ("postbayes", "postbayes-flags")
         suffix = "-2.4.conf" if new else ".conf"
-        ours = "".join((DEPLOY / f"{name}{suffix}").read_text() for name in files)
+        files = [f"postbayes{suffix}", f"postbayes-flags{suffix}"]
+        if sieve == "labels":
+            files.append("postbayes-labels.conf")
+        ours = "".join((DEPLOY / name).read_text() for name in files)
     # Dovecot 2.4 wants its version in the first line.
     site = (_2_4 if new else _2_3) + _COMMON
     return site.format(**names) + ours.replace(INSTALLED, str(installed))

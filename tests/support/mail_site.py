@@ -84,6 +84,9 @@ alias_maps =
 virtual_mailbox_domains = {domain}
 virtual_mailbox_maps = static:all
 virtual_transport = lmtp:inet:127.0.0.1:{lmtp}
+smtpd_sasl_auth_enable = yes
+smtpd_sasl_type = dovecot
+smtpd_sasl_path = {folder}/auth
 """
 
 
@@ -132,7 +135,8 @@ class MailSite:
         ours = files.get("main.cf") or (DEPLOY / "postfix" / "main.cf").read_text()
         ours = ours.replace("inet:127.0.0.1:11332", milter)
         (postfix / "main.cf").write_text(_MAIN.format(**names) + ours)
-        (postfix / "master.cf").write_text(_MASTER.format(**names))
+        master = _MASTER.format(**names) + files.get("master.cf", "")
+        (postfix / "master.cf").write_text(master)
 
         installed = folder / "postbayes"
         shutil.copytree(DEPLOY / "dovecot", installed)
@@ -194,6 +198,10 @@ class MailSite:
                 return
         raise AssertionError(self.log())
 
+    def flush(self) -> None:
+        """Have Postfix try again what waits in its queue."""
+        _run("/usr/sbin/postqueue", "-c", str(self.folder / "postfix"), "-f")
+
     def held(self) -> list[str]:
         """Return the senders of the messages that Postfix has on hold."""
         queue = subprocess.run(
@@ -228,6 +236,12 @@ class Mailbox:
         """Log out."""
         self.imap.logout()
 
+    def submit(self, raw: bytes, *recipients: str) -> None:
+        """Send a message after a login, as mail programs do."""
+        with smtplib.SMTP("127.0.0.1", self.site.smtp) as smtp:
+            smtp.login(self.user, PASSWORD)
+            smtp.sendmail(self.user, recipients, raw)
+
     def send(self, raw: bytes, sender: str = "someone@example.net") -> str:
         """Send a message by SMTP, and return the word by which it is found."""
         word = f"word{next(_numbers)}"
@@ -242,11 +256,11 @@ class Mailbox:
         found = self.imap.uid("SEARCH", "BODY", word)[1][0].split()
         return found[-1].decode() if found else None
 
-    def arrived(self, word: str) -> tuple[str, Message]:
-        """Return folder and message, once it is delivered."""
+    def arrived(self, word: str, *folders: str) -> tuple[str, Message]:
+        """Return folder and message, once it is delivered to the inbox, Junk or others."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            for folder in ("INBOX", "Junk"):
+            for folder in folders or ("INBOX", "Junk"):
                 number = self.find(word, folder)
                 if number is not None:
                     (_, raw), _ = self.imap.uid("FETCH", number, "(BODY.PEEK[])")[1]
@@ -284,7 +298,8 @@ def mail_site(
     sieve : Sieve
         What Dovecot does with mail.
     files : mapping of str to str
-        The text of files that are not to be those of deploy: main.cf, Sieve scripts.
+        The text of files that are not to be those of deploy: main.cf, Sieve scripts;
+        and of master.cf, that of further services.
     """
     with open_folder() as folder:
         site = MailSite(folder, milter=milter, url=url, sieve=sieve, files=files)

@@ -158,10 +158,13 @@ class RunFigures:
         Not one of rich, which cuts names to the width of the terminal: names of
         configurations often differ at their ends.
         """
-        rows = [("stream", "configuration", *HEADINGS.values())]
+        headings = dict(HEADINGS)
+        if any(run.several for run in self.runs):
+            headings["macro_f1_pct"] = "F1 %"
+        rows = [("stream", "configuration", *headings.values())]
         for run in self.runs:
             figures = run.report().as_json()
-            cells = [_shown(figures[name]) for name in HEADINGS]
+            cells = [_shown(figures[name]) for name in headings]
             rows.append((run.stream, run.configuration, *cells))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
@@ -196,7 +199,15 @@ def _of_one(run: Run, *, seed: int) -> Iterator[str]:
         ("Brier score", report.brier, "", "mean square of their errors"),
         ("speed", report.messages_per_second, "/s", "messages scored and learned"),
     )
-    for name, value, unit, meaning in figures:
+    several = (
+        (
+            "macro-F1",
+            report.macro_f1_pct,
+            " %",
+            "F1, the mean over the labels; higher is better",
+        ),
+    )
+    for name, value, unit, meaning in figures + several * run.several:
         shown = "-" if value is None else f"{value:.3f}{unit}"
         yield f"{name:16} {shown:26} {meaning}"
 

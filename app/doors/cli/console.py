@@ -61,6 +61,14 @@ Url = Annotated[
         f"{EXAMPLE}."
     ),
 ]
+Taught = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help="The service to teach; the one of POSTBAYES_HOST and POSTBAYES_PORT "
+        "if not given.",
+    ),
+]
 Processes = Annotated[
     int | None,
     typer.Option(

@@ -233,7 +233,8 @@ def evaluate(
     jsonl: Annotated[
         Path | None,
         typer.Option(
-            help="Write one line per message: gold, decision, log_odds, probability."
+            help="Write one line per message: gold, decision, log_odds, probability, "
+            "and the label where there are more than two."
         ),
     ] = None,
 ) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.doors.cli.client import ask
-from app.doors.cli.console import OUT, Profile, interruptible
+from app.doors.cli.console import OUT, Profile, Taught, interruptible
 from app.doors.cli.errors import raise_for
 from app.doors.imap.account import logged_in
 from app.doors.imap.follower import Follower
-from app.doors.imap.memory import File
+from app.doors.imap.memory import HAM, SPAM, File
 from app.errors import InvalidSetting, UnreadableMessage, reason
 from app.ledger.entry import MAX_SOURCE
 from app.services.log import keep_log
@@ -23,7 +23,6 @@ from app.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.doors.imap.memory import Word
     from app.settings import Settings
 
 
@@ -31,21 +30,16 @@ def imap(
     once: Annotated[
         bool, typer.Option("--once", help="Look once and stop, as from cron.")
     ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="The service to teach; the one of POSTBAYES_HOST and POSTBAYES_PORT "
-            "if not given."
-        ),
-    ] = None,
+    url: Taught = None,
     profile: Profile = None,
 ) -> None:
     """Follow Junk and the inbox of a mailbox, and teach what is moved between them.
 
     For mail servers without IMAPSieve. What appears in Junk is taught as spam,
-    unless Postbayes itself marked it; what moves from Junk to the inbox as ham; what
-    is thrown away says nothing. The mailbox is that of POSTBAYES_IMAP_HOST and the
-    settings beside it, and nothing in it is changed.
+    unless Postbayes itself marked it; what moves from Junk to the inbox or the
+    archive as ham; what is thrown away says nothing. Folders of other labels are
+    followed likewise, and marks where that is set. The mailbox is that of
+    POSTBAYES_IMAP_HOST and the settings beside it, and nothing in it is changed.
     """
     settings = load_settings()
     host, user = settings.imap_host, settings.imap_user
@@ -63,10 +57,10 @@ def imap(
             user=user,
             password=password(settings),
         ),
-        # The inbox last: what moves into Junk leaves it, and is told of there.
-        folders=(("junk", settings.imap_junk), ("inbox", settings.imap_inbox)),
+        folders=folders(settings),
         teach=partial(_teach, where, user, profile),
         store=File(settings.imap_state),
+        marks=settings.imap_marks,
     )
     # Told to end it dies at once: nothing is left behind, and a server that is asked
     # to log out may take a minute.
@@ -96,6 +90,36 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(usual)
 
 
+def folders(settings: Settings) -> tuple[tuple[str, str | None], ...]:
+    """Return label and name of each folder to follow.
+
+    The inbox last: what moves into another one leaves it, and is told of there.
+
+    Raises
+    ------
+    InvalidSetting
+        If a folder has no label, or several.
+    """
+    found: list[tuple[str, str | None]] = [(SPAM, settings.imap_junk)]
+    for each in settings.imap_folders:
+        name, _, label = (part.strip() for part in each.rpartition("="))
+        if not (name and label):
+            msg = (
+                f"POSTBAYES_IMAP_FOLDERS has {each!r}; write FOLDER=LABEL, such as "
+                "Newsletter=newsletter"
+            )
+            raise InvalidSetting(msg)
+        found.append((label, name))
+    found.append((HAM, settings.imap_inbox))
+    names = [name for _, name in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        msg = f"the folder {twice!r} is named twice among POSTBAYES_IMAP_FOLDERS, "
+        msg += "POSTBAYES_IMAP_JUNK and POSTBAYES_IMAP_INBOX; give it one label"
+        raise InvalidSetting(msg)
+    return tuple(found)
+
+
 def password(settings: Settings) -> str:
     """Return the password of the mailbox.
 
@@ -123,7 +147,7 @@ def password(settings: Settings) -> str:
     return found
 
 
-def _teach(url: str, user: str, profile: str | None, raw: bytes, word: Word) -> None:
+def _teach(url: str, user: str, profile: str | None, raw: bytes, word: str) -> None:
     whose = {"recipient": user} if profile is None else {"profile": profile}
     source = f"imap {user}"[:MAX_SOURCE]
     ask(url, "/feedback", raw, {"label": word, "source": source, **whose})

@@ -118,6 +118,7 @@ COMMANDS: Final = {
     "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",
+    "forwarded": "Teach the messages inside one that a user has forwarded.",
     "digest": "Mail to users what was taken for spam or left unsure since the last "
     "time.",
     "migrate": "Bring an older database to the tables of this version, as `serve` "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.classifier.specification import check_name
+from app.classifier.specification import KINDS, check_name
 from app.doors.cli.console import OUT, interruptible, progress, run_stage, this_user
 from app.errors import InvalidInput
 from app.services.application import opened_database
@@ -55,6 +55,14 @@ def profiles(
         str | None,
         typer.Option(help="Those that stand for spam. [POSTBAYES_SPAM_LABELS]"),
     ] = None,
+    kind: Annotated[
+        Literal["mail"] | None,
+        typer.Option(
+            help="Labels by a name, in place of both. mail: ham, newsletter, "
+            "notification, phishing and spam, of which the last two stand for spam.",
+            metavar="KIND",
+        ),
+    ] = None,
 ) -> None:
     """List the profiles, or create, rename or delete one.
 
@@ -63,6 +71,14 @@ def profiles(
     """
     if create is not None:
         check_name(create)
+    if kind is not None:
+        if create is None or labels or spam_labels:
+            msg = (
+                "--kind gives a new profile its labels: give --create NAME as well, "
+                "and leave --labels and --spam-labels out"
+            )
+            raise InvalidInput(msg)
+        labels, spam_labels = (",".join(names) for names in KINDS[kind])
     settings = load_settings(labels=labels, spam_labels=spam_labels)
     _require_not_of_the_site(delete or (rename and rename[0]), settings.profile)
     with opened_database(load_settings(), make=create is not None) as engine:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import IMAPClientError, LoginError
-from imapclient.imapclient import JUNK
+from imapclient.imapclient import ARCHIVE, JUNK
 
+from app.doors.imap.memory import CAPACITY, HAM, SPAM
 from app.errors import InvalidSetting, MailboxUnavailable, reason
 from app.mail.limits import MAX_BYTES
 
@@ -32,6 +33,8 @@ MESSAGE_BYTES: Final = MAX_BYTES
 AT_ONCE: Final = 50
 # What most servers and programs call it.
 _USUAL_JUNK: Final = "Junk"
+# RFC 9051 section 2.3.2; mail programs set the other two as well, or instead.
+MARKS: Final = {SPAM: ("$Junk", "Junk"), HAM: ("$NotJunk", "NonJunk")}
 _HEADERS: Final = b"BODY[HEADER]<0>"
 _MESSAGE: Final = b"BODY[]<0>"
 
@@ -75,8 +78,8 @@ class Account:
         name = self._junk if name is None else name
         if not self._client.folder_exists(name):
             msg = (
-                f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK and "
-                "POSTBAYES_IMAP_INBOX name the folders to follow"
+                f"the mailbox has no folder {name!r}; POSTBAYES_IMAP_JUNK, "
+                "POSTBAYES_IMAP_INBOX and POSTBAYES_IMAP_FOLDERS name those to follow"
             )
             raise InvalidSetting(msg)
         found = self._client.select_folder(name, readonly=True)
@@ -84,33 +87,47 @@ class Account:
         return Folder(name, *(int(found[number]) for number in numbers))
 
     @cached_property
+    def archive(self) -> str | None:
+        """The folder that the server marks as archive, if any."""
+        return self._special(ARCHIVE)
+
+    @cached_property
     def _junk(self) -> str:
-        r"""The first folder with the attribute ``\Junk`` (RFC 6154 section 2)."""
-        if self._client.has_capability("SPECIAL-USE"):
-            # A plain LIST need not give the attributes then (section 3), and IMAPClient
-            # has no LIST with options.
-            names = '""', '"*" RETURN (SPECIAL-USE)'
-            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
-            folders = self._client._proc_folder_list(answer)  # noqa: SLF001
-        else:
-            folders = self._client.list_folders()
-        marked = (
-            name
-            for attributes, _, name in folders
-            if JUNK.lower() in (attribute.lower() for attribute in attributes)
-        )
-        junk: str | None = next(marked, None)
+        junk = self._special(JUNK)
         if junk is None:
             log.info("following %r, as the server marks no folder as junk", _USUAL_JUNK)
             return _USUAL_JUNK
         log.info("following the folder %r, which the server marks as junk", junk)
         return junk
 
+    def _special(self, attribute: bytes) -> str | None:
+        """Return the first folder with an attribute (RFC 6154 section 2)."""
+        marked = (
+            name
+            for attributes, _, name in self._folders
+            if attribute.lower() in (each.lower() for each in attributes)
+        )
+        return next(marked, None)
+
+    @cached_property
+    def _folders(self) -> list[tuple[tuple[bytes, ...], bytes, str]]:
+        """Attributes, delimiter and name of each folder."""
+        found: list[tuple[tuple[bytes, ...], bytes, str]]
+        if self._client.has_capability("SPECIAL-USE"):
+            # A plain LIST need not give the attributes then (section 3), and IMAPClient
+            # has no LIST with options.
+            names = '""', '"*" RETURN (SPECIAL-USE)'
+            answer = self._client._command_and_check("list", *names)  # noqa: SLF001
+            found = self._client._proc_folder_list(answer)  # noqa: SLF001
+        else:
+            found = self._client.list_folders()
+        return found
+
     def headers(self, first: int) -> Iterator[tuple[int, bytes]]:
         """Yield UID and headers of the messages from a UID on, in order."""
         # "first:*" names the last message also where that is below `first`.
         found = self._client.search(["UID", f"{first}:*"])
-        yield from self._headers(sorted(uid for uid in found if uid >= first))
+        yield from self.headers_of(sorted(uid for uid in found if uid >= first))
 
     def newest(self, folder: Folder, number: int) -> Iterator[tuple[int, bytes]]:
         """Yield UID and headers of the last so many messages, in order.
@@ -121,15 +138,35 @@ class Account:
         if not folder.messages:
             return
         start = max(1, folder.messages - number + 1)
-        yield from self._headers(sorted(self._client.search([f"{start}:*"])))
+        yield from self.headers_of(sorted(self._client.search([f"{start}:*"])))
 
-    def _headers(self, uids: list[int]) -> Iterator[tuple[int, bytes]]:
+    def headers_of(self, uids: list[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield UID and headers of some messages, in the order of their UIDs."""
         asked = f"BODY.PEEK[HEADER]<0.{HEADER_BYTES}>"
         for start in range(0, len(uids), AT_ONCE):
             answer = self._client.fetch(uids[start : start + AT_ONCE], [asked])
             for uid in sorted(answer):
                 if _HEADERS in answer[uid]:
                     yield uid, answer[uid][_HEADERS]
+
+    def marked(self, folder: Folder, label: str) -> set[int]:
+        """Return the messages with a mark and without its opposite, by UID.
+
+        Of the last `CAPACITY` of the open folder, for the reason that `newest` has.
+        """
+        if not folder.messages:
+            return set()
+        one, same = MARKS[label]
+        other, opposite = MARKS[HAM if label == SPAM else SPAM]
+        start = max(1, folder.messages - CAPACITY + 1)
+        return set(
+            self._client.search(
+                [
+                    *(f"{start}:*", "OR", "KEYWORD", one, "KEYWORD", same),
+                    *("UNKEYWORD", other, "UNKEYWORD", opposite),
+                ]
+            )
+        )
 
     def message(self, uid: int) -> bytes | None:
         """Return as much of a message as is looked at; None if it is gone."""

@@ -8,23 +8,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.doors.imap.memory import CAPACITY
-from app.errors import (
-    Conflict,
-    EmptyMessage,
-    Inconsistent,
-    InvalidInput,
-    MessageTooLarge,
-    Unavailable,
-    UnreadableMessage,
-)
+from app.doors.imap.memory import CAPACITY, HAM, SPAM
+from app.errors import OF_ONE_MESSAGE, Inconsistent, InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from app.doors.imap.account import Account, Folder
-    from app.doors.imap.memory import Memory, Place, Word
+    from app.doors.imap.memory import Memory
 
 log = logging.getLogger(__name__)
 # A server notifies of the open folder only: other moves have to be looked for. RFC
@@ -41,10 +33,6 @@ POLL: Final = 60.0
 # The first and the longest wait after a failure. Unit: seconds.
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
-# What is the matter with one message, such as that it was learned too long ago to
-# be moved, or that the service fails on it. Asked again and again, it would keep all
-# that come after it waiting.
-_REFUSED: Final = (Conflict, EmptyMessage, MessageTooLarge, UnreadableMessage)
 
 
 class Store(Protocol):
@@ -67,34 +55,37 @@ class Follower:
     ----------
     connect : callable
         Opens the mailbox.
-    folders : tuple of (Place, str or None)
-        The folders and their meanings; the follower waits in the last one. None is
-        the folder that the server marks as junk.
+    folders : tuple of (str, str or None)
+        Label and name of each folder, beside that which the server marks as archive;
+        the follower waits in the last one. None is the one that it marks as junk.
     teach : callable
         Teaches a message.
     store : Store
         Where the memory is stored.
+    marks : bool
+        Whether messages that are marked as junk or not junk are taught, too.
     passed_over : Counter of str
         How many messages were passed over, by the name of the error.
     """
 
     connect: Callable[[], AbstractContextManager[Account]]
-    folders: tuple[tuple[Place, str | None], ...]
-    teach: Callable[[bytes, Word], None]
+    folders: tuple[tuple[str, str | None], ...]
+    teach: Callable[[bytes, str], None]
     store: Store
+    marks: bool = False
     passed_over: Counter[str] = field(default_factory=Counter)
 
     def look(self, account: Account, memory: Memory) -> int:
-        """Teach the new messages of the folders; return their number."""
+        """Teach the messages that are new in folders or marked; return their number."""
         number = 0
-        for place, name in self.folders:
-            folder = account.open(name)
+        for label, folder in self._opened(account):
             first = memory.first_unread(folder.name, folder.validity)
             if first is None:
-                self._begin(account, memory, place, folder)
+                self._begin(account, memory, label, folder)
             elif first < folder.next_uid:
-                for _ in self._new(account, memory, place, folder, first):
-                    number += 1
+                number += self._new(account, memory, label, folder, first)
+            if self.marks:
+                number += self._marked(account, memory, folder)
         return number
 
     def follow(self) -> Iterator[int]:
@@ -129,6 +120,15 @@ class Follower:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def _opened(self, account: Account) -> Iterator[tuple[str, Folder]]:
+        """Open each folder in turn, with its label; the archive is one of ham."""
+        *others, last = self.folders
+        archive = account.archive
+        if archive is not None and archive not in (name for _, name in self.folders):
+            others.append((HAM, archive))
+        for label, name in (*others, last):
+            yield label, account.open(name)
+
     def _settled(self, account: Account, memory: Memory) -> list[Folder]:
         """Open the folders; return them, or none if something happened meanwhile.
 
@@ -137,7 +137,7 @@ class Follower:
         """
         last = self.folders[-1][1]
         before = account.open(last)
-        folders = [account.open(name) for _, name in self.folders]
+        folders = [folder for _, folder in self._opened(account)]
         settled = before == folders[-1] and all(
             memory.first_unread(folder.name, folder.validity) == folder.next_uid
             for folder in folders
@@ -145,12 +145,13 @@ class Follower:
         return folders if settled else []
 
     def _begin(
-        self, account: Account, memory: Memory, place: Place, folder: Folder
+        self, account: Account, memory: Memory, label: str, folder: Folder
     ) -> None:
         """Take a folder as it is: nothing in it is feedback yet."""
-        if place == "junk":
+        if label != HAM:
             for _, headers in account.newest(folder, CAPACITY):
-                memory.note(headers)
+                memory.note(headers, label)
+        memory.forget_marks(folder.name)
         memory.mark_read(folder.name, folder.validity, folder.next_uid)
         self.store.keep(memory)
 
@@ -158,32 +159,59 @@ class Follower:
         self,
         account: Account,
         memory: Memory,
-        place: Place,
+        label: str,
         folder: Folder,
         first: int,
-    ) -> Iterator[Word]:
+    ) -> int:
+        """Teach the new messages of a folder; return their number."""
+        number = 0
         unread = folder.next_uid
         for uid, headers in account.headers(first):
-            word = memory.says(place, headers)
-            if word is not None:
-                raw = account.message(uid)
-                where = f"message {uid} of {folder.name}"
-                if raw is not None and self._taught(raw, word, where):
-                    memory.taught(headers, word)
-                    yield word
+            word = memory.says(label, headers)
+            number += self._taught(account, memory, folder, uid, headers, word)
             unread = max(unread, uid + 1)
             memory.mark_read(folder.name, folder.validity, uid + 1)
             # After each message: a taught message is not taught again.
             self.store.keep(memory)
         memory.mark_read(folder.name, folder.validity, unread)
         self.store.keep(memory)
+        return number
 
-    def _taught(self, raw: bytes, word: Word, where: str) -> bool:
+    def _marked(self, account: Account, memory: Memory, folder: Folder) -> int:
+        """Teach the messages that were marked since; return their number."""
+        number = 0
+        for label in (SPAM, HAM):
+            uids = account.marked(folder, label)
+            before = memory.marked(folder.name, label)
+            # What was marked before the first look is no feedback yet.
+            new = set() if before is None else uids - before
+            for uid, headers in account.headers_of(sorted(new)):
+                word = memory.says_mark(label, headers)
+                number += self._taught(account, memory, folder, uid, headers, word)
+            if uids != before:
+                memory.mark(folder.name, label, uids)
+                self.store.keep(memory)
+        return number
+
+    def _taught(
+        self,
+        account: Account,
+        memory: Memory,
+        folder: Folder,
+        uid: int,
+        headers: bytes,
+        word: str | None,
+    ) -> bool:
         """Teach a message; pass over one that the service will never take."""
+        raw = None if word is None else account.message(uid)
+        if word is None or raw is None:
+            return False
         try:
             self.teach(raw, word)
-        except _REFUSED as error:
+        except OF_ONE_MESSAGE as error:
+            where = f"message {uid} of {folder.name}"
             log.warning("%s is passed over: %s", where, error)
             self.passed_over[type(error).__name__] += 1
             return False
+        memory.taught(headers, word)
         return True

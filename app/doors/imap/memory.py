@@ -14,21 +14,22 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from app.errors import InvalidSetting, reason
 
-Place = Literal["junk", "inbox"]
-Word = Literal["spam", "ham", "filed"]
-"""The label of a message; *filed* where it was in Junk already."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SPAM: Final = "spam"
+"""The label of Junk."""
+HAM: Final = "ham"
+"""The label of the inbox; what lies there says nothing unless it lay elsewhere."""
 # A Junk folder that is emptied after a month rarely has more; about 500 kB.
 CAPACITY: Final = 10_000
 KEY_BYTES: Final = 16
-_DECISION: Final = re.compile(
-    rb"^X-Postbayes:[ \t]*(\w+)[ \t]*\r?$", re.MULTILINE | re.IGNORECASE
-)
 
 
 class _Stored(BaseModel):
@@ -36,7 +37,8 @@ class _Stored(BaseModel):
 
     version: Literal[1]
     read: dict[str, tuple[int, int]]
-    known: list[tuple[str, Word]]
+    known: list[tuple[str, str]]
+    marked: dict[str, dict[str, list[int]]] = {}
 
 
 class Memory:
@@ -50,8 +52,9 @@ class Memory:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._known: OrderedDict[str, Word] = OrderedDict()
+        self._known: OrderedDict[str, str] = OrderedDict()
         self._read: dict[str, tuple[int, int]] = {}
+        self._marked: dict[str, dict[str, list[int]]] = {}
 
     def first_unread(self, folder: str, validity: int) -> int | None:
         """Return the UID from which on a folder is new.
@@ -75,40 +78,63 @@ class Memory:
         """Remember that the messages below a UID have been read."""
         self._read[folder] = (validity, uid)
 
-    def note(self, headers: bytes) -> None:
-        """Remember a message that was in Junk before the first look."""
-        self._remember(key(headers), "filed")
+    def note(self, headers: bytes, label: str) -> None:
+        """Remember a message that was in a folder before the first look."""
+        self._remember(key(headers), _filed(label))
 
-    def says(self, place: Place, headers: bytes) -> Word | None:
+    def says(self, label: str, headers: bytes) -> str | None:
         r"""Return the label of a new message in a folder; None if it gives none.
 
-        In Junk it is spam, unless the filter itself marked it so: a verdict is
-        no evidence for itself.  In the inbox it is ham if it was in Junk.
+        It is that of the folder, unless the filter itself marked the message so: a
+        verdict is no evidence for itself.  In a folder of ham it is ham if it was in
+        one of another label.
 
         Examples
         --------
         >>> memory, marked = Memory(), b"Subject: x\nX-Postbayes: spam\n\n"
-        >>> memory.says("junk", marked)
-        >>> memory.says("inbox", marked)
+        >>> memory.says("spam", marked)
+        >>> memory.says("ham", marked)
         'ham'
         >>> memory.taught(marked, "ham")
-        >>> memory.says("junk", marked)
+        >>> memory.says("spam", marked)
         'spam'
         """
         name = key(headers)
-        label_before = self._known.get(name)
-        if place == "inbox":
-            return "ham" if label_before in {"spam", "filed"} else None
-        if label_before is None and decision(headers) == "spam":
-            self._remember(name, "filed")
+        before = self._known.get(name)
+        if label == HAM:
+            return None if before in {None, HAM} else HAM
+        if before is None and verdict(headers, label):
+            self._remember(name, _filed(label))
             return None
-        return None if label_before in {"spam", "filed"} else "spam"
+        return None if before in {label, _filed(label)} else label
 
-    def taught(self, headers: bytes, word: Word) -> None:
+    def says_mark(self, label: str, headers: bytes) -> str | None:
+        """Return the label of a message that somebody marked with it, as `says` does.
+
+        Nobody has to have moved it before.
+        """
+        if label == HAM:
+            return None if self._known.get(key(headers)) == HAM else HAM
+        return self.says(label, headers)
+
+    def marked(self, folder: str, label: str) -> set[int] | None:
+        """Return the messages of a folder that had a mark; None before a first look."""
+        found = self._marked.get(folder, {}).get(label)
+        return None if found is None else set(found)
+
+    def mark(self, folder: str, label: str, uids: Iterable[int]) -> None:
+        """Remember the messages of a folder that have a mark."""
+        self._marked.setdefault(folder, {})[label] = sorted(uids)
+
+    def forget_marks(self, folder: str) -> None:
+        """Forget the marks of a folder, whose messages have new numbers."""
+        self._marked.pop(folder, None)
+
+    def taught(self, headers: bytes, label: str) -> None:
         """Remember the label of a message that was taught."""
-        self._remember(key(headers), word)
+        self._remember(key(headers), label)
 
-    def _remember(self, name: str, word: Word) -> None:
+    def _remember(self, name: str, word: str) -> None:
         self._known.pop(name, None)
         self._known[name] = word
         if len(self._known) > self._capacity:
@@ -116,7 +142,12 @@ class Memory:
 
     def dump(self) -> str:
         """Return the memory as text, for a file."""
-        stored = _Stored(version=1, read=self._read, known=list(self._known.items()))
+        stored = _Stored(
+            version=1,
+            read=self._read,
+            known=list(self._known.items()),
+            marked=self._marked,
+        )
         return stored.model_dump_json()
 
     @classmethod
@@ -136,6 +167,7 @@ class Memory:
             raise InvalidSetting(msg) from error
         memory._read = stored.read
         memory._known = OrderedDict(stored.known[-capacity:])
+        memory._marked = stored.marked
         return memory
 
 
@@ -144,10 +176,16 @@ def key(headers: bytes) -> str:
     return blake2b(headers, digest_size=KEY_BYTES).hexdigest()
 
 
-def decision(headers: bytes) -> str | None:
-    """Return the decision that the filter wrote into a message, if any."""
-    found = _DECISION.search(headers)
-    return None if found is None else found[1].decode("ascii", "replace").lower()
+def verdict(headers: bytes, label: str) -> bool:
+    """Return whether the filter wrote into a message that it has a label."""
+    name = rb"X-Postbayes" if label == SPAM else rb"X-Postbayes-Label"
+    wanted = rb"^%b:[ \t]*%b[ \t]*\r?$" % (name, re.escape(label.encode()))
+    return re.search(wanted, headers, re.MULTILINE | re.IGNORECASE) is not None
+
+
+def _filed(label: str) -> str:
+    """Return what is remembered of a message that nobody put where it lies."""
+    return "filed" if label == SPAM else f"filed {label}"
 
 
 @dataclass(frozen=True, slots=True)

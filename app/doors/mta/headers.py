@@ -93,6 +93,7 @@ _NAMES: Final = (
     "X-Postbayes-Profile",
     "X-Postbayes-Explanation",
 )
+LABEL: Final = "X-Postbayes-Label"
 _FLAG: Final = re.compile(
     r"(?P<name>[!-9;-~]{1,60}):[ \t]*(?P<value>[!-~][ -~]{0,200})"
 )
@@ -100,7 +101,7 @@ _FLAG: Final = re.compile(
 
 def ours(flag: tuple[str, str] | None) -> frozenset[str]:
     """Return the names, in lower case, that only this filter may write."""
-    names = {name.lower() for name in _NAMES}
+    names = {name.lower() for name in (*_NAMES, LABEL)}
     return frozenset(names if flag is None else names | {flag[0].lower()})
 
 
@@ -155,10 +156,10 @@ def marks(
     ]
     if classified.explanation.strongest:
         values.append("; ".join(_entries(classified)))
-    found = [
-        (name, _folded(name, value))
-        for name, value in zip(_NAMES, values, strict=False)
-    ]
+    named = [*zip(_NAMES, values, strict=False)]
+    if len(classified.labels) > 2:  # noqa: PLR2004  of two, the decision says as much
+        named.insert(1, (LABEL, classified.labels[verdict.label]))
+    found = [(name, _folded(name, value)) for name, value in named]
     return found if flag is None or action == "none" else [*found, flag]
 
 

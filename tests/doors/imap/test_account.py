@@ -9,6 +9,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 import pytest
 
 from app.doors.imap.account import logged_in
+from app.doors.imap.memory import CAPACITY
 from app.errors import InvalidSetting
 
 PLAIN = 'LIST "" "*"'
@@ -34,6 +35,7 @@ class Server(ThreadingTCPServer):
         self.capability = capability
         self.attributes = attributes
         self.commands = []
+        self.messages = 0
 
     def answer(self, command):
         """Return the untagged lines that answer a command."""
@@ -48,8 +50,14 @@ class Server(ThreadingTCPServer):
                 for folder, attributes in self.attributes.items()
                 if '"*"' in rest or rest.endswith(f'"{folder}"')
             ]
+        if command.startswith("UID SEARCH"):
+            return ["SEARCH 3 9"]
         if name == "EXAMINE":
-            return ["0 EXISTS", "OK [UIDVALIDITY 1] x", "OK [UIDNEXT 1] x"]
+            return [
+                f"{self.messages} EXISTS",
+                "OK [UIDVALIDITY 1] x",
+                "OK [UIDNEXT 1] x",
+            ]
         return []
 
 
@@ -130,9 +138,55 @@ def test_a_folder_that_is_named_is_not_looked_for(serve, caplog):
     assert [] == caplog.messages
 
 
+@pytest.mark.parametrize("capability", ["SPECIAL-USE", ""])
+@pytest.mark.parametrize(
+    ("folders", "archive"),
+    [({"INBOX": "", "Old": r"\Archive"}, "Old"), ({"Archive": ""}, None)],
+)
+def test_the_archive_is_the_folder_that_the_server_marks(
+    serve, capability, folders, archive
+):
+    """A name alone does not make one."""
+    host, port = serve(capability, folders).server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        assert archive == account.archive
+
+
 def test_a_server_without_such_a_folder_is_told_of_in_one_sentence(serve):
     """It names the settings."""
     server = serve("SPECIAL-USE", {"INBOX": ""})
 
     with pytest.raises(InvalidSetting, match="no folder 'Junk'; POSTBAYES_IMAP_JUNK"):
         opened(server, None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "first"), [(1, 1), (CAPACITY, 1), (CAPACITY + 5, 6)]
+)
+def test_marked_messages_are_searched_for(serve, messages, first):
+    """Those with one mark alone, among the last of a folder."""
+    server = serve("SPECIAL-USE", {"INBOX": ""})
+    server.messages = messages
+    host, port = server.server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        folder = account.open("INBOX")
+
+        assert {3, 9} == account.marked(folder, "spam")
+        assert {3, 9} == account.marked(folder, "ham")
+    assert [
+        f"UID SEARCH {first}:* OR KEYWORD $Junk KEYWORD Junk "
+        "UNKEYWORD $NotJunk UNKEYWORD NonJunk",
+        f"UID SEARCH {first}:* OR KEYWORD $NotJunk KEYWORD NonJunk "
+        "UNKEYWORD $Junk UNKEYWORD Junk",
+    ] == [each for each in server.commands if each.startswith("UID SEARCH")]
+
+
+def test_in_an_empty_folder_nothing_is_marked(serve):
+    """Its messages have no numbers to search among."""
+    server = serve("SPECIAL-USE", {"INBOX": ""})
+    host, port = server.server_address
+    login = {"user": "ann", "password": "secret"}
+    with logged_in(host=host, port=port, security="none", **login) as account:
+        assert set() == account.marked(account.open("INBOX"), "spam")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -27,6 +28,7 @@ class Account:
     """A mailbox in memory: folders of messages by UID."""
 
     idles = True
+    archive = None
 
     def __init__(self):
         self.folders = {"Junk": {}, "INBOX": {}}
@@ -35,6 +37,7 @@ class Account:
         self.then = []
         self.soon = []
         self.opened = None
+        self.marks = {}
 
     def put(self, name, headers):
         """Have a message appear in a folder."""
@@ -58,6 +61,15 @@ class Account:
         """Yield UID and headers."""
         folder = self.folders[self.opened]
         yield from ((uid, folder[uid]) for uid in sorted(folder) if uid >= first)
+
+    def marked(self, folder, label):
+        """Return the messages with a mark, that lie there."""
+        there = self.folders[folder.name]
+        return {uid for uid in self.marks.get(label, ()) if uid in there}
+
+    def headers_of(self, uids):
+        """Yield UID and headers of some messages."""
+        yield from ((uid, self.folders[self.opened][uid]) for uid in uids)
 
     def newest(self, folder, number):
         """Yield those of the last so many messages."""
@@ -100,7 +112,7 @@ def follower(account, taught, tmp_path, monkeypatch):
     monkeypatch.setattr(module.time, "sleep", lambda _: None)
     return Follower(
         connect=connect,
-        folders=(("junk", "Junk"), ("inbox", "INBOX")),
+        folders=(("spam", "Junk"), ("ham", "INBOX")),
         teach=lambda raw, word: taught.append((raw.split(b"\r")[0], word)),
         store=File(tmp_path / "state" / "imap.json"),
     )
@@ -119,6 +131,103 @@ def test_what_is_moved_is_taught(account, follower, taught):
 
     assert [0, 1, 1, 0, 0] == list(islice(follower.follow(), 5))
     assert [(b"first", "spam"), (b"first", "ham")] == taught
+
+
+def test_folders_have_labels_of_their_own(account, follower, taught):
+    """What appears there has it; out of there is ham, but not in a folder of others."""
+    account.folders |= {"News": {}, "Archive": {}, "Elsewhere": {}}
+    account.put("News", b"old news")
+    follower = replace(
+        follower,
+        folders=(
+            ("spam", "Junk"),
+            ("news", "News"),
+            ("ham", "Archive"),
+            ("ham", "INBOX"),
+        ),
+    )
+    account.put("INBOX", b"first")
+    account.put("INBOX", b"second")
+    account.then = [
+        lambda: account.move(b"first", "INBOX", "News"),
+        lambda: account.move(b"first", "News", "Junk"),
+        lambda: account.move(b"first", "Junk", "Archive"),
+        lambda: account.move(b"second", "INBOX", "Archive"),
+        lambda: account.move(b"old news", "News", "Elsewhere"),
+        lambda: account.move(b"old news", "Elsewhere", "INBOX"),
+    ]
+
+    assert 4 == sum(islice(follower.follow(), 7))
+    assert [
+        (b"first", "news"),
+        (b"first", "spam"),
+        (b"first", "ham"),
+        (b"old news", "ham"),
+    ] == taught
+
+
+@pytest.mark.parametrize("label", [None, "news"])
+def test_the_archive_is_a_folder_of_ham_unless_it_has_a_label(
+    account, follower, taught, label
+):
+    """What was in Junk is ham there, as with Sieve; what was in the inbox says nothing."""
+    account.folders["Old"] = {}
+    account.archive = "Old"
+    if label is not None:
+        follower = replace(
+            follower,
+            folders=(follower.folders[0], (label, "Old"), *follower.folders[1:]),
+        )
+    account.put("INBOX", b"first")
+    account.then = [
+        lambda: account.move(b"old", "Junk", "Old"),
+        lambda: account.move(b"first", "INBOX", "Old"),
+    ]
+    list(islice(follower.follow(), 3))
+
+    assert (
+        [(b"old", "ham")] if label is None else [(b"old", "news"), (b"first", "news")]
+    ) == taught
+
+
+def test_what_is_marked_is_taught_where_that_is_set(account, follower, taught):
+    """Each mark once, and not what was marked before the first look."""
+    for headers in (b"first", b"second", b"third"):
+        account.put("INBOX", headers)
+    (first, second, third) = account.folders["INBOX"]
+    account.marks = {"spam": {first}}
+    account.then = [
+        lambda: account.marks["spam"].add(second),
+        lambda: account.move(b"second", "INBOX", "Junk"),
+        lambda: account.marks.update(ham={first, third}, spam={second}),
+        lambda: account.marks.update(ham={third}),
+        lambda: account.marks.update(ham={first, third}),
+    ]
+
+    assert 3 == sum(islice(replace(follower, marks=True).follow(), 6))
+    assert [(b"second", "spam"), (b"first", "ham"), (b"third", "ham")] == taught
+
+
+def test_marks_of_a_folder_that_is_numbered_anew_are_old(account, follower, taught):
+    """The same number is another message."""
+    follower = replace(follower, marks=True)
+    list(islice(follower.follow(), 1))
+    account.put("INBOX", b"first")
+    account.marks = {"spam": {*account.folders["INBOX"]}}
+    account.validity = 2
+
+    assert 0 == sum(islice(follower.follow(), 2))
+    assert [] == taught
+
+
+def test_marks_count_from_the_look_at_which_they_are_set(account, follower, taught):
+    """A setting that comes later does not teach the marks of years."""
+    account.put("INBOX", b"first")
+    account.marks = {"ham": {*account.folders["INBOX"]}}
+    list(islice(follower.follow(), 1))
+
+    assert 0 == sum(islice(replace(follower, marks=True).follow(), 2))
+    assert [] == taught
 
 
 @pytest.mark.parametrize("moment", range(2, 5))

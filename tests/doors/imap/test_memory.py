@@ -9,6 +9,7 @@ from app.errors import InvalidSetting
 
 PLAIN = b"From: a@b.example\r\nSubject: x\r\n\r\n"
 MARKED = b"X-Postbayes: spam\r\n" + PLAIN
+NEWS = b"X-Postbayes: ham\r\nX-Postbayes-Label: news\r\n" + PLAIN
 
 
 def says(memory, place, headers):
@@ -22,18 +23,27 @@ def says(memory, place, headers):
 @pytest.mark.parametrize(
     ("headers", "places", "words"),
     [
-        (PLAIN, ["junk"], ["spam"]),
-        (PLAIN, ["inbox"], [None]),
-        (PLAIN, ["inbox", "junk"], [None, "spam"]),
-        (PLAIN, ["junk", "junk"], ["spam", None]),
-        (PLAIN, ["junk", "inbox"], ["spam", "ham"]),
-        (PLAIN, ["junk", "inbox", "inbox"], ["spam", "ham", None]),
-        (PLAIN, ["junk", "inbox", "junk"], ["spam", "ham", "spam"]),
-        (MARKED, ["junk"], [None]),
-        (MARKED, ["junk", "inbox"], [None, "ham"]),
-        (MARKED, ["junk", "inbox", "junk"], [None, "ham", "spam"]),
-        (b"X-Postbayes: ham\n" + PLAIN, ["junk"], ["spam"]),
-        (b"X-Postbayes: unsure\n" + PLAIN, ["junk"], ["spam"]),
+        (PLAIN, ["spam"], ["spam"]),
+        (PLAIN, ["ham"], [None]),
+        (PLAIN, ["ham", "spam"], [None, "spam"]),
+        (PLAIN, ["spam", "spam"], ["spam", None]),
+        (PLAIN, ["spam", "ham"], ["spam", "ham"]),
+        (PLAIN, ["spam", "ham", "ham"], ["spam", "ham", None]),
+        (PLAIN, ["spam", "ham", "spam"], ["spam", "ham", "spam"]),
+        (MARKED, ["spam"], [None]),
+        (MARKED, ["spam", "ham"], [None, "ham"]),
+        (MARKED, ["spam", "ham", "spam"], [None, "ham", "spam"]),
+        (PLAIN, ["news", "news"], ["news", None]),
+        (PLAIN, ["news", "ham", "news"], ["news", "ham", "news"]),
+        (PLAIN, ["news", "spam", "ham"], ["news", "spam", "ham"]),
+        (NEWS, ["news", "news"], [None, None]),
+        (NEWS, ["news", "ham"], [None, "ham"]),
+        (NEWS, ["news", "spam", "news"], [None, "spam", "news"]),
+        (NEWS, ["new"], ["new"]),
+        (NEWS, ["spam"], ["spam"]),
+        (MARKED, ["news"], ["news"]),
+        (b"X-Postbayes: ham\n" + PLAIN, ["spam"], ["spam"]),
+        (b"X-Postbayes: unsure\n" + PLAIN, ["spam"], ["spam"]),
     ],
 )
 def test_a_message_says_what_somebody_did_with_it(headers, places, words):
@@ -46,9 +56,9 @@ def test_a_message_says_what_somebody_did_with_it(headers, places, words):
 def test_what_lay_in_junk_before_says_nothing_until_it_is_moved():
     """Nobody knows who put it there."""
     memory = Memory()
-    memory.note(PLAIN)
+    memory.note(PLAIN, "spam")
 
-    assert [None, "ham"] == [memory.says(place, PLAIN) for place in ("junk", "inbox")]
+    assert [None, "ham"] == [memory.says(place, PLAIN) for place in ("spam", "ham")]
 
 
 def test_a_folder_that_is_numbered_anew_is_begun_anew():
@@ -67,13 +77,13 @@ def test_a_memory_is_kept_and_loaded():
     """A restart forgets nothing, but the oldest beyond the capacity."""
     memory = Memory(capacity=2)
     for n in range(3):
-        memory.note(b"%d" % n)
+        memory.note(b"%d" % n, "spam")
     memory.mark_read("Junk", 7, 20)
 
     loaded = Memory.load(memory.dump(), file="x")
 
     assert memory.dump() == loaded.dump()
-    assert [None, "ham", "ham"] == [loaded.says("inbox", b"%d" % n) for n in range(3)]
+    assert [None, "ham", "ham"] == [loaded.says("ham", b"%d" % n) for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -83,3 +93,30 @@ def test_a_file_that_holds_something_else_is_not_overwritten(text):
     """The sentence names it."""
     with pytest.raises(InvalidSetting, match=r"state\.json is not a state file"):
         Memory.load(text, file="state.json")
+
+
+def test_a_mark_says_what_nobody_has_said_yet():
+    """A move and a mark are one opinion; the filter's own verdict is none."""
+    memory = Memory()
+
+    assert memory.says_mark("spam", MARKED) is None
+    assert [says(memory, "spam", PLAIN), memory.says_mark("spam", PLAIN)] == [
+        "spam",
+        None,
+    ]
+    assert "ham" == memory.says_mark("ham", PLAIN)
+    memory.taught(PLAIN, "ham")
+    assert memory.says_mark("ham", PLAIN) is None
+
+
+def test_marks_are_kept_and_loaded():
+    """By folder and mark, until the server numbers the folder anew."""
+    memory = Memory()
+    memory.mark("INBOX", "spam", {3, 1})
+
+    loaded = Memory.load(memory.dump(), file="x")
+
+    assert {1, 3} == loaded.marked("INBOX", "spam")
+    assert loaded.marked("INBOX", "ham") is None
+    loaded.forget_marks("INBOX")
+    assert loaded.marked("INBOX", "spam") is None

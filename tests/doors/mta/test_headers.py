@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.mta.headers import end_of_head, with_headers
+from app.doors.mta.headers import FORGED, end_of_head, marks, ours, with_headers
 from app.features.observation import digest
 from app.mail.parse import parse
+from tests.support.standin import classified
 
 NEW = (("X-Postbayes", "spam"), ("X-Long", "a\n b"))
 
@@ -58,3 +59,19 @@ def test_a_marked_message_is_the_same_message(line):
     raw = line + b"From: ann@example.org\n\nhello\n"
 
     assert digest(parse(raw)) == digest(parse(with_headers(raw, NEW)))
+
+
+def test_of_several_labels_one_is_named():
+    """Sieve files by it; of two, the decision says as much."""
+    raw = b"Subject: x\n\nmoney and pills\n"
+    two = marks(classified(raw), "none", None)
+    three = marks(classified(raw, labels=("ham", "news", "spam")), "none", None)
+
+    assert [("X-Postbayes", "spam"), ("X-Postbayes-Label", "news")] == three[:2]
+    assert two == [three[0], *three[2:]]
+
+
+def test_a_label_that_a_sender_wrote_is_gone():
+    """Their rules would file by it."""
+    assert "x-postbayes-label" in ours(None)
+    assert "x-postbayes-label".startswith(FORGED)

@@ -1,0 +1,112 @@
+"""`postbayes forwarded`: messages taught that users forward to an address.
+
+Contract of this file: a mail server runs it for mail of anybody, so its exit code is 0
+or that of another try.  By any other one the mail server would return the message, and
+answer strangers.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.doors.cli.console import OUT, Profile, Taught
+from app.doors.cli.errors import complain
+from app.errors import (
+    OF_ONE_MESSAGE,
+    InvalidInput,
+    NotFound,
+    PostbayesError,
+    Unavailable,
+    reading_one_of_many,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def forwarded(
+    label: Annotated[
+        str, typer.Option(help="What the messages are: a label of the profile.")
+    ] = "",
+    sender: Annotated[
+        str,
+        typer.Option(
+            help="The user who has signed in to send it, as the mail server knows; "
+            "kept in the ledger. Without one, nothing is taught."
+        ),
+    ] = "",
+    profile: Profile = None,
+    url: Taught = None,
+) -> None:
+    """Teach the messages inside one that a user has forwarded.
+
+    A mail server runs it for addresses such as spam@example.org, with the message on
+    standard input. It teaches attached messages, and a message whose X-Postbayes-Id
+    the text quotes; they are learned by the profile of the sender. The exit code is 0,
+    or 75 for another try where they could not be taught.
+    """
+    raw = sys.stdin.buffer.read()
+    source = "".join(c for c in sender if c.isprintable()).strip()
+    if not source:
+        complain("nothing is taught: the sender has not signed in")
+        return
+    whose = {"recipient": sender} if profile is None else {"profile": profile}
+    try:
+        if not label:
+            msg = "say what the messages are with --label"
+            raise InvalidInput(msg)
+        taught = _teach(url, raw, label, source, whose)
+    except PostbayesError as error:
+        raise Unavailable(str(error)) from error
+    if taught is None:
+        complain(
+            f"nothing is taught: {source} has forwarded no message; it has to be "
+            "attached, as the text alone is another message"
+        )
+    else:
+        OUT.print(f"{source}: {taught} taught as {label}")
+
+
+def _teach(
+    url: str | None, raw: bytes, label: str, source: str, whose: Mapping[str, str]
+) -> int | None:
+    """Return how many messages were taught; None if there are none.
+
+    They may have been taught in an earlier try, which changes nothing.
+    """
+    # Here, since strangers write to such an address, too: without a sender the command
+    # takes a fifth of the CPU time (0.24 s), most of which imports take.
+    from app.doors.cli.client import ask, parse  # noqa: PLC0415
+    from app.doors.documents.feedback import FeedbackOut  # noqa: PLC0415
+    from app.ledger.entry import MAX_SOURCE  # noqa: PLC0415
+    from app.mail.forwarded import forwarded as inside  # noqa: PLC0415
+    from app.settings import load_settings  # noqa: PLC0415
+
+    if url is None:
+        settings = load_settings()
+        url = f"http://{settings.host}:{settings.port}"
+    query = {"label": label, "source": source[:MAX_SOURCE], **whose}
+    with reading_one_of_many():
+        found = inside(raw)
+    if not (found.messages or found.ids):
+        return None
+    asked: list[tuple[bytes | None, dict[str, str | None] | None]] = [
+        (each, None) for each in found.messages
+    ]
+    asked += [(None, {"id": each}) for each in found.ids]
+    taught = 0
+    for message, document in asked:
+        try:
+            answer = ask(url, "/feedback", message, query, document)
+        except (*OF_ONE_MESSAGE, NotFound) as error:
+            # Without an id to be found, it is the address that is wrong.
+            if document is None and isinstance(error, NotFound):
+                raise
+            complain(f"a message is passed over: {error}")
+        else:
+            parse(FeedbackOut, url, answer)
+            taught += 1
+    return taught
