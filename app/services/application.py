@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.access.keys import AccessKey
+    from app.services.classify import Witness
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -379,10 +380,11 @@ class Application:
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
         self._health = WriteHealth()
+        witnesses: tuple[Witness, ...] = ()
         self.classify = Classify(
-            self.live, self.recent, now, self.tally, self._autolearn()
+            self.live, self.recent, now, self.tally, self._autolearn(), witnesses
         )
-        self.inspect = Inspect(self.live, self.recent, now)
+        self.inspect = Inspect(self.live, self.recent, now, witnesses)
         self.recall = Recall(
             self.engine,
             self.live,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
+from app.classifier.statement import stated
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
@@ -22,10 +23,11 @@ from app.ledger.vector import encode_names
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable
+    from collections.abc import Callable, Collection, Container, Iterable, Sequence
     from datetime import datetime
 
     from app.classifier.explain import Attribution, Explanation
+    from app.classifier.statement import Statement
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.mail.message import Message
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
+
+    Testimony = Callable[[str], Sequence[Statement]]
 
 
 class Head(NamedTuple):
@@ -63,6 +67,47 @@ class Head(NamedTuple):
 _NO_HEAD: Final = Head()
 
 
+class Origin(NamedTuple):
+    """Where a message comes from, as a door knows it.
+
+    Parameters
+    ----------
+    sender : str
+        Of the SMTP envelope; empty where it is unknown.
+    client : str
+        Address of the client that sent the message; empty where it is unknown.
+    """
+
+    sender: str = ""
+    client: str = ""
+
+
+UNKNOWN: Final = Origin()
+
+
+class Witness(Protocol):
+    """States evidence on messages that their features do not carry."""
+
+    def __call__(self, message: Message, origin: Origin) -> Testimony | None:
+        """Return what is stated of a message, by the name of a profile.
+
+        None where nothing is stated of it in any profile, so that it costs nothing.
+        """
+        ...
+
+
+def testimony(
+    witnesses: Iterable[Witness], message: Message, origin: Origin
+) -> Testimony | None:
+    """Return what all witnesses state of a message; None where that is nothing."""
+    heard = [
+        each for witness in witnesses if (each := witness(message, origin)) is not None
+    ]
+    if not heard:
+        return None
+    return lambda profile: [said for each in heard for said in each(profile)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
     """The answer about one message.
@@ -87,6 +132,13 @@ class Classified:
         The specification of the profile then: its thresholds.
     head : Head
         The message, as people name it.
+    statements : tuple of Statement
+        What is stated beside the features; the verdict and the explanation hold it.
+    testimony : callable or None
+        Returns what is stated of the message, by the name of a profile; None where
+        that is nothing.
+    unstated : Classified or None
+        The answer by the features alone, where something is stated.
     """
 
     observation: Observation
@@ -98,6 +150,30 @@ class Classified:
     revision: int
     specification: Specification
     head: Head = _NO_HEAD
+    statements: tuple[Statement, ...] = ()
+    testimony: Testimony | None = None
+    unstated: Classified | None = None
+
+    def stated_for(self, profile: str) -> Classified:
+        """Return the answer with what is stated for a profile.
+
+        It is that of the recipient, for whom another one may have answered.
+        """
+        if self.testimony is None:
+            return self
+        statements = tuple(self.testimony(profile))
+        if statements == self.statements:
+            return self
+        features = self.unstated or self
+        if not statements:
+            return features
+        return replace(
+            features,
+            verdict=stated(features.verdict, statements, self.specification),
+            explanation=features.explanation.stated(statements),
+            statements=statements,
+            unstated=features,
+        )
 
     @property
     def message_id(self) -> str:
@@ -150,6 +226,8 @@ class Classify:
         The counters of verdicts.
     autolearn : AutoLearn or None
         Learns confident verdicts; None learns none.
+    witnesses : sequence of Witness
+        State evidence beside the features.
     """
 
     def __init__(
@@ -159,12 +237,14 @@ class Classify:
         clock: Callable[[], datetime],
         tally: Tally,
         autolearn: AutoLearn | None = None,
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         self._live = live
         self._recent = recent
         self._clock = clock
         self._tally = tally
         self._autolearn = autolearn
+        self._witnesses = witnesses
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
@@ -195,6 +275,7 @@ class Classify:
         strongest: int,
         taught: Collection[str] = (),
         others: Collection[str] = (),
+        origin: Origin = UNKNOWN,
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -211,11 +292,13 @@ class Classify:
         others : collection of str
             Names of profiles that are asked next if the message would be held or
             refused: they are in memory then.
+        origin : Origin
+            Where the message comes from.
 
         Returns
         -------
         dict of str to Classified
-            By the name of the profile.
+            By the name of the profile, with what is stated for it.
 
         Raises
         ------
@@ -252,14 +335,25 @@ class Classify:
             )
             for name, live in lives.items()
         }
+        heard = testimony(self._witnesses, message, origin)
+        if heard is not None:
+            classified = {
+                name: replace(each, testimony=heard).stated_for(name)
+                for name, each in classified.items()
+            }
         stages.passed("score")
         now = self._clock()
         for name, live in lives.items():
-            self._tally.classified(classified[name].verdict.decision)
-            if self._autolearn is not None:
-                self._autolearn(
-                    live, classified[name].observation, classified[name].verdict
-                )
+            answer = classified[name]
+            self._tally.classified(answer.verdict.decision)
+            # By the features alone: a statement would teach the filter what it says,
+            # and a forged sender with it; nor is anything learned against one.
+            by_features = (answer.unstated or answer).verdict
+            if (
+                self._autolearn is not None
+                and by_features.decision == answer.verdict.decision
+            ):
+                self._autolearn(live, answer.observation, by_features)
         if self._recent is not None:
             for profile_id, made_of in known.items():
                 self._recent.add(profile_id, observations[made_of.key], now)
