@@ -120,7 +120,7 @@ def test_what_the_mail_server_knows_counts(app):
 
 
 def test_each_recipient_has_the_own_lists(app):
-    """Though the profile of the site answers for all, since theirs know too little."""
+    """Whichever profile answers for them."""
     put(app, ANN, SENDER, -5.0)
     put(app, SITE, SENDER, 5.0)
     asked = app.delivery.address([ANN, BOB])
