@@ -53,6 +53,7 @@ from app.services.profiles import (
 )
 from app.services.recipients import Aliases, Recipients
 from app.services.retry import WriteHealth
+from app.services.teachers import Teachers
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
@@ -350,7 +351,6 @@ class Application:
                 ready=self._ready,
             )
             self.lists = LiveLists(self.engine, self.live, self.recipients.levels)
-            self.lists.refresh()
         except PostbayesError:
             self.engine.dispose()
             raise
@@ -399,6 +399,14 @@ class Application:
             store_words=settings.store_words,
             write_behind=2 * INTERVAL if self._has_company else 0.0,
         )
+        self.figures = Figures(self.live, self.engine)
+        self.teachers = Teachers(
+            self.live,
+            self.figures,
+            per_day=settings.teacher_per_day,
+            refuse=settings.suspects == "refuse",
+            trusted=frozenset(settings.trusted_sources),
+        )
         self.feedback = Feedback(
             self.live,
             self.writer,
@@ -408,10 +416,10 @@ class Application:
             self._health,
             self.recent,
             store_words=settings.store_words,
+            teachers=self.teachers,
             webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live, now)
-        self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
@@ -474,6 +482,7 @@ class Application:
     def _maintain(self) -> float:
         self.aliases.refresh()
         patience = self.maintenance()
+        self.teachers.watch()
         if self._health.due:
             try:
                 with writing(with_short_timeout(self.engine)) as connection:

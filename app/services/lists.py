@@ -144,6 +144,11 @@ class LiveLists:
         The profiles in memory.
     levels : callable
         Returns the names of a profile and of those above it, the most personal first.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        If the lists cannot be read at first.
     """
 
     def __init__(
@@ -157,6 +162,7 @@ class LiveLists:
         self._levels = levels
         self._versions: dict[int, int] = {}
         self._tables: dict[int, ListTable] = {}
+        self.refresh()
 
     def __len__(self) -> int:
         """Return how many entries there are."""
