@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -14,12 +14,14 @@ from app.classifier.reasons import Known, grouped
 from app.features.hashing import names_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
     from app.classifier.reasons import Grouped
     from app.classifier.snapshot import Scorer
+    from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
 
@@ -131,12 +133,14 @@ class Summand:
     ----------
     kind : {'prior', 'reason', 'rest'}
         The class prior with the bias of the fusion, features that a person takes as
-        one (`app.classifier.reasons`), or all features of the other reasons.
+        one (`app.classifier.reasons`) or a `Statement`, or all features of the other
+        reasons.
     text : str
-        The words, the header, or the domain of the links; the kind in brackets for
-        the prior and the rest.
+        The words, the header, the domain of the links, or the text of a statement; the
+        kind in brackets for the prior and the rest.
     family : str or None
-        Family of the reason; None for the prior and the rest.
+        Family of the reason, or kind of the statement; None for the prior and the
+        rest.
     log_odds : float
         What it adds. Unit: nats; positive speaks for spam.
     features : int
@@ -198,11 +202,11 @@ class Explanation:
     strongest : int
         How many reasons of each side were asked for.
     families : mapping of str to float
-        What each family of features adds, and the prior; the strongest first.  They
-        sum to the log-odds.  Unit: nats.
+        What each family of features adds, each kind of statement, and the prior; the
+        strongest first.  They sum to the log-odds.  Unit: nats.
     summands : tuple of Summand
-        The prior, the strongest reasons of the side that the log-odds are on, those
-        of the other side, and the rest.  They sum to the log-odds, too.
+        The prior, all statements, the strongest reasons of the side that the log-odds
+        are on, those of the other side, and the rest.  They sum to the log-odds, too.
     """
 
     strongest: int
@@ -225,6 +229,39 @@ class Explanation:
         if abs(total) < _NOTHING:
             return None
         return math.fsum(each.log_odds for each in self.reasons) / total
+
+    def stated(self, statements: Sequence[Statement]) -> Self:
+        """Return the explanation with what is stated beside the features."""
+        families = dict(self.families)
+        for each in statements:
+            families[each.kind] = families.get(each.kind, 0.0) + each.nats
+        prior, *reasons, rest = self.summands
+        spam = math.fsum(families.values()) >= 0
+        # The sort is stable: on each side the strongest reason stays first.
+        reasons.sort(key=lambda each: (each.log_odds > 0) != spam)
+        return replace(
+            self,
+            families=_strongest_first(families),
+            summands=(
+                prior,
+                *(
+                    Summand(
+                        kind="reason",
+                        text=each.text,
+                        family=each.kind,
+                        log_odds=each.nats,
+                        features=0,
+                    )
+                    for each in statements
+                ),
+                *reasons,
+                rest,
+            ),
+        )
+
+
+def _strongest_first(families: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(families.items(), key=lambda item: -abs(item[1])))
 
 
 def explain(
@@ -279,7 +316,7 @@ def explain(
     families["prior"] = attribution.prior
     return Explanation(
         strongest=strongest,
-        families=dict(sorted(families.items(), key=lambda item: -abs(item[1]))),
+        families=_strongest_first(families),
         summands=(
             Summand(
                 kind="prior",
@@ -377,9 +414,16 @@ def _parts(
 
 
 def strongest_reason(
-    attribution: Attribution, observation: Observation, *, spam: bool, named: bool
+    attribution: Attribution,
+    observation: Observation,
+    statements: Iterable[Statement] = (),
+    *,
+    spam: bool,
+    named: bool,
 ) -> str | None:
     """Return the view and the text of the feature that adds most to one side.
+
+    Or the kind and the name of a statement, if that adds more.
 
     Parameters
     ----------
@@ -387,6 +431,8 @@ def strongest_reason(
         What each feature adds to a verdict.
     observation : Observation
         What was seen of the message.
+    statements : iterable of Statement
+        What is stated beside the features.
     spam : bool
         Whether the side is spam.
     named : bool
@@ -397,15 +443,19 @@ def strongest_reason(
     str or None
         None where nothing speaks for that side.
     """
-    strongest, found = 0.0, None
+    strongest, found, said = 0.0, None, None
     for view, added in attribution.contributions.items():
         if added.size:
             at = int(added.argmax() if spam else added.argmin())
             adds = float(added[at]) if spam else -float(added[at])
             if adds > strongest:
                 strongest, found = adds, (view, at)
-    if found is None:
-        return None
+    for each in statements:
+        if (each.nats if spam else -each.nats) > strongest:
+            strongest = abs(each.nats)
+            said = f"{each.kind}:{each.name}" if named else each.kind
+    if said is not None or found is None:
+        return said
     view, at = found
     names = observation.names.get(view) if named else None
     if names:

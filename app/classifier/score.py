@@ -13,6 +13,7 @@ from app.kernels import likelihood
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from app.classifier.rule import VerdictRule
     from app.classifier.snapshot import Scorer
     from app.features.observation import Payload
 
@@ -82,7 +83,8 @@ def score(
     }
     known = any(said[term.classifier].features for term in terms)
     return Verdict(
-        decision=_decide(snapshot, log_odds, known=known),
+        # Where nothing speaks for either side, the prior alone decides nothing.
+        decision=decide(specification.verdict, log_odds) if known else "unsure",
         label=int(posteriors[-1].argmax()),
         probability=probability_of(log_odds),
         log_odds=log_odds,
@@ -95,11 +97,8 @@ def score(
     )
 
 
-def _decide(snapshot: Scorer, log_odds: float, *, known: bool) -> Decision:
-    """Return the decision: unsure where nothing speaks for either side."""
-    rule = snapshot.specification.verdict
-    if not known:
-        return "unsure"
+def decide(rule: VerdictRule, log_odds: float) -> Decision:
+    """Return the decision on log-odds by the thresholds of a rule."""
     if log_odds >= rule.spam_threshold - ROUNDING:
         return "spam"
     if log_odds <= rule.ham_threshold + ROUNDING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from app.classifier.levels import BackedOff
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
+from app.classifier.statement import UNKNOWN, stated, testimony
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
@@ -23,11 +24,12 @@ from app.ledger.vector import encode_names
 from app.mail.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable
+    from collections.abc import Callable, Collection, Container, Iterable, Sequence
     from datetime import datetime
 
     from app.classifier.explain import Attribution, Explanation
     from app.classifier.levels import LevelShare
+    from app.classifier.statement import Origin, Statement, Testimony, Witness
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.mail.message import Message
@@ -91,6 +93,13 @@ class Classified:
         The message, as people name it.
     levels : tuple of LevelShare
         What each level adds to the log-odds, where the profile backs off.
+    statements : tuple of Statement
+        What is stated beside the features; the verdict and the explanation hold it.
+    testimony : callable or None
+        Returns what is stated of the message, by the name of a profile; None where
+        that is nothing.
+    unstated : Classified or None
+        The answer by the features alone, where something is stated.
     """
 
     observation: Observation
@@ -103,6 +112,30 @@ class Classified:
     specification: Specification
     head: Head = _NO_HEAD
     levels: tuple[LevelShare, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    testimony: Testimony | None = None
+    unstated: Classified | None = None
+
+    def stated_for(self, profile: str) -> Classified:
+        """Return the answer with what is stated for a profile.
+
+        It is that of the recipient, for whom another one may have answered.
+        """
+        if self.testimony is None:
+            return self
+        statements = tuple(self.testimony(profile))
+        if statements == self.statements:
+            return self
+        features = self.unstated or self
+        if not statements:
+            return features
+        return replace(
+            features,
+            verdict=stated(features.verdict, statements, self.specification),
+            explanation=features.explanation.stated(statements),
+            statements=statements,
+            unstated=features,
+        )
 
     @property
     def message_id(self) -> str:
@@ -155,6 +188,8 @@ class Classify:
         The counters of verdicts.
     autolearn : AutoLearn or None
         Learns confident verdicts; None learns none.
+    witnesses : sequence of Witness
+        State evidence beside the features.
     """
 
     def __init__(
@@ -164,12 +199,14 @@ class Classify:
         clock: Callable[[], datetime],
         tally: Tally,
         autolearn: AutoLearn | None = None,
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         self._live = live
         self._recent = recent
         self._clock = clock
         self._tally = tally
         self._autolearn = autolearn
+        self._witnesses = witnesses
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Classified:
         """Classify one message.
@@ -200,6 +237,7 @@ class Classify:
         strongest: int,
         taught: Collection[str] = (),
         others: Collection[str] = (),
+        origin: Origin = UNKNOWN,
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -216,11 +254,13 @@ class Classify:
         others : collection of str
             Names of profiles that are asked next if the message would be held or
             refused: they are in memory then.
+        origin : Origin
+            Where the message comes from.
 
         Returns
         -------
         dict of str to Classified
-            By the name of the profile.
+            By the name of the profile, with what is stated for it.
 
         Raises
         ------
@@ -257,14 +297,25 @@ class Classify:
             )
             for name, live in lives.items()
         }
+        heard = testimony(self._witnesses, message, origin)
+        if heard is not None:
+            classified = {
+                name: replace(each, testimony=heard).stated_for(name)
+                for name, each in classified.items()
+            }
         stages.passed("score")
         now = self._clock()
         for name, live in lives.items():
-            self._tally.classified(classified[name].verdict.decision)
-            if self._autolearn is not None:
-                self._autolearn(
-                    live, classified[name].observation, classified[name].verdict
-                )
+            answer = classified[name]
+            self._tally.classified(answer.verdict.decision)
+            # By the features alone: a statement would teach the filter what it says,
+            # and a forged sender with it; nor is anything learned against one.
+            by_features = (answer.unstated or answer).verdict
+            if (
+                self._autolearn is not None
+                and by_features.decision == answer.verdict.decision
+            ):
+                self._autolearn(live, answer.observation, by_features)
         if self._recent is not None:
             for profile_id, made_of in known.items():
                 self._recent.add(profile_id, observations[made_of.key], now)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from app.classifier.statement import Origin
 from app.classifier.verdict import agreed
 from app.errors import Unavailable
 from app.services.log import verdict
@@ -182,6 +183,7 @@ class Delivery:
         door: str,
         queue: str = "",
         sender: str = "",
+        client: str = "",
     ) -> Delivered:
         """Return one answer for all recipients.
 
@@ -201,6 +203,8 @@ class Delivery:
             The mail server's own id of the message.
         sender : str
             Of the SMTP envelope.
+        client : str
+            Address of the client that sent the message.
 
         Raises
         ------
@@ -208,12 +212,15 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        taught = {self._recipients.shared(recipients)}
+        shared = self._recipients.shared(recipients)
+        origin = Origin(sender, client)
 
-        def choose() -> tuple[str, set[str]]:
+        def choose() -> tuple[str, dict[str, str]]:
             name = self._recipients.answering(recipients)
-            own = {self._recipients.answering([each]) for each in recipients}
-            return name, own - {name}
+            return name, {
+                self._recipients.profile(each): self._recipients.answering([each])
+                for each in recipients
+            }
 
         with self._tally.delivering(door):
             (name, own), answered = _answered(
@@ -223,18 +230,23 @@ class Delivery:
                     (chosen[0],),
                     raw,
                     strongest=strongest,
-                    taught=taught,
-                    others=chosen[1],
+                    taught={shared},
+                    others={*chosen[1].values()} - {chosen[0]},
+                    origin=origin,
                 ),
             )
-            classified = answered[name]
+            classified = answered[name].stated_for(shared)
             action = classified.action
-            if own and action in {"quarantine", "reject"}:
-                answers = self._classify.each(own, raw, strongest=0)
-                action = agreed(action, (each.action for each in answers.values()))
+            if action in {"quarantine", "reject"}:
+                if others := {*own.values()} - {name}:
+                    answered |= self._classify.each(
+                        others, raw, strongest=0, origin=origin
+                    )
+                theirs = (answered[its].stated_for(who) for who, its in own.items())
+                action = agreed(action, (each.action for each in theirs))
         self._tell(classified, recipients, action, begun, door=door, queue=queue)
         if self._recorder is not None:
-            for profile in {name, *taught}:
+            for profile in {name, shared}:
                 self._recorder(
                     profile, classified, door=door, recipients=recipients, sender=sender
                 )
@@ -248,6 +260,7 @@ class Delivery:
         strongest: int,
         door: str,
         sender: str = "",
+        client: str = "",
     ) -> Delivered:
         """Return the answers of profiles; one is of all recipients.
 
@@ -263,6 +276,8 @@ class Delivery:
             What asks.
         sender : str
             Of the SMTP envelope, where the door knows it.
+        client : str
+            Address of the client that sent the message, where the door knows it.
 
         Raises
         ------
@@ -272,7 +287,7 @@ class Delivery:
             If the message has not a single byte.
         """
         begun = time.perf_counter()
-        people = [*asked.recipients]
+        people, origin = [*asked.recipients], Origin(sender, client)
         with self._tally.delivering(door):
             asked, answers = _answered(
                 lambda: self.address(
@@ -280,23 +295,39 @@ class Delivery:
                 ),
                 asked,
                 lambda chosen: self._classify.each(
-                    chosen.profiles, raw, strongest=strongest, taught=chosen.taught
+                    chosen.profiles,
+                    raw,
+                    strongest=strongest,
+                    taught=chosen.taught,
+                    origin=origin,
                 ),
             )
-        for name, classified in answers.items():
-            own = [each for each, its in asked.recipients.items() if its == name]
+        shared = asked.profile or self._recipients.shared(people)
+        delivered = Delivered.of(
+            answers[asked.name].stated_for(shared),
+            {
+                each: answers[name].stated_for(self._recipients.profile(each))
+                for each, name in asked.recipients.items()
+            },
+        )
+        # One line for all that got the same answer.
+        every = [(None, delivered.classified), *delivered.recipients.items()]
+        told: dict[object, tuple[Classified, list[str]]] = {}
+        for each, classified in every:
+            same = classified.profile, classified.statements
+            _, own = told.setdefault(same, (classified, []))
+            if each is not None:
+                own.append(each)
+        for classified, own in told.values():
             action, by = classified.action, asked.principal
             self._tell(classified, own, action, begun, door=door, by=by)
-        self._note(asked, answers, door=door, sender=sender)
-        return Delivered.of(
-            answers[asked.name],
-            {each: answers[name] for each, name in asked.recipients.items()},
-        )
+        self._note(asked, delivered, door=door, sender=sender)
+        return delivered
 
     def _note(
         self,
         asked: Addressed,
-        answers: Mapping[str, Classified],
+        delivered: Delivered,
         *,
         door: str,
         sender: str,
@@ -310,19 +341,19 @@ class Delivery:
         if record is None:
             return
         everybody = [*asked.recipients]
-        whose: dict[str, list[str]] = {name: [] for name in (*answers, *asked.taught)}
+        names = (*asked.profiles, *asked.taught)
+        whose: dict[str, list[str]] = {name: [] for name in names}
         for each, name in asked.recipients.items():
             for profile in {name, self._recipients.profile(each)} & whose.keys():
                 whose[profile].append(each)
         for profile, own in whose.items():
             shared = profile == asked.name or not own
-            answer = (
-                answers.get(profile)
-                or answers[asked.name if shared else asked.recipients[own[0]]]
-            )
+            answered = [each for each in own if asked.recipients[each] == profile]
             record(
                 profile,
-                answer,
+                delivered.classified
+                if shared
+                else delivered.recipients[(answered or own)[0]],
                 door=door,
                 recipients=everybody if shared else own,
                 sender=sender,

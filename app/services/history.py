@@ -256,7 +256,7 @@ class VerdictRecorder:
 
     def _reasons(self, classified: Classified) -> list[tuple[str, float]] | None:
         explanation = classified.explanation
-        if not (self._words and explanation.strongest):
+        if not self._words or not (explanation.strongest or classified.statements):
             return None
         strongest = nlargest(
             REASONS, explanation.reasons, key=lambda x: abs(x.log_odds)

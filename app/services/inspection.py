@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.classifier.shading import shade
+from app.classifier.statement import UNKNOWN, testimony
 from app.features.extract import extract
 from app.features.places import passages, placed
 from app.services.classify import Head, classify_observation, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
 
     from app.classifier.shading import Shading
+    from app.classifier.statement import Witness
     from app.mail.message import Part
     from app.services.classify import Classified
     from app.services.memory.cache import LiveProfiles
@@ -66,6 +68,8 @@ class Inspect:
         The cache of observations for teaching by id; None stores none.
     clock : callable
         Returns the time now, in UTC.
+    witnesses : sequence of Witness
+        State evidence beside the features.
     """
 
     def __init__(
@@ -73,10 +77,12 @@ class Inspect:
         live: LiveProfiles,
         recent: RecentMessages | None,
         clock: Callable[[], datetime],
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         self._live = live
         self._recent = recent
         self._clock = clock
+        self._witnesses = witnesses
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Inspected:
         """Read and score a message.
@@ -117,6 +123,14 @@ class Inspect:
             partial(_counts, live),
             key=known.key,
         )
+        heard = testimony(self._witnesses, message, UNKNOWN)
+        if heard is not None:
+            classified = replace(classified, testimony=heard).stated_for(profile)
+            # What is stated has no place in the text.
+            elsewhere = dict(shading.elsewhere)
+            for each in classified.statements:
+                elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
+            shading = replace(shading, elsewhere=elsewhere)
         if self._recent is not None:
             self._recent.add(live.row.id, observation, self._clock())
         return Inspected(

@@ -161,6 +161,7 @@ def verdict(
             "reason": strongest_reason(
                 classified.attribution,
                 classified.observation,
+                classified.statements,
                 spam=said.log_odds > 0,
                 named=words,
             ),

@@ -36,6 +36,9 @@ SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
 METRICS: Final = "GET /metrics"
+LISTS: Final = "GET /profiles/{name}/lists"
+SET_ENTRIES: Final = "POST /profiles/{name}/lists"
+REMOVE_ENTRY: Final = "DELETE /profiles/{name}/lists"
 KEYS: Final = "GET /keys"
 MAKE_KEY: Final = "POST /keys"
 REVOKE: Final = "DELETE /keys/{name}"
@@ -63,6 +66,9 @@ ASKING: Final = (
     OVERVIEW,
     SETTINGS,
     METRICS,
+    LISTS,
+    SET_ENTRIES,
+    REMOVE_ENTRY,
     KEYS,
     MAKE_KEY,
     REVOKE,
@@ -88,6 +94,7 @@ _STORED: Final = (
     "audit",
     "profiles",
     "policy",
+    "lists",
     "keys",
     "people",
     "events",
@@ -125,6 +132,7 @@ _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
+    *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
@@ -151,6 +159,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
         ),
@@ -167,6 +176,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
         ),
@@ -184,6 +194,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
         ),
@@ -203,6 +214,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             PROFILES,
             PROFILE,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             FIGURES,
@@ -213,6 +225,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             REVIEW,
             OVERVIEW,
             SETTINGS,
+            LISTS,
+            REMOVE_ENTRY,
         ),
     ),
     errors.InvalidSelection: Advice(
@@ -231,6 +245,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
         ),
@@ -254,6 +269,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`postbayes keys list` names the keys, and those that are revoked.",
         operations=(REVOKE,),
         commands=("keys",),
+    ),
+    errors.UnknownEntry: Advice(
+        "`postbayes lists list` shows the entries of a profile.",
+        operations=(REMOVE_ENTRY,),
+        commands=("lists",),
     ),
     errors.UnknownPerson: Advice(
         "`postbayes people list` names those who may sign in.",
@@ -352,6 +372,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             UNDO,
             PROFILE,
             CHANGE,
+            LISTS,
+            SET_ENTRIES,
+            REMOVE_ENTRY,
             FIGURES,
             WORD,
             LEDGER,
@@ -563,7 +586,7 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
     without_body = {
         *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
-        *(LINES, REVIEW, OVERVIEW),
+        *(LINES, REVIEW, OVERVIEW, LISTS, REMOVE_ENTRY),
     }
     return [wrong] if operation in without_body else [status, wrong]
 

@@ -106,10 +106,10 @@ def test_a_defect_that_one_message_brings_out_is_its_own(client, caplog):
     app = client.app.state.application
     each = app.classify.each
 
-    def fails(profiles, raw, *, strongest, taught):
+    def fails(profiles, raw, *, strongest, **others):
         if b"boom" in raw:
             raise ZeroDivisionError
-        return each(profiles, raw, strongest=strongest, taught=taught)
+        return each(profiles, raw, strongest=strongest, **others)
 
     app.classify.each = fails
     first, second, third = batch(client, [TEXTS[0], {"body": "boom"}, TEXTS[2]])
@@ -190,9 +190,9 @@ def test_others_are_answered_between_the_messages_of_batches(tmp_path):
     scored = []
     each = app.classify.each
 
-    def counted(profiles, raw, *, strongest, taught):
+    def counted(profiles, raw, *, strongest, **others):
         scored.append(raw)
-        return each(profiles, raw, strongest=strongest, taught=taught)
+        return each(profiles, raw, strongest=strongest, **others)
 
     app.classify.each = counted
     body = json.dumps({"messages": [{"body": "x"}] * 50})

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from app.access.lists import ListEntry, ListSubject
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import hidden, history, ledger, profiles, scored, tables
+from app.storage import hidden, history, ledger, lists, profiles, scored, tables
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
@@ -26,6 +27,12 @@ from tests.support.builders import (
     teach,
 )
 
+FRIEND = ListEntry(
+    subject=ListSubject.parse("ann@example.org"),
+    nats=-5.0,
+    source="ben",
+    created=MARCH,
+)
 OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
 
 
@@ -101,6 +108,7 @@ def lived(engine):
             unseen=0,
         )
         history.put_many(connection, profile.id, [line])
+        lists.put_many(connection, profile.id, [FRIEND])
         begin_undo(
             connection,
             profile,
@@ -219,6 +227,19 @@ def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limi
     assert [] == left(engine, APRIL)
     with reading(engine) as connection:
         assert audit(connection, other).sound
+
+
+def test_lists_go_on_under_the_name_of_a_profile_that_is_replaced(engine):
+    """And other processes notice that they are those of another row."""
+    old = lived(engine)
+    new = replaced(engine, old)
+    with reading(engine) as connection:
+        found = lists.entries(connection, new.id)
+        left_ = lists.entries(connection, old.id)
+        versions = lists.versions(connection)
+
+    assert ([FRIEND], []) == (found, left_)
+    assert {old.id: 1, new.id: 1} == versions
 
 
 def test_a_profile_that_is_seen_is_not_removed(engine):

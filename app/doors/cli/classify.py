@@ -90,7 +90,8 @@ def print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
 def _entry_line(entry: EntryOut) -> Text:
     if entry.kind == "rest":
         return _line(entry.log_odds, f"({entry.features} other features)", "")
-    text = entry.title
+    # What is stated is said whole.
+    text = entry.title[:60] if entry.features else entry.title
     seen = entry.parts[0].messages if entry.parts else {}
     counts = " · ".join(f"{label} {n}" for label, n in seen.items())
     more = f"{entry.features} features; " if entry.features > 1 else ""
@@ -100,7 +101,7 @@ def _entry_line(entry: EntryOut) -> Text:
 
 def _line(nats: float, text: str, more: str) -> Text:
     line = Text(f"        {_signed(nats)}  ", style="red" if nats > 0 else "green")
-    line.append(f"{text:36.60}  ", style="default")
+    line.append(f"{text:36}  ", style="default")
     line.append(more, style="dim")
     return line
 

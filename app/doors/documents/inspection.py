@@ -92,7 +92,8 @@ class MessageOut(ClassifyOut):
     )
     elsewhere: dict[str, float] = Field(
         description="View by view, what features without a place add, in nats: the "
-        "structure, measurements, addresses as a whole."
+        "structure, measurements, addresses as a whole; and by kind (`list`, `people`) "
+        "what is stated beside the features."
     )
     prior: Nats = Field(
         description="What the class prior and the bias of the fusion add."

@@ -108,19 +108,23 @@ class EntryOut(BaseModel):
 
     kind: Literal["prior", "reason", "rest"] = Field(
         description="The class prior with the bias of the fusion; features that a "
-        "person takes as one; or all features of the reasons that are not listed."
+        "person takes as one, or what is stated beside the features; or all features "
+        "of the reasons that are not listed."
     )
     text: str = Field(
         description="The words that stand side by side, the header, or the domain of "
-        "the links; `(prior)` or `(rest)`."
+        "the links; what is stated; `(prior)` or `(rest)`."
     )
     family: str | None = Field(
-        description="The family of the reason; null for the prior and the rest."
+        description="The family of the reason, `list` or `people` for what is stated; "
+        "null for the prior and the rest."
     )
     log_odds: float = Field(
         description="What the entry adds, in nats; positive speaks for spam."
     )
-    features: int = Field(description="How many features stand behind the entry.")
+    features: int = Field(
+        description="How many features stand behind the entry; 0 for what is stated."
+    )
     messages: dict[str, int] = Field(
         description="Of the prior: learned messages of each label."
     )
@@ -175,12 +179,13 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     )
     families: dict[str, float] = Field(
         description="What the words, the pairs, the headers, the links, ... add "
-        "together, and the prior, the strongest first. They sum to the log-odds."
+        "together, what is stated beside them (`list`, `people`), and the prior, the "
+        "strongest first. They sum to the log-odds."
     )
     explanation: list[EntryOut] = Field(
-        description="The prior, the strongest reasons of the side that the log-odds "
-        "are on, those of the other side, and the rest. Their log_odds sum to that of "
-        "the verdict."
+        description="The prior, all that is stated beside the features, the strongest "
+        "reasons of the side that the log-odds are on, those of the other side, and "
+        "the rest. Their log_odds sum to that of the verdict."
     )
     explained_pct: float | None = Field(
         description="What the listed reasons add, in per cent of the log-odds; more "
@@ -189,7 +194,8 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     profile: str = Field(description="The profile that answered.")
     levels: list[LevelOut] = Field(
         description="Of a profile that backs off: what each level adds, the most "
-        "personal first. Their log_odds sum to that of the verdict."
+        "personal first. Their log_odds and what is stated beside the features sum to "
+        "that of the verdict."
     )
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")

@@ -126,6 +126,7 @@ class Milter:
             door="milter",
             queue=envelope.queue_id,
             sender=envelope.sender,
+            client=envelope.address,
         )
         classified, action = delivered.classified, delivered.action
         app.tally.acted("milter", action)

@@ -135,7 +135,8 @@ def marks(
 ) -> list[tuple[str, str]]:
     """Return the headers of a verdict, names and folded values.
 
-    Without the explanation where none was asked for.
+    Without the explanation where none was asked for, unless something is stated of the
+    message: a list never decides in silence.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def marks(
         classified.observation.id,
         classified.profile,
     ]
-    if classified.explanation.strongest:
+    if classified.explanation.strongest or classified.statements:
         values.append("; ".join(_entries(classified)))
     named = [*zip(_NAMES, values, strict=False)]
     if len(classified.labels) > 2:  # noqa: PLR2004  of two, the decision says as much
@@ -171,7 +172,8 @@ def _entries(classified: Classified) -> Iterator[str]:
     if subtotals:
         yield ", ".join(subtotals)
     for entry in explanation.summands:
-        name = entry.title[:MAX_FEATURE_CHARS]
+        # What is stated is said whole: by whom, and when.
+        name = entry.title[:MAX_FEATURE_CHARS] if entry.features else entry.title
         if entry.kind == "rest":
             name = f"({entry.features} others)"
         # The prior is one of the subtotals.

@@ -130,6 +130,8 @@ DESCRIPTIONS: Final = {
     "POSTBAYES_GRAMS": "Pieces of four bytes",
     "POSTBAYES_STRUCTURE": "How the message is made",
     "POSTBAYES_MEASUREMENTS": "Sizes, shares and times",
+    "POSTBAYES_LIST": "An entry of the lists",
+    "POSTBAYES_PEOPLE": "A correspondent of the recipient",
 }
 """The description of each symbol."""
 

@@ -59,6 +59,8 @@ class Ask:
         The recipients of the message.
     sender : str
         Of the SMTP envelope; empty where it is not given.
+    client : str
+        Address of the client that sent the message; empty where it is not given.
     user : str
         Who teaches, for the ledger.
     packed : bool
@@ -71,6 +73,7 @@ class Ask:
     label: str = ""
     recipients: tuple[str, ...] = ()
     sender: str = ""
+    client: str = ""
     user: str = ""
     packed: bool = False
     packs: bool = False
@@ -176,6 +179,7 @@ def read(method: str, path: str, headers: Sequence[tuple[str, str]]) -> Ask:
         label=label,
         recipients=tuple(recipients),
         sender=last("from"),
+        client=last("ip"),
         user=user or deliver,
         packed=any(each.lower() == ZSTD for each in _packings(values)),
         packs=any(

@@ -163,6 +163,7 @@ class Rspamd:
             strongest=self._strongest,
             door="rspamd",
             sender=ask.sender,
+            client=ask.client,
         )
         delivered = await computing(classify, len(raw) * max(1, len(people)), gone)
         seconds = time.perf_counter() - began
