@@ -27,6 +27,7 @@ from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, now
+from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
@@ -339,15 +340,23 @@ class Application:
             self.gate = Gate(
                 self.keys, settings, self.sessions, refused=self.tally.refused
             )
+            self.recipients = Recipients(
+                self.live,
+                site=settings.profile,
+                aliases=self.aliases,
+                ready=self._ready,
+            )
+            self.correspondents = Correspondents(
+                self.engine,
+                self.live,
+                self.recipients,
+                believed=settings.authserv_id if settings.correspondents else (),
+                site=settings.profile,
+                clock=now,
+            )
         except PostbayesError:
             self.engine.dispose()
             raise
-        self.recipients = Recipients(
-            self.live,
-            site=settings.profile,
-            aliases=self.aliases,
-            ready=self._ready,
-        )
         self.recent = None
         if settings.scored_days > 0 and settings.scored_rows > 0:
             self.recent = RecentMessages(
@@ -366,6 +375,7 @@ class Application:
             event_days=settings.event_days,
             clock=steady,
             keys=self.keys,
+            correspondents=self.correspondents,
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
@@ -380,7 +390,9 @@ class Application:
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
         self._health = WriteHealth()
-        witnesses: tuple[Witness, ...] = ()
+        witnesses: tuple[Witness, ...] = (
+            (self.correspondents,) if self.correspondents.on else ()
+        )
         self.classify = Classify(
             self.live, self.recent, now, self.tally, self._autolearn(), witnesses
         )
@@ -490,11 +502,12 @@ class Application:
         for thread in self._threads():
             thread.stop()
         self.live.close()
-        if self.recent is not None:
-            try:
+        try:
+            self.correspondents.flush()
+            if self.recent is not None:
                 self.recent.flush(self.engine)
-            except (DatabaseUnavailable, DatabaseDamaged) as error:
-                log.warning("the messages scored last are not stored: %s", error)
+        except (DatabaseUnavailable, DatabaseDamaged) as error:
+            log.warning("the messages scored or sent last are not stored: %s", error)
         self.tally.close()
         self.engine.dispose()
 

@@ -20,6 +20,7 @@ _postbayes() {
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
+        correspondents) words='--profile --json --help' ;;
         events) words='--last --json --help' ;;
         imap) words='--once --url --profile --help' ;;
         digest) words='--profile --to --hours --stdout --help' ;;
@@ -29,7 +30,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people events imap digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people correspondents events imap digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

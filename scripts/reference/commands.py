@@ -73,6 +73,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "policy": (*_COMMON, 0, 65),
     "keys": (*_COMMON, 0, 65),
     "people": (*_COMMON, 0, 65),
+    "correspondents": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
     "digest": (*_COMMON, 0, 65),
     "imap": (0, 2, 65, 70, 74, 75, 78, 130, 143),

@@ -43,6 +43,7 @@ PEOPLE: Final = "GET /people"
 ADD_PERSON: Final = "POST /people"
 REMOVE_PERSON: Final = "DELETE /people/{name}"
 EVENTS: Final = "GET /events"
+SENT: Final = "POST /sent"
 # Every route but the health checks asks a right.
 ASKING: Final = (
     CLASSIFY,
@@ -70,6 +71,7 @@ ASKING: Final = (
     ADD_PERSON,
     REMOVE_PERSON,
     EVENTS,
+    SENT,
 )
 # Every route asks where a request comes from.
 EVERY: Final = (*ASKING, "GET /healthz", READY)
@@ -90,6 +92,7 @@ _STORED: Final = (
     "policy",
     "keys",
     "people",
+    "correspondents",
     "events",
     "digest",
     "backup",
@@ -153,6 +156,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
         commands=("classify", "feedback"),
     ),
@@ -169,6 +173,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.BatchTooLarge: Advice(
@@ -186,6 +191,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.MalformedRequest: Advice(
@@ -205,6 +211,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
             FIGURES,
             WORD,
             LEDGER,
@@ -233,6 +240,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             CHANGE,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.Unauthenticated: Advice(

@@ -114,6 +114,8 @@ COMMANDS: Final = {
     "policy": "Show what a profile decides by, or change it.",
     "keys": "Make, list and revoke API keys.",
     "people": "Add, list and remove the people who may sign in to the page.",
+    "correspondents": "Show how many people users have written to, and forget one of "
+    "them.",
     "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",

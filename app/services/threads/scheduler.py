@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.services.correspondents import Correspondents
     from app.services.keys import LiveKeys
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
@@ -239,6 +240,8 @@ class Maintenance:
         Days for which events are kept; 0 for ever.
     keys : LiveKeys or None
         The keys and the people, where requests ask for them.
+    correspondents : Correspondents or None
+        Whom users write to, where anybody asks.
     """
 
     def __init__(
@@ -256,6 +259,7 @@ class Maintenance:
         clock: Callable[[], datetime],
         event_days: float = 0.0,
         keys: LiveKeys | None = None,
+        correspondents: Correspondents | None = None,
     ) -> None:
         self._engine = engine
         self._live = live
@@ -268,6 +272,7 @@ class Maintenance:
         self._vector_days = vector_days
         self._event_days = event_days
         self._keys = keys
+        self._correspondents = correspondents
         self._clock = clock
         self._follow_at = 0.0
         self._expire_at = 0.0
@@ -312,6 +317,8 @@ class Maintenance:
                 self._keys.refresh()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
+            if self._correspondents is not None:
+                self._correspondents.flush()
             # Undos whose process ended before it carried them out.
             with reading(with_short_timeout(self._engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
@@ -380,6 +387,8 @@ class Maintenance:
             self._dropping = set(there)
         if self._keys is not None:
             self._keys.flush()
+        if self._correspondents is not None:
+            self._correspondents.follow()
         if self._event_days:
             expire_events(
                 self._engine, before=self._clock() - timedelta(days=self._event_days)
