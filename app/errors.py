@@ -27,7 +27,8 @@ PostbayesError
 │   ├── UnknownMessage
 │   ├── UnknownSource
 │   ├── UnknownKey
-│   └── UnknownPerson
+│   ├── UnknownPerson
+│   └── UnknownEntry
 ├── Conflict
 │   ├── ProfileExists
 │   ├── NameTaken
@@ -216,6 +217,10 @@ class UnknownKey(NotFound):
 
 class UnknownPerson(NotFound):
     """There is no person of that name."""
+
+
+class UnknownEntry(NotFound):
+    """The lists of a profile have no such entry."""
 
 
 class Conflict(PostbayesError):

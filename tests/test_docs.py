@@ -481,7 +481,7 @@ def test_commands_in_the_documents_have_the_options_that_they_use():
 
     assert len(lines) > 8
     for where, (name, *words) in lines:
-        options = {o for p in LOADED[name].params for o in p.opts}
+        options = {o for p in LOADED[name].params for o in (*p.opts, *p.secondary_opts)}
         given = {w.partition("=")[0] for w in words if w.startswith("--")}
 
         assert given <= options, (where, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from app.bayes.posterior import log_posterior, probability_of
 from app.classifier.score import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
+    from app.mail.message import Message
+
+    Testimony = Callable[[str], Sequence["Statement"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,3 +86,44 @@ def stated(
         log_odds=log_odds,
         log_posterior=posterior,
     )
+
+
+class Origin(NamedTuple):
+    """Where a message comes from, as a door knows it.
+
+    Parameters
+    ----------
+    sender : str
+        Of the SMTP envelope; empty where it is unknown.
+    client : str
+        Address of the client that sent the message; empty where it is unknown.
+    """
+
+    sender: str = ""
+    client: str = ""
+
+
+UNKNOWN: Final = Origin()
+
+
+class Witness(Protocol):
+    """States evidence on messages that their features do not carry."""
+
+    def __call__(self, message: Message, origin: Origin) -> Testimony | None:
+        """Return what is stated of a message, by the name of a profile.
+
+        None where nothing is stated of it in any profile, so that it costs nothing.
+        """
+        ...
+
+
+def testimony(
+    witnesses: Iterable[Witness], message: Message, origin: Origin
+) -> Testimony | None:
+    """Return what all witnesses state of a message; None where that is nothing."""
+    heard = [
+        each for witness in witnesses if (each := witness(message, origin)) is not None
+    ]
+    if not heard:
+        return None
+    return lambda profile: [said for each in heard for said in each(profile)]

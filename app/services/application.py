@@ -37,6 +37,7 @@ from app.services.inspection import Inspect
 from app.services.key_file import id_key_of_new, key_for, key_of
 from app.services.keys import LiveKeys, add_key, revoke_key
 from app.services.ledger import Ledgers
+from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
@@ -73,13 +74,14 @@ from app.storage.database.url import without_password
 from app.storage.upkeep.retention import last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from sqlalchemy import Engine
 
     from app.access.keys import AccessKey
-    from app.services.classify import Witness
+    from app.access.lists import ListEntry, ListSubject
+    from app.classifier.statement import Witness
     from app.services.profiles import Changed
     from app.settings import Settings
     from app.storage.profiles import ProfileRow
@@ -346,6 +348,8 @@ class Application:
                 aliases=self.aliases,
                 ready=self._ready,
             )
+            self.lists = LiveLists(self.engine, self.live, self.recipients.levels)
+            self.lists.refresh()
             self.correspondents = Correspondents(
                 self.engine,
                 self.live,
@@ -375,6 +379,7 @@ class Application:
             event_days=settings.event_days,
             clock=steady,
             keys=self.keys,
+            lists=self.lists,
             correspondents=self.correspondents,
         )
         # SQLite has nothing that notifies others of a commit.
@@ -390,13 +395,15 @@ class Application:
         if settings.half_life_months is not None:
             self.decay_scheduler = Scheduler(self.live.advance_month)
         self._health = WriteHealth()
-        witnesses: tuple[Witness, ...] = (
-            (self.correspondents,) if self.correspondents.on else ()
-        )
         self.classify = Classify(
-            self.live, self.recent, now, self.tally, self._autolearn(), witnesses
+            self.live,
+            self.recent,
+            now,
+            self.tally,
+            self._autolearn(),
+            self._witnesses(),
         )
-        self.inspect = Inspect(self.live, self.recent, now, witnesses)
+        self.inspect = Inspect(self.live, self.recent, now, self._witnesses())
         self.recall = Recall(
             self.engine,
             self.live,
@@ -462,6 +469,10 @@ class Application:
             per_day=self.settings.autolearn_per_day,
             store_words=self.settings.store_words,
         )
+
+    def _witnesses(self) -> tuple[Witness, ...]:
+        known = self.correspondents
+        return (self.lists, known) if known.on else (self.lists,)
 
     def _recorder(self) -> VerdictRecorder | None:
         settings = self.settings
@@ -548,6 +559,22 @@ class Application:
         ):
             self.live.refresh()
         return changed
+
+    def add_list_entries(
+        self, name: str, entries: Sequence[ListEntry], *, who: str
+    ) -> None:
+        """Store entries, as `app.services.lists.add_entries`; here at once."""
+        add_entries(self.engine, name, entries, who=who)
+        with explaining(
+            "the entries are stored, and count as soon as they can be read"
+        ):
+            self.lists.refresh()
+
+    def remove_list_entry(self, name: str, subject: ListSubject, *, who: str) -> None:
+        """Remove an entry, as `app.services.lists.remove_entry`; it ends at once."""
+        remove_entry(self.engine, name, subject, who=who)
+        with explaining("the entry is removed, and ends as soon as that can be read"):
+            self.lists.refresh()
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
         """Store a new key, as `app.services.keys.add_key`; it counts here at once."""

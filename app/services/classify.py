@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from app.classifier.learn import delta
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
-from app.classifier.statement import stated
+from app.classifier.statement import UNKNOWN, stated, testimony
 from app.errors import EmptyMessage
 from app.features.extract import VIEWS, extract
 from app.features.id_key import KEY_BYTES, IdKey
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.classifier.explain import Attribution, Explanation
-    from app.classifier.statement import Statement
+    from app.classifier.statement import Origin, Statement, Testimony, Witness
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
     from app.mail.message import Message
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
-
-    Testimony = Callable[[str], Sequence[Statement]]
 
 
 class Head(NamedTuple):
@@ -65,47 +63,6 @@ class Head(NamedTuple):
 
 
 _NO_HEAD: Final = Head()
-
-
-class Origin(NamedTuple):
-    """Where a message comes from, as a door knows it.
-
-    Parameters
-    ----------
-    sender : str
-        Of the SMTP envelope; empty where it is unknown.
-    client : str
-        Address of the client that sent the message; empty where it is unknown.
-    """
-
-    sender: str = ""
-    client: str = ""
-
-
-UNKNOWN: Final = Origin()
-
-
-class Witness(Protocol):
-    """States evidence on messages that their features do not carry."""
-
-    def __call__(self, message: Message, origin: Origin) -> Testimony | None:
-        """Return what is stated of a message, by the name of a profile.
-
-        None where nothing is stated of it in any profile, so that it costs nothing.
-        """
-        ...
-
-
-def testimony(
-    witnesses: Iterable[Witness], message: Message, origin: Origin
-) -> Testimony | None:
-    """Return what all witnesses state of a message; None where that is nothing."""
-    heard = [
-        each for witness in witnesses if (each := witness(message, origin)) is not None
-    ]
-    if not heard:
-        return None
-    return lambda profile: [said for each in heard for said in each(profile)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from app.access.rights import Principal
+    from app.classifier.statement import Origin, Testimony
     from app.mail.authentication import VerifiedSender
     from app.mail.message import Message
     from app.services.memory.cache import LiveProfiles
@@ -213,8 +214,8 @@ class Correspondents:
     def __call__(
         self,
         message: Message,
-        origin: object,  # noqa: ARG002  what a client says of itself proves nothing
-    ) -> Callable[[str], Sequence[Statement]] | None:
+        origin: Origin,  # noqa: ARG002  what a client says of itself proves nothing
+    ) -> Testimony | None:
         """State that the author of a message was written to, as a witness does."""
         sender = verified_sender(message.raw, self._believed)
         return None if sender is None else partial(self._stated, sender)

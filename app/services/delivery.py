@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from app.classifier.statement import Origin
 from app.classifier.verdict import agreed
 from app.errors import Unavailable
-from app.services.classify import Origin
 from app.services.log import verdict
 
 if TYPE_CHECKING:

@@ -7,15 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.classifier.shading import shade
+from app.classifier.statement import UNKNOWN, testimony
 from app.features.extract import extract
 from app.features.places import passages, placed
-from app.services.classify import (
-    UNKNOWN,
-    Head,
-    classify_observation,
-    read,
-    testimony,
-)
+from app.services.classify import Head, classify_observation, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.classifier.shading import Shading
+    from app.classifier.statement import Witness
     from app.mail.message import Part
-    from app.services.classify import Classified, Witness
+    from app.services.classify import Classified
     from app.services.memory.cache import LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages

@@ -88,6 +88,18 @@ class Recipients:
         """Return the profile of one recipient: an address, or a user's name."""
         return next(self._profiles(recipient))
 
+    def levels(self, profile: str) -> list[str]:
+        """Return a profile and those above it, the most personal one first.
+
+        Examples
+        --------
+        >>> names = {"default", "example.org", "ann@example.org"}
+        >>> recipients = Recipients(names, site="default", aliases={})
+        >>> recipients.levels("ann@example.org")
+        ['ann@example.org', 'example.org', 'default']
+        """
+        return list(dict.fromkeys((profile, *self._profiles(profile))))
+
     def answering(self, recipients: Iterable[str]) -> str:
         """Return the profile that answers about a message with some recipients.
 

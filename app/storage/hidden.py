@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, func, literal, select, tuple_, update
 
 from app.errors import DatabaseUnavailable
-from app.storage import profiles, tables
+from app.storage import lists, profiles, tables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -95,9 +95,11 @@ def show(
 ) -> ProfileRow:
     """Return a hidden profile in the place and under the name of another.
 
-    That one is hidden, for `remove_step`; the caller holds its lock.
+    That one is hidden, for `remove_step`; the caller holds its lock.  Its lists go on
+    under the name, since they are no part of what is learned.
     """
     hide(connection, instead_of, why="replaced")
+    lists.move(connection, instead_of.id, hidden.id)
     connection.execute(
         update(_PROFILE)
         .where(_PROFILE.c.id == hidden.id)

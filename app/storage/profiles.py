@@ -387,6 +387,8 @@ def list_all(connection: Connection) -> list[ProfileRow]:
 def _read(row: Row[tuple[object, ...]]) -> ProfileRow:
     """Return a row of the table as what it means."""
     values = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's public name for it)
+    # Of `app.storage.lists`.
+    del values["lists"]
     values["labels"] = tuple(values["labels"])
     values["spam_labels"] = tuple(values["spam_labels"])
     return ProfileRow(**values)

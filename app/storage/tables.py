@@ -98,6 +98,9 @@ profile: Final = Table(
     # Digest of the key of its feature ids (`app.features.id_key`), which is not in
     # the database.  NULL: they are not keyed.
     Column("id_key", Text),
+    # Changes of its lists, by which other processes notice them.  Last, and with a
+    # default, because a migration added it.
+    Column("lists", BigInteger, nullable=False, server_default="0"),
 )
 # A row of its own: a fold that kept its mark in `profile` would hold the lock
 # that feedback needs (docs/decisions/0002).
@@ -329,6 +332,23 @@ history: Final = Table(
     Column("reasons", JSON(none_as_null=True)),
     # With all that the overview counts, which then reads no row.
     Index(None, "profile_id", "time", "digest", "decision", "door"),
+)
+# Allow and deny entries of senders (`app.access.lists`).
+list_entry: Final = Table(
+    "list_entry",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    # In the form that is compared.
+    Column("value", Text, primary_key=True),
+    # Added to the log-odds: negative allows, positive denies.
+    Column("nats", Float, nullable=False),
+    # Who set it, and when.
+    Column("source", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    # NULL: never.
+    Column("expires_at", UtcDateTime),
+    Column("note", Text, nullable=False),
 )
 # Whom the owner of a profile wrote to.  Digests, so that the table names nobody
 # (`app.classifier.correspondents`).

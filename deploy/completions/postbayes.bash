@@ -18,6 +18,7 @@ _postbayes() {
         audit) words='--profile --json --help' ;;
         profiles) words='--create --rename --delete --yes --labels --spam-labels --help' ;;
         policy) words='--profile --ham-cost --ham-threshold --quarantine-from --reject-from --reset --json --help' ;;
+        lists) words='--profile --allow --nats --expires --note --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
         correspondents) words='--profile --json --help' ;;
@@ -30,7 +31,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy keys people correspondents events imap digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy lists keys people correspondents events imap digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

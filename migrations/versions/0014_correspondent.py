@@ -10,7 +10,7 @@ from alembic import op
 from app.storage.tables import UtcDateTime
 
 revision: Final = "0014"
-down_revision: Final = "0012"
+down_revision: Final = "0013"
 branch_labels: Final = None
 depends_on: Final = None
 

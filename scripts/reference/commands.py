@@ -71,6 +71,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "audit": (*_COMMON, 0, 1, 65),
     "profiles": (*_COMMON, 0, 1, 65),
     "policy": (*_COMMON, 0, 65),
+    "lists": (*_COMMON, 0, 65),
     "keys": (*_COMMON, 0, 65),
     "people": (*_COMMON, 0, 65),
     "correspondents": (*_COMMON, 0, 65),

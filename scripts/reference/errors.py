@@ -36,6 +36,9 @@ SETTINGS: Final = "GET /settings"
 READY: Final = "GET /readyz"
 
 METRICS: Final = "GET /metrics"
+LISTS: Final = "GET /profiles/{name}/lists"
+SET_ENTRIES: Final = "POST /profiles/{name}/lists"
+REMOVE_ENTRY: Final = "DELETE /profiles/{name}/lists"
 KEYS: Final = "GET /keys"
 MAKE_KEY: Final = "POST /keys"
 REVOKE: Final = "DELETE /keys/{name}"
@@ -64,6 +67,9 @@ ASKING: Final = (
     OVERVIEW,
     SETTINGS,
     METRICS,
+    LISTS,
+    SET_ENTRIES,
+    REMOVE_ENTRY,
     KEYS,
     MAKE_KEY,
     REVOKE,
@@ -90,6 +96,7 @@ _STORED: Final = (
     "audit",
     "profiles",
     "policy",
+    "lists",
     "keys",
     "people",
     "correspondents",
@@ -128,6 +135,7 @@ _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
+    *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
@@ -154,6 +162,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             SENT,
@@ -171,6 +180,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             SENT,
@@ -189,6 +199,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             SENT,
@@ -209,6 +220,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             PROFILES,
             PROFILE,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             SENT,
@@ -220,6 +232,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             REVIEW,
             OVERVIEW,
             SETTINGS,
+            LISTS,
+            REMOVE_ENTRY,
         ),
     ),
     errors.InvalidSelection: Advice(
@@ -238,6 +252,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             FEEDBACK,
             UNDO,
             CHANGE,
+            SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
             SENT,
@@ -262,6 +277,11 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "`postbayes keys list` names the keys, and those that are revoked.",
         operations=(REVOKE,),
         commands=("keys",),
+    ),
+    errors.UnknownEntry: Advice(
+        "`postbayes lists list` shows the entries of a profile.",
+        operations=(REMOVE_ENTRY,),
+        commands=("lists",),
     ),
     errors.UnknownPerson: Advice(
         "`postbayes people list` names those who may sign in.",
@@ -360,6 +380,9 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             UNDO,
             PROFILE,
             CHANGE,
+            LISTS,
+            SET_ENTRIES,
+            REMOVE_ENTRY,
             FIGURES,
             WORD,
             LEDGER,
@@ -571,7 +594,7 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
     without_body = {
         *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
-        *(LINES, REVIEW, OVERVIEW),
+        *(LINES, REVIEW, OVERVIEW, LISTS, REMOVE_ENTRY),
     }
     return [wrong] if operation in without_body else [status, wrong]
 

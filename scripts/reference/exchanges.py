@@ -161,6 +161,12 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ),
     ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
+    ("GET", "/profiles/{name}/lists"): (Exchange("GET", "/profiles/default/lists"),),
+    # With the time of the example in it.
+    ("POST", "/profiles/{name}/lists"): (),
+    ("DELETE", "/profiles/{name}/lists"): (
+        Exchange("DELETE", "/profiles/default/lists?entry=ann@example.org"),
+    ),
     ("GET", "/keys"): (),
     # With a text that is another one each time.
     ("POST", "/keys"): (),

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from app.access.rights import Principal, Right
+from app.classifier.statement import UNKNOWN
 from app.errors import DatabaseUnavailable, Forbidden, InvalidInput, InvalidSetting
 from app.mail.authentication import VerifiedSender
 from app.mail.parse import parse
 from app.services import correspondents
 from app.services.application import Application
-from app.services.classify import UNKNOWN
 from app.services.clock import now
 from app.services.correspondents import (
     CAPACITY,

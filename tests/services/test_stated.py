@@ -7,13 +7,13 @@ import logging
 import pytest
 from sqlalchemy import select
 
-from app.classifier.statement import Statement
+from app.classifier.statement import Origin, Statement
 from app.doors.documents.verdict import ClassifyOut
 from app.doors.mta.headers import marks
 from app.doors.mta.points import Scale, symbols
 from app.ledger.history import HistoryFilter
 from app.services.autolearn import AutoLearn
-from app.services.classify import Classify, Origin
+from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery
 from app.services.history import VerdictRecorder

@@ -20,13 +20,14 @@ from typing import Final
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
 from app.access.keys import AccessKey, digest_of
+from app.access.lists import ListEntry, ListSubject
 from app.access.people import Person
 from app.access.rights import Right
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import access, correspondents, history, profiles, scored, tables
+from app.storage import access, correspondents, history, lists, profiles, scored, tables
 from app.storage.bulk import append_sums
 from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import open_engine, reading, writing
@@ -231,6 +232,26 @@ def _runs(engine, profile):
         _fold(engine, profile, 1000)
 
 
+def _lists(engine, profile):
+    """Allow somebody, and deny a network for a while."""
+    friend = ListEntry(
+        subject=ListSubject.parse("ann@example.org"),
+        nats=-5.0,
+        source="user:bob",
+        created=MARCH,
+        note="a friend",
+    )
+    hosts = ListEntry(
+        subject=ListSubject.parse("192.0.2.0/24"),
+        nats=8.0,
+        source="cli:root",
+        created=MARCH,
+        expires=APRIL,
+    )
+    with writing(engine) as connection:
+        lists.put_many(connection, profile.id, [friend, hosts])
+
+
 def _correspondent(engine, profile):
     """Write to somebody twice, and to somebody else."""
     for number, time in ((1, MARCH), (1, APRIL), (2, APRIL)):
@@ -267,6 +288,7 @@ CHAPTERS: Final = {
     "0010": _access,
     "0011": _history,
     "0012": _runs,
+    "0013": _lists,
     "0014": _correspondent,
 }
 

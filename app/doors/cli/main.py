@@ -112,6 +112,7 @@ COMMANDS: Final = {
     "audit": "Prove that the counts and the ledger agree, to the last message.",
     "profiles": "List the profiles, or create, rename or delete one.",
     "policy": "Show what a profile decides by, or change it.",
+    "lists": "Show, set and remove the allow and deny entries of a profile.",
     "keys": "Make, list and revoke API keys.",
     "people": "Add, list and remove the people who may sign in to the page.",
     "correspondents": "Show how many people users have written to, and forget one of "

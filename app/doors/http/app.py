@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app import __version__
 from app.doors.documents.access import KeyIn, PersonIn
+from app.doors.documents.lists import ListsIn
 from app.doors.documents.profile import PolicyIn
 from app.doors.documents.verdict import BatchIn
 from app.doors.http import batch, errors, keys, metrics, profiles, reference, routes
@@ -22,6 +23,7 @@ from app.doors.http.page import (
     digest,
     history,
     ledger,
+    lists,
     message,
     overview,
     people,
@@ -46,7 +48,7 @@ forgets exactly.  Post a message to `/classify`; post what people say of it to
 `/feedback`.  Every error is a problem document (RFC 9457) whose `detail` says
 what to do.
 """
-READ_BY_HAND: Final = (BatchIn, KeyIn, PersonIn, PolicyIn)
+READ_BY_HAND: Final = (BatchIn, KeyIn, ListsIn, PersonIn, PolicyIn)
 """Documents of requests that the framework does not see, with others inside."""
 DIRECT: Final = (routes.scored, routes.taught)
 """The routers that `install` puts in place."""
@@ -72,6 +74,10 @@ INCLUDED: Final = (
     ledger.page,
     ledger.undoing,
     words.page,
+    lists.router,
+    lists.managed,
+    lists.page,
+    lists.changing,
     people.page,
     people.managing,
     site.router,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from app.services.correspondents import Correspondents
     from app.services.keys import LiveKeys
+    from app.services.lists import LiveLists
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages
 
@@ -240,6 +241,8 @@ class Maintenance:
         Days for which events are kept; 0 for ever.
     keys : LiveKeys or None
         The keys and the people, where requests ask for them.
+    lists : LiveLists or None
+        The lists of senders, where messages are scored.
     correspondents : Correspondents or None
         Whom users write to, where anybody asks.
     """
@@ -259,6 +262,7 @@ class Maintenance:
         clock: Callable[[], datetime],
         event_days: float = 0.0,
         keys: LiveKeys | None = None,
+        lists: LiveLists | None = None,
         correspondents: Correspondents | None = None,
     ) -> None:
         self._engine = engine
@@ -272,6 +276,7 @@ class Maintenance:
         self._vector_days = vector_days
         self._event_days = event_days
         self._keys = keys
+        self._lists = lists
         self._correspondents = correspondents
         self._clock = clock
         self._follow_at = 0.0
@@ -315,6 +320,8 @@ class Maintenance:
             self._live.drop_idle()
             if self._keys is not None:
                 self._keys.refresh()
+            if self._lists is not None:
+                self._lists.refresh()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
             if self._correspondents is not None:

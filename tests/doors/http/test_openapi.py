@@ -55,6 +55,10 @@ UNSAID: Final = {
     # A name of letters that names have, once; a known role; a password long enough.
     "POST /keys": {"invalid-input", "name-taken"},
     "POST /people": {"invalid-input", "name-taken"},
+    # A sender that can be told; nats other than 0; an expiry that is to come.
+    "POST /profiles/{name}/lists": {"invalid-input"},
+    "GET /profiles/{name}/lists": {"invalid-input"},
+    "DELETE /profiles/{name}/lists": {"invalid-input"},
     # A threshold is said in one of two ways; those of a policy depend on one another.
     "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
 }

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from miltertest import constants
 
+from app.classifier.statement import Origin
 from app.doors.milter import codec, server
 from app.doors.milter.server import Milter, milter
 from app.doors.serving.listener import Listener
@@ -105,6 +106,24 @@ def message(subject):
             codec.packet(b"E"),
         ]
     )
+
+
+def test_the_mail_server_says_who_sends():
+    """Lists of senders match the envelope, and the address of the client."""
+    application, origins = Application(), []
+    each = application.classify.each
+
+    def classify(profiles, raw, *, origin, **others):
+        origins.append(origin)
+        return each(profiles, raw, origin=origin, **others)
+
+    application.classify.each = classify
+    client = struct.pack("!H", 4711) + b"192.0.2.7\0"
+    connect = codec.packet(b"C", b"mx.example\0004" + client)
+    packets_ = message(b"lunch").replace(OPTIONS, OPTIONS + connect)
+    answer(packets_, application=application)
+
+    assert [Origin("<a@b.example>", "192.0.2.7")] == origins
 
 
 def test_what_was_asked_for_is_counted():

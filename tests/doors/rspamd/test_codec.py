@@ -53,3 +53,12 @@ def test_more_recipients_than_any_message_has_are_refused():
 
     with pytest.raises(Refusal, match="more than 1000"):
         codec.read("POST", "/checkv2", many)
+
+
+def test_headers_say_who_sends():
+    """Lists of senders match the envelope, and the address of the client."""
+    asked = codec.read(
+        "POST", "/checkv2", [("from", "ann@example.org"), ("ip", "192.0.2.7")]
+    )
+
+    assert ("ann@example.org", "192.0.2.7") == (asked.sender, asked.client)

@@ -59,6 +59,7 @@ PLACES: Final = (
     ("Message", "message", Right.CLASSIFY),
     ("Ledger", "ledger", Right.READ),
     ("Words", "words", Right.READ),
+    ("Lists", "lists", Right.READ),
     ("Site", "site", Right.READ),
     ("Keys", "keys", Right.MANAGE),
 )

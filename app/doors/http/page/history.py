@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime  # noqa: TC002  read at run time
 from starlette.responses import RedirectResponse
 
+from app.access.lists import addresses_in
 from app.access.rights import Right
 from app.doors.documents.history import (
     Decision,
@@ -236,13 +237,15 @@ async def message_page(
     """Show what is known of one message."""
     found = await _message(app, profile, parse_id(id), STRONGEST)
     last = found.taught[-1] if found.taught else None
+    newest = found.entries[0] if found.entries else None
     return render(
         request,
         "verdict.html",
         here="history",
         profile=profile,
         found=found,
-        newest=found.entries[0] if found.entries else None,
+        newest=newest,
+        sender=next(addresses_in(newest.sender or "" if newest else ""), None),
         learned=None if last is None else last.label,
         **shared(app, profile, request, said=said, about=about, label=label),
     )

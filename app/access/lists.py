@@ -1,0 +1,522 @@
+"""Lists: allow and deny entries of senders, and the one that counts for a message.
+
+Contract of this file: entries and the identities of a message are written in one form
+before they are compared, in lower case and with domains decoded from IDNA.  The cost of
+a look-up does not depend on the number of entries.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
+
+from app.access.networks import address_of
+from app.classifier.statement import Statement
+from app.classifier.verdict import MAX_NATS
+from app.errors import InvalidInput
+from app.features.links import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from app.mail.message import Message
+
+ListKind = Literal["address", "domain", "list-id", "network"]
+"""What an entry is about, the most specific first."""
+MAX_ENTRIES: Final = 100_000
+"""Entries of a profile, at most; in memory each takes some 0.5 kB."""
+MAX_NOTE: Final = 200
+"""Characters of a note."""
+# A local part of 64 octets, "@", and a domain of 255 (RFC 5321 section 4.5.3.1).
+MAX_VALUE: Final = 64 + 1 + 255
+# A factor of 148: it outweighs what a normal message says, and not the evidence of a
+# forged one, whose log-odds are tens of nats.
+DEFAULT_NATS: Final = 5.0
+"""What an entry adds for spam or against it where it does not say.  Unit: nats."""
+LIST_ID: Final = "list-id:"
+"""What stands before the List-Id of an entry as a person writes it."""
+SAYS: Final = (
+    "an address (ann@example.org), a domain (example.org, or .example.org with its "
+    f"subdomains), a mailing list ({LIST_ID}news.example.org), or an address or "
+    "network of a client (192.0.2.7, 192.0.2.0/24)"
+)
+# Of a From field and of an envelope; real mail has one.
+_MOST_IDENTITIES: Final = 10
+_MOST_CHARS: Final = 2_000
+_BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
+_BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
+_LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
+_DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?:[\w-]{1,63}\.)*+[\w-]{1,63}\Z")
+_LIST: Final = re.compile(r"[^\s<>\"@]{1,255}\Z")
+
+
+class ListSubject(NamedTuple):
+    """What an entry is about.
+
+    Parameters
+    ----------
+    kind : str
+        See `ListKind`.
+    value : str
+        In the form that is compared; a domain with its subdomains begins with a dot.
+    """
+
+    kind: ListKind
+    value: str
+
+    def __str__(self) -> str:
+        """Return it as a person writes it."""
+        return f"{LIST_ID}{self.value}" if self.kind == "list-id" else self.value
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what a text is about.
+
+        Raises
+        ------
+        InvalidInput
+            If that cannot be told.
+
+        Examples
+        --------
+        >>> for text in ("Ann@Xn--Bcher-Kva.example", "@example.org", "*.example.org",
+        ...              "list-id:<News.example.org>", "192.0.2.7"):
+        ...     print(*ListSubject.parse(text))
+        address ann@bücher.example
+        domain example.org
+        domain .example.org
+        list-id news.example.org
+        network 192.0.2.7/32
+        """
+        bare = text.strip()
+        found = None
+        if len(bare) <= MAX_VALUE and bare.isprintable():
+            found = cls._list(bare) or cls._network(bare) or cls._sender(bare)
+        if found is None:
+            msg = f"{bare[:64]!r} is no entry of a list; write {SAYS}"
+            raise InvalidInput(msg)
+        return found
+
+    @classmethod
+    def _list(cls, text: str) -> Self | None:
+        if not text.lower().startswith(LIST_ID):
+            return None
+        value = _list_id(text[len(LIST_ID) :])
+        return None if value is None else cls("list-id", value)
+
+    @classmethod
+    def _network(cls, text: str) -> Self | None:
+        try:
+            network = ip_network(text, strict=False)
+        except ValueError:
+            return None
+        given = text.partition("/")[0]
+        if "/" not in text:
+            network = ip_network(address_of(text) or text)
+        elif ip_address(given) != network.network_address:
+            msg = (
+                f"{text!r} is an address with a length; write {network} for the "
+                f"network, or {given} for the address"
+            )
+            raise InvalidInput(msg)
+        return cls("network", str(network))
+
+    @classmethod
+    def _sender(cls, text: str) -> Self | None:
+        text = text.removeprefix("<").removesuffix(">")
+        local, at, domain = text.rpartition("@")
+        if local:
+            address = _address(text)
+            return None if address is None else cls("address", address)
+        dot = "" if at else re.match(r"(?:\*?\.)?", domain)[0]  # type: ignore[index]
+        found = _domain(domain[len(dot) :])
+        # One label is a slip rather than a domain, and a number none at all.
+        if found is None or "." not in found or found.rpartition(".")[2].isdigit():
+            return None
+        return cls("domain", f".{found}" if dot else found)
+
+
+def _domain(text: str) -> str | None:
+    found = decoded(text).removesuffix(".")
+    return found if _DOMAIN.match(found) else None
+
+
+def _address(text: str) -> str | None:
+    """Return an address in the form that is compared; None if it is none."""
+    local, _, domain = text.rpartition("@")
+    local = unicodedata.normalize("NFKC", local).casefold()
+    found = _domain(domain)
+    return f"{local}@{found}" if found and _LOCAL.match(local) else None
+
+
+def _list_id(text: str) -> str | None:
+    """Return the list of a List-Id (RFC 2919); None if there is none."""
+    bracketed = _BRACKETED.findall(text[:_MOST_CHARS])
+    found = decoded(bracketed[-1] if bracketed else text.strip())
+    return found if _LIST.match(found) else None
+
+
+def addresses_in(text: str) -> Iterator[str]:
+    """Yield the addresses of a field.
+
+    Those in angle brackets alone where there are any: a name beside them that looks
+    like an address is none.
+    """
+    text = text[:_MOST_CHARS]
+    for each in (_BRACKETED.findall(text) or _BARE.findall(text))[:_MOST_IDENTITIES]:
+        found = _address(each)
+        if found is not None:
+            yield found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identities:
+    """Who sends a message, as the message and the mail server say.
+
+    Parameters
+    ----------
+    addresses : tuple of str
+        Of the header From and of the envelope.
+    lists : tuple of str
+        The mailing lists.
+    client : str or None
+        The address of the client; None where it is unknown.
+    """
+
+    addresses: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    client: str | None = None
+
+    @classmethod
+    def of(cls, message: Message, *, sender: str = "", client: str = "") -> Self:
+        r"""Return those of a message from a sender and a client of SMTP.
+
+        Examples
+        --------
+        >>> from app.mail.parse import parse
+        >>> message = parse(b'From: "ann@example.org" <x@EXAMPLE.net>\n\nhi')
+        >>> Identities.of(message, sender="<b@example.com>").addresses
+        ('x@example.net', 'b@example.com')
+        """
+        fields = (*message.header_values("from")[:_MOST_IDENTITIES], sender)
+        lists = map(_list_id, message.header_values("list-id")[:_MOST_IDENTITIES])
+        return cls(
+            addresses=tuple(
+                dict.fromkeys(x for field in fields for x in addresses_in(field))
+            ),
+            lists=tuple(each for each in lists if each is not None),
+            client=address_of(client) if client else None,
+        )
+
+    def subjects(self) -> Iterator[list[ListSubject]]:
+        """Yield what entries may be about, but networks; the most specific first.
+
+        Those of one list are equally specific.
+        """
+        yield [ListSubject("address", each) for each in self.addresses]
+        ladders = [_ladder(each.rpartition("@")[2]) for each in self.addresses]
+        for rung in zip_longest(*ladders):
+            yield [ListSubject("domain", each) for each in rung if each is not None]
+        yield [ListSubject("list-id", each) for each in self.lists]
+
+
+def _ladder(domain: str) -> list[str]:
+    """Return the domains of entries that a domain is in, the most specific first.
+
+    Examples
+    --------
+    >>> _ladder("mail.example.org")
+    ['mail.example.org', '.mail.example.org', '.example.org']
+    """
+    labels = domain.split(".")
+    above = [f".{'.'.join(labels[at:])}" for at in range(len(labels) - 1)]
+    return [domain, *above]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListEntry:
+    """An entry of a list.
+
+    Parameters
+    ----------
+    subject : ListSubject
+        What it is about.
+    nats : float
+        What it adds to the log-odds: negative allows, positive denies.  Unit: nats.
+    source : str
+        Who set it.
+    created : datetime
+        When.
+    expires : datetime or None
+        When it stops to count; None: never.
+    note : str
+        What that one noted.
+
+    Raises
+    ------
+    InvalidInput
+        If the nats are out of range, it has expired, or the note is too long.
+    """
+
+    subject: ListSubject
+    nats: float
+    source: str
+    created: datetime
+    expires: datetime | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not 0 < abs(self.nats) <= MAX_NATS:
+            msg = (
+                f"an entry adds up to {MAX_NATS:g} nats and not 0, got {self.nats:g} "
+                f"for {self.subject}; negative nats allow, and positive ones deny"
+            )
+            raise InvalidInput(msg)
+        if self.expires is not None and self.expires <= self.created:
+            msg = (
+                f"the entry {self.subject} would expire at "
+                f"{self.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC, which is past"
+            )
+            raise InvalidInput(msg)
+        if len(self.note) > MAX_NOTE or not self.note.isprintable():
+            msg = (
+                f"the note of {self.subject} must be one line of {MAX_NOTE} "
+                f"characters at most, got {self.note[:40]!r}"
+            )
+            raise InvalidInput(msg)
+
+    @property
+    def verb(self) -> Literal["allow", "deny"]:
+        """What it does."""
+        return "allow" if self.nats < 0 else "deny"
+
+    def counts(self, now: datetime) -> bool:
+        """Return whether it has not expired."""
+        return self.expires is None or now < self.expires
+
+    def statement(self) -> Statement:
+        """Return what it states of a message."""
+        did = "allowed" if self.nats < 0 else "denied"
+        return Statement(
+            kind="list",
+            name=str(self.subject),
+            nats=self.nats,
+            text=f"{did} by {self.source} on {self.created:%Y-%m-%d}: {self.subject}",
+        )
+
+    def line(self) -> str:
+        """Return it as a line of a file.
+
+        Examples
+        --------
+        >>> time = datetime(2026, 3, 1, tzinfo=UTC)
+        >>> subject = ListSubject.parse("ann@example.org")
+        >>> ListEntry(subject=subject, nats=-5, source="cli:bob", created=time,
+        ...           note="a friend").line()
+        "allow ann@example.org nats=5 note='a friend'  # by cli:bob on 2026-03-01"
+        """
+        parts = [self.verb, shlex.quote(str(self.subject)), f"nats={abs(self.nats):g}"]
+        if self.expires is not None:
+            parts.append(f"expires={self.expires.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        if self.note:
+            parts.append(f"note={shlex.quote(self.note)}")
+        return f"{' '.join(parts)}  # by {self.source} on {self.created:%Y-%m-%d}"
+
+
+class ListTable:
+    """The entries of a profile, by what they are about.
+
+    Parameters
+    ----------
+    entries : iterable of ListEntry
+        The entries.
+    """
+
+    def __init__(self, entries: Iterable[ListEntry]) -> None:
+        self._found: dict[ListSubject, ListEntry] = {}
+        self._lengths: dict[int, set[int]] = {4: set(), 6: set()}
+        for each in entries:
+            self._found[each.subject] = each
+            if each.subject.kind == "network":
+                network = ip_network(each.subject.value)
+                self._lengths[network.version].add(network.prefixlen)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._found)
+
+    def find(self, who: Identities, now: datetime) -> ListEntry | None:
+        """Return the entry that counts for a message; None if there is none.
+
+        The most specific one that has not expired: address before domain, the longer
+        domain before the shorter, then mailing list, then network.  Of equally specific
+        ones, as for two addresses in From, the one that speaks most for spam.
+        """
+        for subjects in (*who.subjects(), *self._networks(who.client)):
+            found = [
+                entry
+                for each in subjects
+                if (entry := self._found.get(each)) is not None and entry.counts(now)
+            ]
+            if found:
+                return max(found, key=lambda each: each.nats)
+        return None
+
+    def _networks(self, client: str | None) -> Iterator[list[ListSubject]]:
+        if client is None:
+            return
+        lengths = self._lengths[ip_address(client).version]
+        for length in sorted(lengths, reverse=True):
+            network = ip_network(f"{client}/{length}", strict=False)
+            yield [ListSubject("network", str(network))]
+
+
+def nats_of(verb: str, strength: float | None = None) -> float:
+    """Return the nats of an entry that allows or denies with some strength.
+
+    Raises
+    ------
+    InvalidInput
+        If the verb or the strength is none.
+    """
+    if verb not in {"allow", "deny"}:
+        msg = f"an entry can allow or deny, got {verb[:40]!r}"
+        raise InvalidInput(msg)
+    strength = DEFAULT_NATS if strength is None else strength
+    if not 0 < strength <= MAX_NATS:
+        msg = (
+            f"the strength of an entry is above 0 and at most {MAX_NATS:g} nats, got "
+            f"{strength:g}"
+        )
+        raise InvalidInput(msg)
+    return -strength if verb == "allow" else strength
+
+
+def expiry_of(text: str, now: datetime) -> datetime:
+    """Return when an entry expires: after some days, or at a time.
+
+    Raises
+    ------
+    InvalidInput
+        If the text is neither.
+
+    Examples
+    --------
+    >>> now = datetime(2026, 3, 1, tzinfo=UTC)
+    >>> print(expiry_of("30", now), expiry_of("2026-12-31", now))
+    2026-03-31 00:00:00+00:00 2026-12-31 00:00:00+00:00
+    """
+    try:
+        if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", text.strip(), re.ASCII):
+            return now + timedelta(days=float(text))
+        found = datetime.fromisoformat(text.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        msg = (
+            f"{text[:40]!r} is no expiry; write a number of days such as 30, or a date "
+            "such as 2026-12-31"
+        )
+        raise InvalidInput(msg) from error
+
+
+def parse_lists(text: str, file: str, *, source: str, now: datetime) -> list[ListEntry]:
+    r"""Return the entries of a file; the last one of a subject counts.
+
+    Parameters
+    ----------
+    text : str
+        An entry per line: ``allow`` or ``deny``, what it is about, and what else is
+        said of it: ``nats=8``, ``expires=2026-12-31``, ``note='a friend'``.  What
+        follows a ``#`` is a comment.
+    file : str
+        Name of the file, for errors.
+    source : str
+        Who sets them.
+    now : datetime
+        When.
+
+    Raises
+    ------
+    InvalidInput
+        If a line is no entry, with its number, or there are too many.
+
+    Examples
+    --------
+    >>> text = "# friends\nallow ann@example.org nats=8\ndeny 192.0.2.0/24"
+    >>> for each in parse_lists(text, "list", source="cli:bob",
+    ...                         now=datetime(2026, 3, 1, tzinfo=UTC)):
+    ...     print(each.verb, each.subject, each.nats)
+    allow ann@example.org -8.0
+    deny 192.0.2.0/24 5.0
+    """
+    entries: dict[ListSubject, ListEntry] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            found = _parsed(line, source, now)
+        except InvalidInput as error:
+            msg = f"line {number} of {file}: {error}"
+            raise InvalidInput(msg) from error
+        if found is not None:
+            entries[found.subject] = found
+    require_few(len(entries))
+    return list(entries.values())
+
+
+def require_few(entries: int) -> None:
+    """Raise `InvalidInput` if a profile would have too many entries."""
+    if entries > MAX_ENTRIES:
+        msg = (
+            f"a profile has {MAX_ENTRIES:,} entries at most, and would have "
+            f"{entries:,}; write .example.org for a domain with its subdomains, or a "
+            "network for its addresses"
+        )
+        raise InvalidInput(msg)
+
+
+def _parsed(line: str, source: str, now: datetime) -> ListEntry | None:
+    """Return the entry of a line; None if it has none."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        msg = f"a quotation mark lacks its partner in {line.strip()[:64]!r}"
+        raise InvalidInput(msg) from error
+    if not words:
+        return None
+    verb, *rest = words
+    if verb not in {"allow", "deny"} or not rest:
+        msg = (
+            f"write 'allow ann@example.org' or 'deny 192.0.2.0/24', got "
+            f"{line.strip()[:64]!r}"
+        )
+        raise InvalidInput(msg)
+    subject, *options = rest
+    given: dict[str, str] = {}
+    for each in options:
+        name, equals, value = each.partition("=")
+        if not equals or name not in {"nats", "expires", "note"} or name in given:
+            msg = (
+                f"{each[:40]!r} is not understood; after an entry come nats=8, "
+                "expires=2026-12-31 or note='a friend', each once"
+            )
+            raise InvalidInput(msg)
+        given[name] = value
+    try:
+        strength = float(given.get("nats", DEFAULT_NATS))
+    except ValueError:
+        strength = math.nan
+    return ListEntry(
+        subject=ListSubject.parse(subject),
+        nats=nats_of(verb, strength),
+        source=source,
+        created=now,
+        expires=expiry_of(given["expires"], now) if "expires" in given else None,
+        note=given.get("note", ""),
+    )

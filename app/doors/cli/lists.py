@@ -1,0 +1,145 @@
+"""`postbayes lists`: allow and deny entries shown, set, removed and imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.access.lists import (
+    DEFAULT_NATS,
+    SAYS,
+    ListEntry,
+    ListSubject,
+    expiry_of,
+    nats_of,
+    parse_lists,
+)
+from app.classifier.verdict import MAX_NATS
+from app.doors.cli.console import (
+    OUT,
+    STANDARD,
+    Json,
+    Profile,
+    print_json,
+    read_bytes,
+    this_user,
+)
+from app.doors.documents.lists import ListEntryOut
+from app.errors import InvalidInput
+from app.services.application import opened_database
+from app.services.clock import now
+from app.services.lists import add_entries, list_entries, remove_entry
+from app.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+
+def lists(
+    action: Annotated[
+        Literal["list", "add", "remove", "import"],
+        typer.Argument(help="list, add, remove or import.", metavar="ACTION"),
+    ] = "list",
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help=f"Entries to add or remove, each {SAYS}; or the file to import, - for "
+            "standard input.",
+            metavar="ENTRY",
+        ),
+    ] = None,
+    profile: Profile = None,
+    allow: Annotated[
+        bool | None,
+        typer.Option("--allow/--deny", help="Whether the new entries allow or deny."),
+    ] = None,
+    nats: Annotated[
+        float | None,
+        typer.Option(
+            help=f"How much they add, up to {MAX_NATS:g}; {DEFAULT_NATS:g} if not "
+            "given.",
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            help="They expire after so many days, or at a date such as 2026-12-31.",
+            metavar="DAYS|DATE",
+        ),
+    ] = None,
+    note: Annotated[
+        str, typer.Option(help="A line for those who see the entries.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show, set and remove the allow and deny entries of a profile.
+
+    An entry adds nats to the log-odds of a sender's messages, and is among the reasons
+    of their verdicts. A file to import has lines such as `allow ann@example.org` and
+    `deny 192.0.2.0/24 nats=8 expires=2026-12-31`, as `list` prints them. A running
+    service follows within a second.
+    """
+    settings, who, time = load_settings(), this_user(), now()
+    name, given = profile or settings.profile, what or []
+    if action == "list":
+        _list(name, given, as_json=as_json)
+        return
+    if not given or (action == "import" and len(given) != 1):
+        some = "the file" if action == "import" else "the entries"
+        msg = f"give {some} to {action}; `postbayes lists --help` has an example"
+        raise InvalidInput(msg)
+    if action == "remove":
+        subjects = [ListSubject.parse(each) for each in given]
+        with opened_database(settings) as engine:
+            for each in subjects:
+                remove_entry(engine, name, each, who=who)
+                OUT.print(f"the entry {each} of {name} is removed")
+        return
+    if action == "import":
+        entries = _read(given[0], source=who, time=time)
+    else:
+        if allow is None:
+            msg = "say whether the entries --allow or --deny"
+            raise InvalidInput(msg)
+        entries = [
+            ListEntry(
+                subject=ListSubject.parse(each),
+                nats=nats_of("allow" if allow else "deny", nats),
+                source=who,
+                created=time,
+                expires=None if expires is None else expiry_of(expires, time),
+                note=note,
+            )
+            for each in given
+        ]
+    with opened_database(settings) as engine:
+        add_entries(engine, name, entries, who=who)
+    OUT.print(f"{len(entries):,} entries of {name} are set")
+
+
+def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:
+    """Return the entries of a file."""
+    content = sys.stdin.buffer.read() if file == STANDARD else read_bytes(Path(file))
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        msg = f"{file} is not UTF-8 text, at byte {error.start}"
+        raise InvalidInput(msg) from error
+    return parse_lists(text, file, source=source, now=time)
+
+
+def _list(name: str, wanted: Sequence[str], *, as_json: bool) -> None:
+    subjects = {ListSubject.parse(each) for each in wanted}
+    with opened_database(load_settings()) as engine:
+        found = list_entries(engine, name)
+    found = [each for each in found if not subjects or each.subject in subjects]
+    if as_json:
+        entries = [ListEntryOut.of(each).model_dump(mode="json") for each in found]
+        print_json({"profile": name, "entries": entries})
+        return
+    for each in found:
+        OUT.print(each.line())

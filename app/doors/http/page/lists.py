@@ -1,0 +1,229 @@
+"""Lists: the allow and deny entries of a profile, and their JSON twin."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from app.access.lists import (
+    DEFAULT_NATS,
+    MAX_VALUE,
+    SAYS,
+    ListEntry,
+    ListSubject,
+    expiry_of,
+    nats_of,
+)
+from app.access.rights import Right
+from app.doors.documents.lists import MAX_LISTED_ENTRIES, ListsIn, ListsOut
+from app.doors.http.body import Body, json_body, parse_document, require_json
+from app.doors.http.guard import asking, principal_of, profile_of
+from app.doors.http.page.environment import link, render
+from app.doors.http.page.forms import read_form, text_of
+from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
+from app.errors import Forbidden, InvalidInput
+from app.services.clock import now
+from app.services.lists import list_entries
+
+if TYPE_CHECKING:
+    from app.services.application import Application
+
+router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
+managed = APIRouter(route_class=asking(Right.MANAGE), tags=["profiles"])
+page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
+changing = APIRouter(
+    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
+)
+ROWS: Final = 200
+"""Entries of one page."""
+_DONE: Final = {
+    "set": "The entry is set, and counts from the next message on.",
+    "removed": "The entry is removed, and counts no more.",
+}
+Name = Annotated[str, Path(max_length=128)]
+Text = Annotated[str, Query(max_length=MAX_VALUE + 16)]
+After = Annotated[
+    str,
+    Query(
+        max_length=MAX_VALUE + 16, description="Only entries that come after this one."
+    ),
+]
+
+
+@router.get("/profiles/{name}/lists", responses=problems(404, 422, 503))
+async def lists(
+    request: Request,
+    name: Name,
+    app: ApplicationDep,
+    after: After = "",
+    limit: Annotated[
+        int,
+        Query(ge=1, le=MAX_LISTED_ENTRIES, description="How many entries at most."),
+    ] = 100,
+) -> ListsOut:
+    """List the allow and deny entries of a profile, by kind and value.
+
+    Those of the profile of its domain and of the site count as well, where the
+    profile has no entry that holds for a message.
+    """
+    return await _found(app, profile_of(request, name), after, limit)
+
+
+async def _found(app: Application, name: str, after: str, limit: int) -> ListsOut:
+    look_up = partial(
+        list_entries,
+        app.engine,
+        name,
+        after=ListSubject.parse(after) if after else None,
+        limit=limit,
+    )
+    found = await to_thread.run_sync(look_up, limiter=DATABASE_THREADS)
+    return ListsOut.of(found, limit)
+
+
+@managed.post(
+    "/profiles/{name}/lists",
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
+    openapi_extra=json_body(
+        ListsIn, {"entries": [{"entry": "ann@example.org", "nats": -5}]}
+    ),
+)
+async def set_entries(
+    request: Request, name: Name, body: Body, app: ApplicationDep
+) -> ListsOut:
+    """Set allow and deny entries of a profile, all or none, and return them.
+
+    They count at once in the worker that answers, and within a second in the others.
+    """
+    who = principal_of(request)
+    name = profile_of(request, name)
+    require_json(request)
+    asked, time = parse_document(body, ListsIn), now()
+    entries = [each.read(source=who.name, now=time) for each in asked.entries]
+    await _set(app, name, entries, who=who.name)
+    return ListsOut.of(entries, len(entries) + 1)
+
+
+async def _set(
+    app: Application, name: str, entries: list[ListEntry], *, who: str
+) -> None:
+    store = partial(app.add_list_entries, name, entries, who=who)
+    await to_thread.run_sync(store, limiter=DATABASE_THREADS)
+
+
+@managed.delete("/profiles/{name}/lists", responses=problems(404, 422, 503))
+async def remove_entry(
+    request: Request,
+    name: Name,
+    app: ApplicationDep,
+    entry: Annotated[
+        str, Query(max_length=MAX_VALUE + 16, description="What the entry is about.")
+    ],
+) -> ListsOut:
+    """Remove an entry of a profile, and list the first ones that are left.
+
+    It ends at once in the worker that answers, and within a second in the others.
+    """
+    name = profile_of(request, name)
+    await _remove(app, name, entry, who=principal_of(request).name)
+    return await _found(app, name, "", 100)
+
+
+async def _remove(app: Application, name: str, entry: str, *, who: str) -> None:
+    remove = partial(app.remove_list_entry, name, ListSubject.parse(entry), who=who)
+    await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
+
+
+@page.get("/lists")
+async def lists_page(
+    request: Request,
+    app: ApplicationDep,
+    profile: ProfileName = None,
+    after: Text = "",
+    entry: Text = "",
+    done: Annotated[str, Query(max_length=16)] = "",
+) -> Response:
+    """Show some entries, and the form that sets one."""
+    name = profile or app.settings.profile
+    found = await _found(app, name, after, ROWS)
+    return render(
+        request,
+        "lists.html",
+        here="lists",
+        profile=profile,
+        found=found,
+        may_change=_may_change(request, name),
+        above=app.recipients.levels(name)[1:],
+        entry=entry,
+        says=SAYS,
+        nats=DEFAULT_NATS,
+        done=_DONE.get(done),
+    )
+
+
+def _may_change(request: Request, name: str) -> bool:
+    """Return whether somebody may change the lists of a profile.
+
+    Who manages may, and who teaches nothing but this profile, as the user of a mailbox:
+    an entry moves no verdict but theirs.
+    """
+    who = principal_of(request)
+    owns = who.only_profile == name and who.may(Right.TEACH)
+    return who.may_use(name) and (owns or who.may(Right.MANAGE))
+
+
+def _require_change(request: Request, name: str) -> str:
+    """Return who may change the lists of a profile."""
+    who = principal_of(request).name
+    if not _may_change(request, name):
+        msg = (
+            f"{who} may not change the lists of {name!r}: that takes the right manage, "
+            "or a sign-in for this profile alone"
+        )
+        raise Forbidden(msg)
+    return who
+
+
+@changing.post("/lists")
+async def set_entry_page(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Set an entry."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    name, time = profile or app.settings.profile, now()
+    who = _require_change(request, name)
+    strength, expires = form.get("nats", "").strip(), form.get("expires", "").strip()
+    try:
+        nats = nats_of(form.get("verb", ""), float(strength) if strength else None)
+    except ValueError as error:
+        msg = f"the nats of an entry are a number such as 5, got {strength[:40]!r}"
+        raise InvalidInput(msg) from error
+    entry = ListEntry(
+        subject=ListSubject.parse(form.get("entry", "")),
+        nats=nats,
+        source=who,
+        created=time,
+        expires=expiry_of(expires, time) if expires else None,
+        note=form.get("note", "").strip(),
+    )
+    await _set(app, name, [entry], who=who)
+    there = link("/ui/lists", profile=profile, done="set")
+    return RedirectResponse(there, HTTPStatus.SEE_OTHER)
+
+
+@changing.post("/lists/remove")
+async def remove_entry_page(
+    request: Request, app: ApplicationDep, profile: ProfileName = None
+) -> Response:
+    """Remove an entry."""
+    entry = text_of((await read_form(request)).get("entry", b""))
+    name = profile or app.settings.profile
+    await _remove(app, name, entry, who=_require_change(request, name))
+    there = link("/ui/lists", profile=profile, done="removed")
+    return RedirectResponse(there, HTTPStatus.SEE_OTHER)

@@ -1,0 +1,183 @@
+"""Lists of senders: changed by people, and held in memory by every process.
+
+Contract of this file: no message asks the database.  A process follows the lists of
+the others with the maintenance, about twice a second, and its own changes at once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from app.access.lists import (
+    Identities,
+    ListEntry,
+    ListSubject,
+    ListTable,
+    require_few,
+)
+from app.errors import Inconsistent, UnknownEntry, UnknownProfile
+from app.services.clock import now
+from app.services.events import note
+from app.storage import lists, profiles
+from app.storage.database.engine import reading, with_short_timeout, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sqlalchemy import Engine
+
+    from app.classifier.statement import Origin, Statement, Testimony
+    from app.mail.message import Message
+    from app.services.memory.cache import LiveProfiles
+
+# Entries that an event names; of more it has the number.
+_NAMED: Final = 10
+
+
+def add_entries(
+    engine: Engine, profile: str, entries: Sequence[ListEntry], *, who: str
+) -> None:
+    """Store entries of a profile, all or none; each replaces that of its subject.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    profile : str
+        Name of the profile.
+    entries : sequence of ListEntry
+        The entries.
+    who : str
+        Who sets them, for the events.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    InvalidInput
+        If the profile would have too many.
+    """
+    with writing(engine) as connection:
+        row = profiles.find_locked(connection, profile)
+        lists.expire(connection, row.id, now=now())
+        lists.put_many(connection, row.id, entries)
+        require_few(lists.count(connection, row.id))
+        note(
+            connection,
+            "list entries set",
+            who=who,
+            of=profile,
+            number=len(entries),
+            entries=[
+                f"{each.verb} {each.subject} {each.nats:+g}"
+                for each in entries[:_NAMED]
+            ],
+        )
+
+
+def remove_entry(
+    engine: Engine, profile: str, subject: ListSubject, *, who: str
+) -> None:
+    """Remove the entry of a subject from the lists of a profile.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    UnknownEntry
+        If it has no such entry.
+    """
+    with writing(engine) as connection:
+        row = profiles.find_locked(connection, profile)
+        if not lists.remove(connection, row.id, subject):
+            msg = (
+                f"the lists of {profile!r} have no entry {str(subject)!r}; "
+                "`postbayes lists list` shows those that there are"
+            )
+            raise UnknownEntry(msg)
+        note(connection, "list entry removed", who=who, of=profile, entry=str(subject))
+
+
+def list_entries(
+    engine: Engine,
+    profile: str,
+    *,
+    after: ListSubject | None = None,
+    limit: int | None = None,
+) -> list[ListEntry]:
+    """Return entries of a profile by kind and value, as `app.storage.lists.entries`.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no profile of that name.
+    """
+    with reading(engine) as connection:
+        row = profiles.find(connection, profile)
+        return lists.entries(connection, row.id, after=after, limit=limit)
+
+
+class LiveLists:
+    """The lists of all profiles, in the memory of a process; a `Witness`.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    live : LiveProfiles
+        The profiles in memory.
+    levels : callable
+        Returns the names of a profile and of those above it, the most personal first.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        live: LiveProfiles,
+        levels: Callable[[str], Iterable[str]],
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._levels = levels
+        self._versions: dict[int, int] = {}
+        self._tables: dict[int, ListTable] = {}
+
+    def __len__(self) -> int:
+        """Return how many entries there are."""
+        return sum(map(len, self._tables.values()))
+
+    def refresh(self) -> None:
+        """Read the lists that have changed."""
+        with reading(with_short_timeout(self._engine)) as connection:
+            versions = lists.versions(connection)
+            if versions == self._versions:
+                return
+            tables = {
+                each: ListTable(lists.entries(connection, each))
+                if self._versions.get(each) != version
+                else self._tables.get(each, ListTable(()))
+                for each, version in versions.items()
+            }
+        self._tables = {each: table for each, table in tables.items() if table}
+        self._versions = versions
+
+    def __call__(self, message: Message, origin: Origin) -> Testimony | None:
+        """Return what the lists state of a message, by profile."""
+        if not self._tables:
+            return None
+        who = Identities.of(message, sender=origin.sender, client=origin.client)
+        return partial(self._stated, who)
+
+    def _stated(self, who: Identities, profile: str) -> tuple[Statement, ...]:
+        """Return the statement of the entry that counts: the most personal one."""
+        for name in self._levels(profile):
+            try:
+                table = self._tables.get(self._live.find(name).row.id)
+            except (UnknownProfile, Inconsistent):
+                # It was deleted a moment ago, or cannot be read.
+                continue
+            entry = None if table is None else table.find(who, now())
+            if entry is not None:
+                return (entry.statement(),)
+        return ()

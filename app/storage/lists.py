@@ -1,0 +1,146 @@
+"""Lists in the database: the entries of each profile, and how often they changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy import delete, func, literal, select, tuple_, update
+
+from app.access.lists import ListEntry, ListKind, ListSubject
+from app.storage.database.statements import insert_into
+from app.storage.tables import list_entry, profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+
+def versions(connection: Connection) -> dict[int, int]:
+    """Return how often the lists of each profile have changed, where they have."""
+    rows = connection.execute(
+        select(profile.c.id, profile.c.lists).where(profile.c.lists > 0)
+    )
+    return {row.id: row.lists for row in rows}
+
+
+def entries(
+    connection: Connection,
+    profile_id: int,
+    *,
+    after: ListSubject | None = None,
+    limit: int | None = None,
+) -> list[ListEntry]:
+    """Return entries of a profile by kind and value.
+
+    Parameters
+    ----------
+    connection : Connection
+        The database.
+    profile_id : int
+        The profile.
+    after : ListSubject or None
+        Only those that come after it; None: all.
+    limit : int or None
+        How many at most; None: all.
+    """
+    place = tuple_(list_entry.c.kind, list_entry.c.value)
+    wanted = select(list_entry).where(list_entry.c.profile_id == profile_id)
+    if after is not None:
+        wanted = wanted.where(place > tuple_(literal(after.kind), literal(after.value)))
+    rows = connection.execute(
+        wanted.order_by(list_entry.c.kind, list_entry.c.value).limit(limit)
+    )
+    return [
+        ListEntry(
+            subject=ListSubject(cast("ListKind", row.kind), row.value),
+            nats=row.nats,
+            source=row.source,
+            created=row.created_at,
+            expires=row.expires_at,
+            note=row.note,
+        )
+        for row in rows
+    ]
+
+
+def count(connection: Connection, profile_id: int) -> int:
+    """Return how many entries a profile has."""
+    wanted = select(func.count()).where(list_entry.c.profile_id == profile_id)
+    return int(connection.scalar(wanted) or 0)
+
+
+def put_many(connection: Connection, profile_id: int, new: Iterable[ListEntry]) -> None:
+    """Store entries, each in the place of the one of its subject.
+
+    The caller holds the lock of the profile, as for all changes.
+    """
+    rows = [
+        {
+            "profile_id": profile_id,
+            "kind": each.subject.kind,
+            "value": each.subject.value,
+            "nats": each.nats,
+            "source": each.source,
+            "created_at": each.created,
+            "expires_at": each.expires,
+            "note": each.note,
+        }
+        for each in new
+    ]
+    if not rows:
+        return
+    statement = insert_into(connection, list_entry)
+    key = list_entry.primary_key.columns
+    changed = {
+        column.name: statement.excluded[column.name]
+        for column in list_entry.c
+        if column not in set(key)
+    }
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=list(key), set_=changed), rows
+    )
+    _changed(connection, profile_id)
+
+
+def remove(connection: Connection, profile_id: int, subject: ListSubject) -> bool:
+    """Remove the entry of a subject; return whether there was one."""
+    done = connection.execute(
+        delete(list_entry).where(
+            list_entry.c.profile_id == profile_id,
+            list_entry.c.kind == subject.kind,
+            list_entry.c.value == subject.value,
+        )
+    )
+    if done.rowcount:
+        _changed(connection, profile_id)
+    return bool(done.rowcount)
+
+
+def expire(connection: Connection, profile_id: int, *, now: datetime) -> None:
+    """Remove the entries that count no more."""
+    connection.execute(
+        delete(list_entry).where(
+            list_entry.c.profile_id == profile_id, list_entry.c.expires_at <= now
+        )
+    )
+
+
+def move(connection: Connection, profile_id: int, to: int) -> None:
+    """Give the entries of a profile to another, which has none."""
+    moved = connection.execute(
+        update(list_entry)
+        .where(list_entry.c.profile_id == profile_id)
+        .values(profile_id=to)
+    )
+    if moved.rowcount:
+        _changed(connection, to)
+
+
+def _changed(connection: Connection, profile_id: int) -> None:
+    connection.execute(
+        update(profile)
+        .where(profile.c.id == profile_id)
+        .values(lists=profile.c.lists + 1)
+    )

@@ -1,0 +1,232 @@
+"""Lists over HTTP and on their page: who may see and change them."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from argon2 import PasswordHasher
+from fastapi.testclient import TestClient
+
+from app.access.rights import Right
+from app.doors.http.app import create_app
+from app.services.application import Application
+from app.services.clock import now
+from app.services.keys import made_key
+from app.services.profiles import create_profile
+from app.settings import Settings
+from tests.support.application import served
+from tests.support.databases import sqlite_url
+
+ANN = "ann@example.org"
+LISTS = "/profiles/default/lists"
+STRANGER = ("198.51.100.9", 50000)
+PASSWORD = "correct horse"  # noqa: S105  of a test
+CSRF = re.compile(r'name="csrf" value="([^"]*)"')
+MESSAGE = b"From: Ann <ann@example.org>\nSubject: hello\n\nhi"
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a service over an empty database."""
+    with served(tmp_path) as client:
+        yield client
+
+
+def entries(answer):
+    """Return the entries of an answer, and their nats."""
+    return {each["entry"]: each["nats"] for each in answer.json()["entries"]}
+
+
+def put(client, *texts, nats=-5.0):
+    """Set some entries."""
+    return client.post(
+        LISTS, json={"entries": [{"entry": each, "nats": nats} for each in texts]}
+    )
+
+
+def test_entries_are_set_listed_and_removed(client):
+    """They count at once."""
+    made = put(client, "Ann@Example.org", ".example.net")
+    verdict = client.post(
+        "/classify", content=MESSAGE, headers={"Content-Type": "message/rfc822"}
+    ).json()
+    first = client.get(LISTS, params={"limit": 1})
+    rest = client.get(LISTS, params={"after": first.json()["next"]})
+    left = client.delete(LISTS, params={"entry": ANN})
+
+    assert (200, {ANN: -5.0, ".example.net": -5.0}) == (
+        made.status_code,
+        entries(made),
+    )
+    assert "http" == made.json()["entries"][0]["source"]
+    assert ("ham", -5.0) == (verdict["decision"], verdict["families"]["list"])
+    assert ANN in verdict["explanation"][1]["text"]
+    assert ({ANN: -5.0}, {".example.net": -5.0}) == (entries(first), entries(rest))
+    assert rest.json()["next"] is None
+    assert {".example.net": -5.0} == entries(left)
+
+
+@pytest.mark.parametrize(
+    ("entry", "status"),
+    [
+        ({"entry": "ann", "nats": 1}, 422),
+        ({"entry": ANN, "nats": 0}, 422),
+        ({"entry": ANN, "nats": 1001}, 400),
+        ({"entry": ANN}, 400),
+        ({"entry": ANN, "nats": 1, "expires_at": "2020-01-01T00:00:00Z"}, 422),
+        ({"entry": ANN, "nats": 1, "note": "a\nb"}, 422),
+        ({"entry": "192.0.2.7/24", "nats": 1}, 422),
+    ],
+)
+def test_bad_input_changes_nothing(client, entry, status):
+    """Not even the entries beside it."""
+    good = {"entry": "bob@example.org", "nats": 1}
+    answer = client.post(LISTS, json={"entries": [good, entry]})
+
+    assert status == answer.status_code
+    assert {} == entries(client.get(LISTS))
+
+
+def test_what_is_not_there_is_not_found(client):
+    """An entry, or a profile."""
+    assert [404, 404, 404, 422] == [
+        client.delete(LISTS, params={"entry": ANN}).status_code,
+        client.get("/profiles/nobody/lists").status_code,
+        client.delete("/profiles/nobody/lists", params={"entry": ANN}).status_code,
+        client.delete(LISTS, params={"entry": "ann"}).status_code,
+    ]
+
+
+def test_a_key_needs_the_rights(client):
+    """To see them *read*, to change them *manage*, and of its profiles alone."""
+    app = client.app.state.application
+    stranger = TestClient(client.app, client=STRANGER)
+    found = {}
+    for right in (Right.READ, Right.MANAGE, Right.TEACH):
+        for profiles in ((), ("rita",)):
+            text, key = made_key(f"{right}-{len(profiles)}", [right], profiles=profiles)
+            app.add_key(key, who="test")
+            stranger.headers["Authorization"] = f"Bearer {text}"
+            found[right.value, *profiles] = (
+                stranger.get(LISTS).status_code,
+                put(stranger, ANN).status_code,
+                stranger.delete(LISTS, params={"entry": ANN}).status_code,
+            )
+
+    assert {
+        ("read",): (200, 403, 403),
+        ("read", "rita"): (403, 403, 403),
+        ("manage",): (403, 200, 200),
+        ("manage", "rita"): (403, 403, 403),
+        ("teach",): (403, 403, 403),
+        ("teach", "rita"): (403, 403, 403),
+    } == found
+
+
+def test_the_page_sets_and_removes_entries(client):
+    """By forms alone."""
+    form = {"verb": "deny", "entry": ANN, "nats": "8", "expires": "30", "note": "<b>"}
+    answer = client.post("/ui/lists", data=form)
+    page = client.get("/ui/lists").text
+    removed = client.post("/ui/lists/remove", data={"entry": ANN})
+
+    assert "The entry is set" in answer.text
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page.partition("<table")[2].partition("</table>")[0]
+    assert f"Remove {ANN}" in page
+    assert "The entry is removed" in removed.text
+    assert {} == entries(client.get(LISTS))
+
+
+def test_the_page_counts_to_the_end(client, monkeypatch):
+    """What one page does not hold is on the next."""
+    monkeypatch.setattr("app.doors.http.page.lists.ROWS", 1)
+    put(client, ANN, "bob@example.org")
+    page = client.get("/ui/lists").text
+    there = unescape(re.search(r'href="([^"]*after=[^"]*)"', page)[1])
+
+    assert ANN in page
+    assert "bob@example.org" not in page
+    assert "bob@example.org" in client.get(there).text
+
+
+def test_the_form_has_the_sender_that_a_link_names(client):
+    """As the page of a message links here."""
+    page = client.get("/ui/lists", params={"entry": '"><b>'}).text
+
+    assert 'value="&#34;&gt;&lt;b&gt;"' in page
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"verb": "allow", "entry": "ann"},
+        {"entry": ANN},
+        {"verb": "allow", "entry": ANN, "nats": "many"},
+        {"verb": "allow", "entry": ANN, "nats": "-5"},
+        {"verb": "allow", "entry": ANN, "expires": "soon"},
+        {"verb": "allow", "entry": ANN, "note": "x" * 201},
+    ],
+)
+def test_a_form_that_cannot_be_used_changes_nothing(client, form):
+    """The page says what is wrong."""
+    assert 422 == client.post("/ui/lists", data=form).status_code
+    assert {} == entries(client.get(LISTS))
+
+
+def test_a_form_of_another_site_changes_nothing(client):
+    """Without the token of this page."""
+    form = {"verb": "allow", "entry": ANN, "csrf": "x"}
+
+    assert 403 == client.post("/ui/lists", data=form).status_code
+
+
+def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
+    """And no teacher those of others, nor a reader any."""
+    fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr("app.services.people._HASHER", fast)
+    app = Application(Settings(_env_file=None, database_url=sqlite_url(tmp_path)))
+    for name in ("rita", "rob"):
+        create_profile(
+            app.engine, name, labels=("ham", "spam"), spam_labels=("spam",), time=now()
+        )
+    app.live.refresh()
+    for name, role, profile in (
+        ("rita", "teacher", "rita"),
+        ("rob", "reader", "rob"),
+        ("tim", "teacher", None),
+        ("anna", "admin", None),
+    ):
+        app.add_person(name, role=role, password=PASSWORD, profile=profile, who="test")
+    door = create_app(app)
+    found = {}
+    with TestClient(door, client=("127.0.0.1", 50000)):
+        for name in ("rita", "rob", "tim", "anna"):
+            client = TestClient(door, client=STRANGER, follow_redirects=False)
+            client.post("/ui/sign-in", data={"name": name, "password": PASSWORD})
+            own = name if name in {"rita", "rob"} else "default"
+            page = client.get("/ui/lists", params={"profile": own})
+            token = CSRF.search(client.get("/ui/lists").text)[1]
+            form = {"csrf": unescape(token), "verb": "allow", "entry": ANN}
+            found[name] = (
+                page.status_code,
+                "Set an entry" in page.text,
+                client.post(f"/ui/lists?profile={own}", data=form).status_code,
+                client.post("/ui/lists?profile=rita", data=form).status_code,
+            )
+        listed = [
+            each["source"]
+            for each in TestClient(door, client=("127.0.0.1", 1))
+            .get("/profiles/rita/lists")
+            .json()["entries"]
+        ]
+
+    assert {
+        "rita": (200, True, 303, 303),
+        "rob": (200, False, 403, 403),
+        "tim": (200, False, 403, 403),
+        "anna": (200, True, 303, 303),
+    } == found
+    assert ["user:anna"] == listed
