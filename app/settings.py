@@ -157,6 +157,14 @@ class Settings(BaseSettings):
         "Grams more than double the stored size of a message. A view that is added "
         "later knows only the messages that are learned from then on.",
     )
+    levels: bool = Field(
+        default=True,
+        description="A profile of an address or a domain backs off to the profiles "
+        "above it: the counts of the user, the domain and the site make one verdict, "
+        "so that a new profile knows what the site knows, and each lesson of its own "
+        "counts more than one of the site. Off: the most personal profile that knows "
+        "both sides answers alone.",
+    )
     profile_bytes: int = Field(
         512 * MEBIBYTE,
         ge=MEBIBYTE,

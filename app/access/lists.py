@@ -34,6 +34,10 @@ MAX_ENTRIES: Final = 100_000
 """Entries of a profile, at most; in memory each takes some 0.5 kB."""
 MAX_NOTE: Final = 200
 """Characters of a note."""
+# Near the end of the calendar a time has no equal in some zones, and PostgreSQL answers
+# in the zone of its session (test_an_expiry_beyond_the_calendar_is_refused).
+MAX_LIFE: Final = timedelta(days=36_525)
+"""From the time that an entry is set to its expiry, at most."""
 # A local part of 64 octets, "@", and a domain of 255 (RFC 5321 section 4.5.3.1).
 MAX_VALUE: Final = 64 + 1 + 255
 # A factor of 148: it outweighs what a normal message says, and not the evidence of a
@@ -262,7 +266,7 @@ class ListEntry:
     Raises
     ------
     InvalidInput
-        If the nats are out of range, it has expired, or the note is too long.
+        If the nats or the expiry are out of range, or the note is too long.
     """
 
     subject: ListSubject
@@ -282,8 +286,14 @@ class ListEntry:
             raise InvalidInput(msg)
         if self.expires is not None and self.expires <= self.created:
             msg = (
-                f"the entry {self.subject} would expire at "
-                f"{self.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC, which is past"
+                f"the entry {self.subject} would expire at {self.expires.isoformat()}, "
+                "which is past"
+            )
+            raise InvalidInput(msg)
+        if self.expires is not None and self.expires - self.created > MAX_LIFE:
+            msg = (
+                f"the entry {self.subject} would expire at {self.expires.isoformat()}, "
+                "more than 100 years from now; leave the expiry out for never"
             )
             raise InvalidInput(msg)
         if len(self.note) > MAX_NOTE or not self.note.isprintable():

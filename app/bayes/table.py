@@ -7,7 +7,8 @@ another thread adds to it has to hold a lock (`app.services.memory.live`).
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from app.errors import InvalidObservation
 from app.kernels import table as slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -251,6 +252,66 @@ class FeatureTable:
     def flatten(self) -> FeatureCounts:
         """Return the state as one group element, for comparing and saving."""
         return FeatureCounts(self.messages, *slots.rows(*self._slots))
+
+
+class WeightedSum:
+    """The sum of feature tables, each times a whole number, without adding them up.
+
+    Parameters
+    ----------
+    parts : sequence of (int, FeatureTable)
+        The tables with their weights; at least one.
+
+    Notes
+    -----
+    It costs one look-up for each table, and no memory.  The size of the vocabulary is
+    that of the largest one: the exact number would take a walk through all of them,
+    and it is a pseudo-count of the smoothing.
+
+    Examples
+    --------
+    >>> from app.bayes.sparse import SparseCounts
+    >>> x = FeatureCounts.of(SparseCounts.of({1: 3}), label=1, n_classes=2)
+    >>> table = FeatureTable.of(x)
+    >>> total = WeightedSum([(1, table), (10, table)])
+    >>> total.look_up(np.array([1, 2]), "occurrences").tolist()
+    [[0, 33], [0, 0]]
+    >>> total.flatten() == x * 11
+    True
+    """
+
+    def __init__(self, parts: Sequence[tuple[int, FeatureTable]]) -> None:
+        self._parts = parts
+        self.messages = _summed([(w, table.messages) for w, table in parts])
+        self.vocabulary = max(table.vocabulary for _, table in parts)
+
+    def totals(self, counting: Counting) -> NDArray[np.int64]:
+        """Return the sum over all features of their counts, shape (K,)."""
+        return _summed([(w, table.totals(counting)) for w, table in self._parts])
+
+    def look_up(self, ids: NDArray[np.int64], counting: Counting) -> NDArray[np.int64]:
+        """Return the counts of `ids` (n,), shape (n, K); 0 where never seen."""
+        return _summed([(w, table.look_up(ids, counting)) for w, table in self._parts])
+
+    def document_frequencies(self, label: int) -> Spectrum:
+        """Return how many features have each document frequency in a class.
+
+        The work grows with the number of features: no verdict asks for it.
+        """
+        return self.flatten().document_frequencies(label)
+
+    def flatten(self) -> FeatureCounts:
+        """Return the sum as one group element."""
+        return reduce(add, (table.flatten() * w for w, table in self._parts))
+
+
+def _summed(parts: Sequence[tuple[int, NDArray[np.int64]]]) -> NDArray[np.int64]:
+    """Return the sum of arrays of one shape, each times a whole number."""
+    (weight, first), *others = parts
+    found = first * weight
+    for weight, counts in others:
+        found += counts * weight
+    return found
 
 
 Table = FeatureTable | MomentSums

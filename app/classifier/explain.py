@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.classifier.reasons import Grouped
-    from app.classifier.snapshot import Snapshot
+    from app.classifier.snapshot import Scorer
     from app.classifier.statement import Statement
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation
@@ -48,14 +48,14 @@ class Attribution:
     seen: Mapping[str, NDArray[np.bool_]]
 
 
-def attribute(verdict: Verdict, snapshot: Snapshot) -> Attribution:
+def attribute(verdict: Verdict, snapshot: Scorer) -> Attribution:
     """Return what each feature adds to the log-odds of a verdict.
 
     Parameters
     ----------
     verdict : Verdict
         The verdict.
-    snapshot : Snapshot
+    snapshot : Scorer
         The snapshot that gave it.
 
     Notes
@@ -266,7 +266,7 @@ def _strongest_first(families: Mapping[str, float]) -> dict[str, float]:
 
 def explain(
     attribution: Attribution,
-    snapshot: Snapshot,
+    snapshot: Scorer,
     observation: Observation,
     *,
     strongest: int,
@@ -277,7 +277,7 @@ def explain(
     ----------
     attribution : Attribution
         What each feature adds to the verdict.
-    snapshot : Snapshot
+    snapshot : Scorer
         The snapshot that gave the verdict.
     observation : Observation
         What was seen of the message.
@@ -324,7 +324,7 @@ def explain(
                 family=None,
                 log_odds=attribution.prior,
                 features=0,
-                messages=snapshot.specification.by_label(snapshot.messages),
+                messages=snapshot.specification.by_label(snapshot.learned),
             ),
             *_reasons(snapshot, observation, known, found, total, listed),
             Summand(
@@ -339,7 +339,7 @@ def explain(
 
 
 def _reasons(
-    snapshot: Snapshot,
+    snapshot: Scorer,
     observation: Observation,
     known: Sequence[Known],
     found: Grouped,
@@ -380,7 +380,7 @@ def _reasons(
 
 
 def _parts(
-    snapshot: Snapshot,
+    snapshot: Scorer,
     observation: Observation,
     known: Sequence[Known],
     features: Collection[int],
@@ -469,13 +469,13 @@ def _anonymous(number: int) -> str:
 
 
 def insignificant(
-    snapshot: Snapshot, views: Collection[str], *, max_log_odds: float
+    snapshot: Scorer, views: Collection[str], *, max_log_odds: float
 ) -> dict[str, NDArray[np.int64]]:
     r"""Return the features that tell no two labels apart by more than a bound.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : Scorer
         What is known.
     views : collection of str
         Views of text, each with the classifier of its name.

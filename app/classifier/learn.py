@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from app.classifier.snapshot import Snapshot
+    from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
     from app.classifier.verdict import Verdict
     from app.features.observation import Payload
@@ -183,14 +183,14 @@ FEWEST: Final = 20
 """Messages of each side that a filter knows before it trusts itself."""
 
 
-def confident(verdict: Verdict, snapshot: Snapshot, *, own_from: float) -> bool:
+def confident(verdict: Verdict, snapshot: Scorer, *, own_from: float) -> bool:
     """Return whether a verdict is sure enough to be learned unasked.
 
     Parameters
     ----------
     verdict : Verdict
         What was said of a message.
-    snapshot : Snapshot
+    snapshot : Scorer
         Snapshot that the verdict was given by.
     own_from : float
         How far from 0 the log-odds must be.  Unit: nats.

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from app.classifier.rule import VerdictRule
-    from app.classifier.snapshot import Snapshot
+    from app.classifier.snapshot import Scorer
     from app.features.observation import Payload
 
 
 def score(
-    snapshot: Snapshot,
+    snapshot: Scorer,
     views: Mapping[str, Payload],
     classifiers: Iterable[str] | None = None,
 ) -> Verdict:
@@ -27,7 +27,7 @@ def score(
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : Scorer
         What the profile knows.
     views : mapping of str to SparseCounts or Measurements
         The features, view by view.

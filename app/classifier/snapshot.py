@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from app.bayes.counts import CountSource
     from app.bayes.likelihood import Likelihood
     from app.bayes.statistics import Statistics
     from app.bayes.table import Table
@@ -80,17 +81,15 @@ def lowered(messages: NDArray[np.int64]) -> NDArray[np.float64]:
     return messages / (messages + FEW)
 
 
-class Snapshot:
-    """What a profile has learned up to a revision of its ledger, ready to score.
-
-    Build one with `empty` or `of`; `learn` brings it to the next revision.
+class Scorer:
+    """What scores a message: a specification, fitted to what was learned.
 
     Parameters
     ----------
     specification : Specification
         What the profile is made of.
-    tables : mapping of str to FeatureTable or MomentSums
-        The statistics of each view.
+    tables : mapping of str to CountSource or MomentSums
+        The statistics of each view that is asked.
     revision : int
         The ledger row that was learned last; 0 before the first.
     fusion : Fusion
@@ -99,7 +98,10 @@ class Snapshot:
     Attributes
     ----------
     messages : ndarray of int64, shape (K,)
-        Messages learned per class.
+        Messages per class, as they count.
+    learned : ndarray of int64, shape (K,)
+        Messages learned per class; other than `messages` where those of a level count
+        more than once (`app.classifier.levels`).
     log_prior : ndarray of float64, shape (K,)
         Log-prior of each class, for each classifier by itself. Unit: nats.
     verdict_log_prior : ndarray of float64, shape (K,)
@@ -108,6 +110,71 @@ class Snapshot:
         What the terms are multiplied by, for the views that have learned less than
         the others (`raised`).  A view that is made of others learns less by design
         and has no part in it: its term is lowered by `FEW` until it knows enough.
+    """
+
+    def __init__(
+        self,
+        specification: Specification,
+        tables: Mapping[str, CountSource | MomentSums],
+        *,
+        revision: int,
+        fusion: Fusion,
+    ) -> None:
+        self.specification = specification
+        self.tables = tables
+        self._fit(tables, revision, fusion)
+
+    def likelihood(self, classifier: str) -> Likelihood[Any]:
+        """Return a classifier, fitted to what was learned."""
+        found = self._likelihoods.get(classifier)
+        if found is None:
+            model = self.specification.classifiers[classifier]
+            estimate: Callable[[Any], Likelihood[Any]] = model.event_model.estimate
+            found = self._likelihoods[classifier] = estimate(self.tables[model.view])
+        return found
+
+    @property
+    def feature_tables(self) -> Mapping[str, CountSource]:
+        """The views that count features."""
+        return {
+            view: table
+            for view, table in self.tables.items()
+            if not isinstance(table, MomentSums)
+        }
+
+    def _fit(
+        self,
+        tables: Mapping[str, CountSource | MomentSums],
+        revision: int,
+        fusion: Fusion,
+    ) -> None:
+        """Compute what depends on the counts of the classes."""
+        specification = self.specification
+        self.revision = revision
+        self.fusion = fusion
+        self._likelihoods: dict[str, Likelihood[Any]] = {}
+        # Every view that is extracted from a message is learned or none is; a view
+        # that came later has fewer messages than the view that decides.
+        models = [
+            specification.classifiers[term.classifier]
+            for term in specification.verdict.terms
+        ]
+        taught = [tables[model.view].messages for model in models]
+        self.messages = self.learned = messages = taught[0]
+        self.log_prior = specification.prior.log_prior(messages)
+        self.verdict_log_prior = specification.verdict.prior.log_prior(messages)
+        # In messages: unlike everything else, it depends on the unit.
+        totals = specification.in_messages(
+            np.array([int(of_view.sum()) for of_view in taught], np.int64)
+        )
+        made = np.array([bool(model.made_of) for model in models])
+        self.raised = np.where(made, lowered(totals), raised(totals[~made]))
+
+
+class Snapshot(Scorer):
+    """What a profile has learned up to a revision of its ledger, ready to score.
+
+    Build one with `empty` or `of`; `learn` brings it to the next revision.
 
     Notes
     -----
@@ -115,17 +182,7 @@ class Snapshot:
     thread learns has to hold the lock of `app.services.memory.live.LiveProfile`.
     """
 
-    def __init__(
-        self,
-        specification: Specification,
-        tables: dict[str, Table],
-        *,
-        revision: int,
-        fusion: Fusion,
-    ) -> None:
-        self.specification = specification
-        self.tables: Mapping[str, Table] = tables
-        self._fit(tables, revision, fusion)
+    tables: dict[str, Table]
 
     @classmethod
     def empty(cls, specification: Specification) -> Snapshot:
@@ -242,15 +299,6 @@ class Snapshot:
 
         return learned
 
-    def likelihood(self, classifier: str) -> Likelihood[Any]:
-        """Return a classifier, fitted to what was learned."""
-        found = self._likelihoods.get(classifier)
-        if found is None:
-            model = self.specification.classifiers[classifier]
-            estimate: Callable[[Any], Likelihood[Any]] = model.event_model.estimate
-            found = self._likelihoods[classifier] = estimate(self.tables[model.view])
-        return found
-
     def decide_as(self, other: Specification) -> None:
         """Take over the thresholds and actions of another specification."""
         self.specification = self.specification.deciding_as(other)
@@ -259,29 +307,6 @@ class Snapshot:
     def feature_tables(self) -> dict[str, FeatureTable]:
         """The views that count features."""
         return feature_tables(self.tables)
-
-    def _fit(self, tables: Mapping[str, Table], revision: int, fusion: Fusion) -> None:
-        """Compute what depends on the counts of the classes."""
-        specification = self.specification
-        self.revision = revision
-        self.fusion = fusion
-        self._likelihoods: dict[str, Likelihood[Any]] = {}
-        # Every view that is extracted from a message is learned or none is; a view
-        # that came later has fewer messages than the view that decides.
-        models = [
-            specification.classifiers[term.classifier]
-            for term in specification.verdict.terms
-        ]
-        taught = [tables[model.view].messages for model in models]
-        self.messages = messages = taught[0]
-        self.log_prior = specification.prior.log_prior(messages)
-        self.verdict_log_prior = specification.verdict.prior.log_prior(messages)
-        # In messages: unlike everything else, it depends on the unit.
-        totals = specification.in_messages(
-            np.array([int(of_view.sum()) for of_view in taught], np.int64)
-        )
-        made = np.array([bool(model.made_of) for model in models])
-        self.raised = np.where(made, lowered(totals), raised(totals[~made]))
 
 
 def lessons_after(specification: Specification, revision: int) -> int:

@@ -164,6 +164,11 @@ class Subject:
         """How many messages it has learned, its own verdicts among them."""
         return self._learned
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it has learned."""
+        return self._snapshot
+
     def enter(self, month: int, /) -> None:
         """Note which month it is, YYYYMM; no month comes again."""
         if month > self._month:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from app.classifier.snapshot import Snapshot
+    from app.classifier.snapshot import Scorer, Snapshot
     from app.classifier.verdict import Verdict
     from app.features.observation import Observation, Payload
 
@@ -329,7 +329,7 @@ def scored_in_order(
     return marked
 
 
-def scored(teaching: Teaching, snapshot: Snapshot) -> tuple[Teaching, Verdict | None]:
+def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | None]:
     """Return a teaching with its scores, and the verdict.
 
     It has what it teaches each view then, too.  A teaching that has no features, or
@@ -339,7 +339,7 @@ def scored(teaching: Teaching, snapshot: Snapshot) -> tuple[Teaching, Verdict | 
     ----------
     teaching : Teaching
         What is taught, with a label of the profile.
-    snapshot : Snapshot
+    snapshot : Scorer
         What is known before it is learned.
     """
     evidence, made_of = teaching.evidence, snapshot.specification

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.bayes.prior import UniformPrior
 from app.classifier.learn import knows_both_sides
+from app.classifier.levels import agree
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.classifier.verdict import ActionRule
@@ -319,6 +320,7 @@ class Application:
                 specify(settings),
                 now,
                 site=settings.profile,
+                levels=settings.levels,
                 most_bytes=settings.profile_bytes,
                 idle=60 * settings.profile_minutes,
                 patience=patience,
@@ -448,10 +450,17 @@ class Application:
         return type(dialect_of(self.engine)).__name__.lower()
 
     def _ready(self, name: str) -> bool:
-        """Whether a profile has learned enough to answer, and can be loaded."""
+        """Whether a profile can answer: it knows enough, or backs off, and is there."""
         # It may be gone by now.
         with suppress(UnknownProfile):
-            return self.live.answers(name) and knows_both_sides(self.live.find(name))
+            cached = self.live.find(name)
+            return self.live.answers(name) and (
+                knows_both_sides(cached)
+                or any(
+                    agree(cached.specification, each.specification)
+                    for each in self.live.above(name)
+                )
+            )
         return False
 
     @property

@@ -11,6 +11,7 @@ from app.bayes.posterior import log_odds
 from app.bayes.table import SMALLEST
 from app.classifier.explain import attribute, explain
 from app.classifier.learn import delta
+from app.classifier.levels import BackedOff
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.classifier.explain import Attribution, Explanation
+    from app.classifier.levels import Share
     from app.classifier.statement import Origin, Statement, Testimony, Witness
     from app.classifier.verdict import Action, Verdict
     from app.features.observation import Observation
@@ -89,6 +91,8 @@ class Classified:
         The specification of the profile then: its thresholds.
     head : Head
         The message, as people name it.
+    levels : tuple of Share
+        What each level adds to the log-odds, where the profile backs off.
     statements : tuple of Statement
         What is stated beside the features; the verdict and the explanation hold it.
     testimony : callable or None
@@ -107,6 +111,7 @@ class Classified:
     revision: int
     specification: Specification
     head: Head = _NO_HEAD
+    levels: tuple[Share, ...] = ()
     statements: tuple[Statement, ...] = ()
     testimony: Testimony | None = None
     unstated: Classified | None = None
@@ -335,6 +340,9 @@ def classify_observation(
         made_of = snapshot.specification
         verdict = score(snapshot, observation.views, made_of.deciding)
         attribution = attribute(verdict, snapshot)
+        levels: tuple[Share, ...] = ()
+        if isinstance(snapshot, BackedOff):
+            levels = snapshot.shares(observation.views, verdict.log_odds)
         return Classified(
             observation=observation,
             verdict=verdict,
@@ -347,6 +355,7 @@ def classify_observation(
             revision=snapshot.revision,
             specification=made_of,
             head=head,
+            levels=levels,
         )
 
 

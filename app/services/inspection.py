@@ -105,7 +105,7 @@ class Inspect:
         EmptyMessage
             If the message is blank.
         """
-        live = self._live.get(profile)
+        live = self._live.get_all((profile,))[profile]
         message = read(raw)
         found = passages(message)
         known = live.specification

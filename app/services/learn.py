@@ -164,7 +164,7 @@ class Learn:
             with reading(self._engine) as connection:
                 latest = latest_of(connection, self._profile.row.id, digests)
             # A copy for each batch: what is not stored yet is nobody else's to see.
-            with self._profile.scoring() as snapshot:
+            with self._profile.held() as snapshot:
                 ahead = snapshot.copy()
             teachings = scored_in_order(teachings, ahead, latest)
         with writing(self._engine) as connection:

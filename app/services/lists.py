@@ -6,6 +6,7 @@ the others with the maintenance, about twice a second, and its own changes at on
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from app.access.lists import (
     ListTable,
     require_few,
 )
-from app.errors import Inconsistent, UnknownEntry, UnknownProfile
+from app.errors import Inconsistent, InvalidInput, UnknownEntry, UnknownProfile
 from app.services.clock import now
 from app.services.events import note
 from app.storage import lists, profiles
@@ -25,12 +26,13 @@ from app.storage.database.engine import reading, with_short_timeout, writing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.classifier.statement import Origin, Statement, Testimony
     from app.mail.message import Message
     from app.services.memory.cache import LiveProfiles
 
+log = logging.getLogger(__name__)
 # Entries that an event names; of more it has the number.
 _NAMED: Final = 10
 
@@ -118,6 +120,19 @@ def list_entries(
         return lists.entries(connection, row.id, after=after, limit=limit)
 
 
+def _read(connection: Connection, profile_id: int) -> ListTable:
+    """Return the entries of a profile; none where somebody has spoilt one by hand."""
+    try:
+        return ListTable(lists.entries(connection, profile_id))
+    except (InvalidInput, ValueError) as error:
+        log.error(  # noqa: TRY400  a defect of the data, not of ours
+            "the lists of the profile with the key %d count for nothing: %s",
+            profile_id,
+            error,
+        )
+    return ListTable(())
+
+
 class LiveLists:
     """The lists of all profiles, in the memory of a process; a `Witness`.
 
@@ -154,7 +169,7 @@ class LiveLists:
             if versions == self._versions:
                 return
             tables = {
-                each: ListTable(lists.entries(connection, each))
+                each: _read(connection, each)
                 if self._versions.get(each) != version
                 else self._tables.get(each, ListTable(()))
                 for each, version in versions.items()

@@ -189,6 +189,25 @@ def candidates(recipient: str) -> list[str]:
     return [name for name in dict.fromkeys(found) if name.strip("@")]
 
 
+def above(name: str, site: str) -> list[str]:
+    """Return the names of the profiles that one backs off to, most personal first.
+
+    A profile that is named neither like an address nor like a domain is one for a
+    purpose of its own, and has none above it.
+
+    Examples
+    --------
+    >>> above("ann@example.org", "default"), above("example.org", "default")
+    (['example.org', 'default'], ['default'])
+    >>> above("comments", "default"), above("default", "default")
+    ([], [])
+    """
+    _, at, domain = name.rpartition("@")
+    if name == site or not (at or "." in name):
+        return []
+    return [each for each in dict.fromkeys((domain, site)) if each not in {"", name}]
+
+
 class Aliases:
     """The aliases of a file, by name.
 

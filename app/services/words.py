@@ -138,7 +138,7 @@ class Words:
             If the months cannot be read.
         """
         live = self._live.get(profile)
-        with live.scoring() as snapshot:
+        with live.held() as snapshot:
             specification, revision = snapshot.specification, snapshot.revision
             decay, messages = specification.decay, snapshot.messages
             features = {

@@ -38,7 +38,7 @@ def completed(*words):
 def test_bash_completes_commands():
     """All of them, and those that begin so."""
     assert [*COMMANDS, "--help", "--version"] == completed("")
-    assert ["learn", "lab"] == completed("l")
+    assert ["learn", "lab", "lists"] == completed("l")
     assert [] == completed("nothing")
 
 

@@ -230,6 +230,23 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     assert "other features" in lines[-1]
 
 
+def test_what_each_level_adds_is_printed(run, index, tmp_path):
+    """Of a profile that backs off, before the families."""
+    learned(run, "--index", index)
+    (tmp_path / "new").write_bytes(spam(77))
+    run("profiles", "--create", "ann@example.org")
+
+    _, out, _ = run(
+        "classify", "--profile", "ann@example.org", "--explain", "3", tmp_path / "new"
+    )
+
+    first, ann, site, by_family = out.splitlines()[:4]
+    assert first.startswith("spam")
+    assert re.search(r" \+0\.00  ann@example\.org +ham 0 · spam 0$", ann)
+    assert re.search(r" \+\d+\.\d\d  default +ham \d+ · spam \d+$", site)
+    assert "by family" == by_family.strip()
+
+
 def test_json_of_a_message_on_standard_input(run, index):
     """--json prints the document of the HTTP door."""
     learned(run, "--index", index)

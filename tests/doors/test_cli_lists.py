@@ -39,7 +39,7 @@ def test_what_is_listed_can_be_imported(run, tmp_path):
     """From a file or standard input, with nats, expiry and note."""
     file = tmp_path / "friends"
     file.write_text(
-        f"# friends\nallow {ANN} nats=8 expires=2999-12-31 note='a friend'\n"
+        f"# friends\nallow {ANN} nats=8 expires=2099-12-31 note='a friend'\n"
         "deny list-id:news.example.org\n"
     )
     done = run("lists", "import", file)
@@ -49,7 +49,7 @@ def test_what_is_listed_can_be_imported(run, tmp_path):
 
     assert (0, "2 entries of default are set\n", "") == done == piped
     assert {ANN: -8.0, "list-id:news.example.org": 5.0} == before == shown(run)
-    assert "expires=2999-12-31T00:00:00Z note='a friend'" in run("lists")[1]
+    assert "expires=2099-12-31T00:00:00Z note='a friend'" in run("lists")[1]
 
 
 @pytest.mark.parametrize(

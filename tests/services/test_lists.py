@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
 
 import pytest
+from sqlalchemy import update
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
@@ -14,6 +15,8 @@ from app.services.events import list_events
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
 from app.services.threads.scheduler import Maintenance
+from app.storage.database.engine import writing
+from app.storage.tables import list_entry
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam
 
@@ -117,7 +120,7 @@ def test_what_the_mail_server_knows_counts(app):
 
 
 def test_each_recipient_has_the_own_lists(app):
-    """Though the profile of the site answers for all, since theirs know too little."""
+    """Whichever profile answers for them."""
     put(app, ANN, SENDER, -5.0)
     put(app, SITE, SENDER, 5.0)
     asked = app.delivery.address([ANN, BOB])
@@ -208,9 +211,7 @@ def test_lists_go_with_their_profile(app):
 
 def test_an_entry_replaces_that_of_its_subject(app):
     """With its note, its expiry, and who set it."""
-    put(
-        app, SITE, SENDER, note="new", expires=datetime.max.replace(tzinfo=now().tzinfo)
-    )
+    put(app, SITE, SENDER, note="new", expires=now() + timedelta(days=9))
     put(app, SITE, SENDER.upper(), 7.0)
     (only,) = list_entries(app.engine, SITE)
 
@@ -247,6 +248,20 @@ def test_what_is_not_there_cannot_be_removed(app):
         put(app, "nobody", SENDER)
     with pytest.raises(UnknownProfile):
         list_entries(app.engine, "nobody")
+
+
+@pytest.mark.parametrize("spoilt", [{"nats": 0.0}, {"value": "192.0.2.x"}])
+def test_a_spoilt_list_counts_for_nothing(app, caplog, spoilt):
+    """Those of the others count, and mail is scored."""
+    put(app, DOMAIN, SENDER)
+    put(app, ANN, "192.0.2.1")
+    with writing(app.engine) as connection:
+        ours = list_entry.c.kind == "network"
+        connection.execute(update(list_entry).where(ours).values(**spoilt))
+    put(app, ANN, SENDER, 5.0)
+
+    assert [(SENDER, -5.0)] == stated(app, ANN)
+    assert "count for nothing" in caplog.text
 
 
 def test_changes_are_events(app):

@@ -37,7 +37,7 @@ def database():
 @pytest.fixture
 def app(database_url):
     """A service whose site's profile has learned a little, and Ann's own nothing."""
-    with running(database_url=database_url, reject_from=3.0) as app:
+    with running(database_url=database_url, reject_from=3.0, levels=False) as app:
         create_profile(
             app.engine, ANN, labels=("ham", "spam"), spam_labels=("spam",), time=now()
         )

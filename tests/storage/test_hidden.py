@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.access.lists import ListEntry, ListSubject
 from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
@@ -15,6 +16,7 @@ from app.storage import (
     hidden,
     history,
     ledger,
+    lists,
     profiles,
     scored,
     tables,
@@ -35,6 +37,12 @@ from tests.support.builders import (
     teach,
 )
 
+FRIEND = ListEntry(
+    subject=ListSubject.parse("ann@example.org"),
+    nats=-5.0,
+    source="ben",
+    created=MARCH,
+)
 OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
 
 
@@ -110,6 +118,7 @@ def lived(engine):
             unseen=0,
         )
         history.put_many(connection, profile.id, [line])
+        lists.put_many(connection, profile.id, [FRIEND])
         somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
         correspondents.add(connection, [somebody])
         begin_undo(
@@ -230,6 +239,19 @@ def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limi
     assert [] == left(engine, APRIL)
     with reading(engine) as connection:
         assert audit(connection, other).sound
+
+
+def test_lists_go_on_under_the_name_of_a_profile_that_is_replaced(engine):
+    """And other processes notice that they are those of another row."""
+    old = lived(engine)
+    new = replaced(engine, old)
+    with reading(engine) as connection:
+        found = lists.entries(connection, new.id)
+        left_ = lists.entries(connection, old.id)
+        versions = lists.versions(connection)
+
+    assert ([FRIEND], []) == (found, left_)
+    assert {old.id: 1, new.id: 1} == versions
 
 
 def test_a_profile_that_is_seen_is_not_removed(engine):

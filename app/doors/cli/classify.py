@@ -64,6 +64,12 @@ def print_verdict(name: str, document: ClassifyOut, *, explained: bool) -> None:
     line.append(f"{document.id}  {name}", style="dim")
     OUT.print(line)
     if explained:
+        for level in document.levels:
+            learned = " · ".join(f"{label} {n}" for label, n in level.messages.items())
+            times = f", each as {level.weight}" if level.weight > 1 else ""
+            OUT.print(_line(level.log_odds or 0.0, level.profile, f"{learned}{times}"))
+        if document.levels:
+            OUT.print(Text("        by family", style="dim"))
         for family, nats in document.families.items():
             OUT.print(_line(nats, family, ""))
         share = document.explained_pct

@@ -157,6 +157,17 @@ class RecipientOut(BaseModel):
     log_odds: Nats = Field(description="Spam against the rest, in nats.")
 
 
+class LevelOut(BaseModel):
+    """What the lessons of one level add to a verdict."""
+
+    profile: str = Field(description="The profile.")
+    messages: dict[str, int] = Field(
+        description="Messages that it has learned, by label."
+    )
+    weight: int = Field(description="What each of them counts as.")
+    log_odds: Nats = Field(description="What they add, in nats.")
+
+
 # pydantic takes the fields of the last base first: the id stands first.
 class ClassifyOut(VerdictOut, IdentifiedOut):
     """The answer of `/classify`."""
@@ -181,6 +192,11 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
         "than 100 where the rest speaks against them. Null for *unsure*."
     )
     profile: str = Field(description="The profile that answered.")
+    levels: list[LevelOut] = Field(
+        description="Of a profile that backs off: what each level adds, the most "
+        "personal first. Their log_odds and what is stated beside the features sum to "
+        "that of the verdict."
+    )
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")
     recipients: dict[str, RecipientOut] = Field(
@@ -207,6 +223,15 @@ def answer_fields(delivered: Delivered) -> dict[str, object]:
         "explanation": [_entry_fields(each) for each in explanation.summands],
         "explained_pct": explained_pct(classified),
         "profile": classified.profile,
+        "levels": [
+            {
+                "profile": level.profile,
+                "messages": level.messages,
+                "weight": level.weight,
+                "log_odds": finite(level.log_odds),
+            }
+            for level in classified.levels
+        ],
         "revision": classified.revision,
         "defects": classified.observation.defects,
         "recipients": {

@@ -20,12 +20,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
 from app.services.memory.live import DIVERGED, diverged, load, newest_epoch
+from app.services.recipients import above
 from app.services.retry import Failures
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
@@ -187,6 +189,8 @@ class LiveProfiles:
         Returns the time now, in UTC.
     site : str, optional
         The profile that is never dropped.
+    levels : bool, default False
+        Whether a profile backs off to that of its domain and that of the site.
     most_bytes : float
         Most memory of the counts together; the profile that was asked last and that
         of the site stay all the same.
@@ -203,6 +207,7 @@ class LiveProfiles:
         clock: Clock | None = None,
         *,
         site: str | None = None,
+        levels: bool = False,
         most_bytes: float = math.inf,
         idle: float = math.inf,
         patience: float = math.inf,
@@ -211,6 +216,7 @@ class LiveProfiles:
         self._clock = clock
         self._specify = specify
         self._site = site
+        self._levels = levels
         self._most_bytes = most_bytes
         self._idle = idle
         self._patience = patience
@@ -287,13 +293,29 @@ class LiveProfiles:
                     return live
 
     def get_all(self, names: Iterable[str]) -> dict[str, LiveProfile]:
-        """Return profiles by their names, as `get` does; they are loaded together."""
+        """Return profiles by their names, as `get` does, with the levels above them.
+
+        They are loaded together.
+        """
         wanted = list(names)
-        for name in wanted:
+        higher = (each.row.name for name in wanted for each in self.above(name))
+        asked = dict.fromkeys([*wanted, *higher])
+        for name in asked:
             cached = self.find(name)
             if cached.kept is None:
                 self._begin(cached)
-        return {name: self.get(name) for name in wanted}
+        found = {name: self.get(name) for name in asked}
+        return {name: found[name] for name in wanted}
+
+    def above(self, name: str) -> list[CachedProfile]:
+        """Return the profiles that one backs off to, the most personal first.
+
+        That of the domain of an address, and that of the site, where they exist.
+        """
+        if not self._levels or self._site is None:
+            return []
+        found = map(self._profiles.get, above(name, self._site))
+        return [cached for cached in found if cached is not None]
 
     def load(self, name: str) -> LiveProfile:
         """Return a profile as `get` does, however long that takes."""
@@ -306,14 +328,15 @@ class LiveProfiles:
                 return live
 
     def answers(self, name: str) -> bool:
-        """Return whether the counts of a profile are there, or soon."""
+        """Return whether the counts of a profile and its levels are there, or soon."""
         cached = self._profiles.get(name)
-        if cached is None:
-            return False
-        loading = cached.loading
-        return cached.live is not None or (
-            cached.row.id not in self._errors
-            and (loading is None or loading.patience > 0)
+        return cached is not None and all(
+            each.live is not None
+            or (
+                each.row.id not in self._errors
+                and (each.loading is None or each.loading.patience > 0)
+            )
+            for each in (cached, *self.above(name))
         )
 
     def successor(self, replaced: LiveProfile) -> LiveProfile:
@@ -451,8 +474,14 @@ class LiveProfiles:
     def _keep(self, cached: CachedProfile, live: LiveProfile) -> None:
         """Keep the counts of a profile; the lock is held."""
         cached.used = time.monotonic()
+        live.above = partial(self._live_above, live.row.name)
         cached.keep(live)
         self._make_room()
+
+    def _live_above(self, name: str) -> list[LiveProfile]:
+        """Return the profiles that one backs off to, those that are in memory."""
+        lives = (cached.live for cached in self.above(name))
+        return [live for live in lives if live is not None]
 
     def _make_room(self) -> None:
         """Drop profiles until the others have room; the lock is held."""

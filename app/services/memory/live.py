@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from app.classifier.levels import Level, backed_off
 from app.classifier.snapshot import Snapshot, lessons_after
 from app.ledger.entry import epoch_of
 from app.ledger.teaching import learning
@@ -21,16 +22,18 @@ from app.storage.counts import state
 from app.storage.database.engine import connections_opened, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Engine
 
+    from app.classifier.snapshot import Scorer
     from app.classifier.specification import Specification
     from app.ledger.entry import Identity, LedgerRow
     from app.storage.profiles import ProfileRow
 
     Clock = Callable[[], datetime]
+    _State = tuple[str, Snapshot, Specification, int]
 
 log = logging.getLogger(__name__)
 # Rows read at once while catching up: some 2 MB, at 7.6 kB a row.  Feedback waits
@@ -42,6 +45,8 @@ DIVERGED: Final = "its ledger went back (a restored backup, or a failover)"
 class LiveProfile:
     """One profile in memory: its row and what answers now.
 
+    `above` returns the profiles that it backs off to, the most personal first, those
+    that are in memory.
     Where counts decay, `month` is that of the newest row, 0 before the first.
     `last_row` identifies the newest row, None if there is none; `opened` is how many
     connections there were when the row was last seen in the ledger.
@@ -61,19 +66,44 @@ class LiveProfile:
         self.last_row = last_row
         self.opened = opened
         self.snapshot = snapshot
+        self.above: Callable[[], Sequence[LiveProfile]] = tuple
+        self._scorer: tuple[list[_State], Scorer] | None = None
         self._scoring = threading.Lock()
         self._learning = threading.Lock()
         decay = snapshot.specification.decay
         self.month = (decay and decay.epoch) or 0
 
     @contextmanager
-    def scoring(self) -> Iterator[Snapshot]:
-        """Hold what was learned as it is, to score by it.
+    def held(self) -> Iterator[Snapshot]:
+        """Hold what was learned as it is.
 
         Single numbers can be read of `snapshot` without.
         """
         with self._scoring:
             yield self.snapshot
+
+    @contextmanager
+    def scoring(self) -> Iterator[Scorer]:
+        """Hold what was learned here, and at the levels above, to score by it."""
+        with ExitStack() as holding:
+            # The most personal first, always: so no two threads wait for each other.
+            lives = (self, *self.above())
+            found = [holding.enter_context(live.held()) for live in lives]
+            if len(found) == 1:
+                yield found[0]
+                return
+            names = (live.row.name for live in lives)
+            yield self._backed_off([*map(Level, names, found)])
+
+    def _backed_off(self, levels: list[Level]) -> Scorer:
+        """Return what scores by some levels; the same until one of them changes."""
+        state = [
+            (profile, snapshot, snapshot.specification, snapshot.revision)
+            for profile, snapshot in levels
+        ]
+        if self._scorer is None or not _alike(self._scorer[0], state):
+            self._scorer = state, backed_off(levels)
+        return self._scorer[1]
 
     @property
     def revision(self) -> int:
@@ -223,6 +253,14 @@ class LiveProfile:
         self.month = other.month
         self.last_row = other.last_row
         self.opened = other.opened
+
+
+def _alike(before: list[_State], after: list[_State]) -> bool:
+    """Return whether no level has changed: specifications are too large to compare."""
+    return len(before) == len(after) and all(
+        a[1] is b[1] and a[2] is b[2] and (a[0], a[3]) == (b[0], b[3])
+        for a, b in zip(before, after, strict=True)
+    )
 
 
 def _last(clock: Clock | None) -> datetime | None:

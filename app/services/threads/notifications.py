@@ -9,7 +9,7 @@ within half a second.
 from __future__ import annotations
 
 import logging
-import os
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -51,9 +51,11 @@ class Notifier:
         self._follow_at = 0.0
         self._notified = False
         self._stopping = threading.Event()
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
+        # Sockets, not a pipe: a thread that notifies after the end gets an error, and
+        # does not write into whatever was opened since.
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
     def start(self) -> None:
@@ -67,14 +69,14 @@ class Notifier:
         self._stopping.set()
         self.notify()
         self._thread.join()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        self._wake_read.close()
+        self._wake_write.close()
 
     def notify(self) -> None:
         """Have the others notified of a commit; does not wait."""
-        # A full pipe wakes the thread anyway.
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"\0")
+        # A full socket wakes the thread anyway, and a closed one has none to wake.
+        with suppress(OSError):
+            self._wake_write.send(b"\0")
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -99,8 +101,8 @@ class Notifier:
             selector.register(self._wake_read, EVENT_READ)
             while True:
                 woken = self._woken()
-                # Read after the pipe: `stop` sets the event first and writes then, so
-                # that this thread does not sleep on a pipe that it has emptied.
+                # Read after the socket: `stop` sets the event first and writes then, so
+                # that this thread does not sleep on a socket that it has emptied.
                 if self._stopping.is_set():
                     return
                 if woken:
@@ -111,7 +113,7 @@ class Notifier:
     def _woken(self) -> bool:
         """Return whether this process has something to notify of."""
         with suppress(BlockingIOError):
-            return bool(os.read(self._wake_read, 4096))
+            return bool(self._wake_read.recv(4096))
         return False
 
     def _follow_if_due(self) -> float | None:

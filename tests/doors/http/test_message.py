@@ -10,6 +10,8 @@ import pytest
 from app.doors.documents.inspection import MessageOut
 from app.doors.http.page.environment import mail_text
 from app.mail.limits import MAX_BYTES
+from app.services.clock import now
+from app.services.profiles import create_profile
 from tests.support.application import served, teach
 from tests.support.messages import ham, spam
 
@@ -224,3 +226,29 @@ def test_what_is_no_form_is_refused(client, body, content_type, status):
 def test_hiding_characters_are_shown_as_escapes():
     """Lines stay, and every blank is a blank."""
     assert "a\tb\n\\u200b\\x00 é" == mail_text("a\tb\n\u200b\0\u2003é")
+
+
+def test_the_levels_of_a_personal_profile_are_shown(client):
+    """What the site and the user add, with the sum on both pages."""
+    app = client.app.state.application
+    create_profile(
+        app.engine,
+        "ann@example.org",
+        labels=("ham", "spam"),
+        spam_labels=("spam",),
+        time=now(),
+    )
+    app.live.refresh()
+    teach(app, spam(90), "ham", profile="ann@example.org")
+    query = {"profile": "ann@example.org"}
+    found = client.post("/message", content=spam(7), headers=RAW, params=query).json()
+    page = shown(client, spam(7), **query).text
+
+    assert [
+        ("ann@example.org", {"ham": 1, "spam": 0}, 1),
+        ("default", {"ham": 6, "spam": 6}, 1),
+    ] == [(e["profile"], e["messages"], e["weight"]) for e in found["levels"]]
+    assert math.isclose(found["log_odds"], sum(e["log_odds"] for e in found["levels"]))
+    assert found["levels"][0]["log_odds"] < 0 < found["levels"][1]["log_odds"]
+    assert "By level" in page
+    assert "By level" not in shown(client, spam(7)).text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import socket
 import threading
 import time
 from contextlib import ExitStack
@@ -82,28 +82,52 @@ def test_what_one_learns_the_others_are_told(database_url, deaf):
 def test_it_ends_however_late_it_is_told(engine, monkeypatch):
     """Told while it looks whether somebody rang, it does not wait for the next."""
     followed, pulled = threading.Event(), threading.Event()
-    it = Notifier(engine, follow=followed.set)
-    stopping = threading.Thread(target=it.stop)
+    read, write = socket.socketpair()
 
-    def late(descriptor, size):
+    def late(size):
         if followed.is_set() and stopping.ident is None:
             stopping.start()
             pulled.wait(PATIENCE)
-        return os.read(descriptor, size)
+        return read.recv(size)
 
-    def pull(descriptor, data):
-        written = os.write(descriptor, data)
+    def pull(data):
+        written = write.send(data)
         pulled.set()
         return written
 
-    rope = SimpleNamespace(read=late, write=pull, close=os.close)
-    monkeypatch.setattr(notifications, "os", rope)
+    ends = [
+        SimpleNamespace(
+            recv=late,
+            send=pull,
+            close=end.close,
+            fileno=end.fileno,
+            setblocking=end.setblocking,
+        )
+        for end in (read, write)
+    ]
+    rope = SimpleNamespace(socketpair=lambda: ends)
+    monkeypatch.setattr(notifications, "socket", rope)
+    it = Notifier(engine, follow=followed.set)
+    stopping = threading.Thread(target=it.stop)
     monkeypatch.setattr(notifications, "RETRY", 0.05)
     it.start()
     wait_until(lambda: stopping.ident is not None)
     stopping.join(PATIENCE)
 
     assert not stopping.is_alive()
+
+
+@on_postgresql
+def test_who_notifies_after_the_end_disturbs_nobody(engine, tmp_path):
+    """A file that was opened since has the descriptor, and is not written to."""
+    it = Notifier(engine, follow=lambda: None)
+    it.start()
+    it.stop()
+    with ExitStack() as stack:
+        files = [stack.enter_context((tmp_path / str(n)).open("wb")) for n in range(9)]
+        it.notify()
+
+    assert [0] * 9 == [(tmp_path / str(n)).stat().st_size for n, _ in enumerate(files)]
 
 
 @on_postgresql

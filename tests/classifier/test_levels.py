@@ -1,0 +1,238 @@
+"""A personal profile backs off to those above it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.models.bernoulli import Bernoulli
+from app.bayes.models.multinomial import Multinomial
+from app.bayes.smoothing import Backoff, Lidstone
+from app.bayes.sparse import SparseCounts
+from app.bayes.table import FeatureTable, WeightedSum
+from app.classifier.decay import PARTS
+from app.classifier.explain import attribute, explain
+from app.classifier.learn import delta
+from app.classifier.levels import REACH, Level, backed_off, weights
+from app.classifier.record import record
+from app.classifier.score import score
+from app.classifier.snapshot import Snapshot
+from app.classifier.specification import Specification
+from app.features.extract import extract
+from app.features.observation import Observation
+from app.mail.parse import parse
+from tests.support.messages import ham, spam
+
+SHIPPED = Specification()
+messages = st.dictionaries(st.integers(-9, 9), st.integers(1, 9), max_size=6)
+
+
+def views_of(raw):
+    """Return the views of a message."""
+    return extract(parse(raw), SHIPPED.views).views
+
+
+def taught(hams=(), spams=(), made_of=SHIPPED):
+    """Return the snapshot of a profile that was taught these messages."""
+    snapshot = Snapshot.empty(made_of)
+    lessons = [(raw, 0) for raw in hams] + [(raw, 1) for raw in spams]
+    for revision, (raw, label) in enumerate(lessons, start=1):
+        moved = delta(views_of(raw), before=None, after=label, n_classes=2)
+        if made_of.decay is not None:
+            moved *= PARTS
+        snapshot.learn(moved, revision=revision)
+    return snapshot
+
+
+def levels_of(**snapshots):
+    """Return levels, the most personal first, from their snapshots by name."""
+    return [Level(name, snapshot) for name, snapshot in snapshots.items()]
+
+
+def table_of(lessons):
+    """Return the table of messages with their labels, and their sum."""
+    total = FeatureCounts.zero(2)
+    for label, x in lessons:
+        total += FeatureCounts.of(SparseCounts.of(x), label=label, n_classes=2)
+    return FeatureTable.of(total), total
+
+
+SITE = taught(map(ham, range(300)), map(spam, range(300)))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 50),
+            st.lists(st.tuples(st.integers(0, 1), messages), max_size=4),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.lists(st.integers(-9, 9), max_size=5, unique=True),
+)
+def test_a_weighted_sum_counts_as_if_it_were_added_up(parts, ids):
+    """Features, totals, messages and frequencies."""
+    tables = [(weight, *table_of(lessons)) for weight, lessons in parts]
+    lazy = WeightedSum([(weight, table) for weight, table, _ in tables])
+    added = FeatureCounts.zero(2)
+    for weight, _, counts in tables:
+        added += counts * weight
+    asked = np.array(ids, np.int64)
+
+    assert added == lazy.flatten()
+    assert added.messages.tolist() == lazy.messages.tolist()
+    assert lazy.vocabulary <= added.vocabulary
+    for counting in ("occurrences", "presence"):
+        assert added.totals(counting).tolist() == lazy.totals(counting).tolist()
+        assert (added.look_up(asked, counting) == lazy.look_up(asked, counting)).all()
+    for label in (0, 1):
+        expected = added.document_frequencies(label)
+        assert expected == lazy.document_frequencies(label)
+
+
+@given(messages, messages, messages, st.integers(1, 40))
+def test_it_is_the_mean_of_a_dirichlet_with_the_levels_above_as_prior(
+    own, above, asked, weight
+):
+    """Divided by the weight: (n + R p) / (N + R), with R the size of the prior."""
+    model = Multinomial(smoothing=Lidstone(1e-9), counting="occurrences")
+    lessons = [(0, own), (1, {99: 1})]
+    site = [(0, {**above, 50: 1}), (1, {99: 1})]
+    (table, n), (over, m) = table_of(lessons), table_of(site)
+    total = model.estimate(WeightedSum([(weight, table), (1, over)]))
+    x = SparseCounts.of({**asked, 50: 1})
+    n_i, m_i = (c.look_up(x.ids, "occurrences")[:, 0] for c in (n, m))
+    size = m.totals("occurrences")[0] / weight
+    prior = m_i / m.totals("occurrences")[0]
+    mean = (n_i + size * prior) / (n.totals("occurrences")[0] + size)
+    seen = mean > 0
+
+    found = np.exp(total.contributions(x).features[seen, 0] / x.counts[seen])
+    assert found == pytest.approx(mean[seen], rel=1e-6)
+
+
+def test_lessons_weigh_as_if_all_above_them_were_as_large_as_the_reach():
+    """Never less than one of the site."""
+    assert [1, 1] == weights([10, REACH])
+    assert [50, 1] == weights([3, 50 * REACH])
+    # The domain's 100 lessons count as 5,000 messages: so much more is above the user.
+    assert [62, 50, 1] == weights([3, 100, 50 * REACH])[:3]
+
+
+def test_a_new_profile_says_what_the_site_says():
+    """To the last bit, with its numbers and its reasons."""
+    new = backed_off(levels_of(ann=Snapshot.empty(SHIPPED), site=SITE))
+    for raw in (ham(7), spam(7), b"Subject: unheard of\n\nzyx"):
+        views = views_of(raw)
+        here, there = (score(each, views, SHIPPED.deciding) for each in (new, SITE))
+
+        assert here.log_odds == there.log_odds
+        assert here.log_posterior.tolist() == there.log_posterior.tolist()
+        assert record(here, SHIPPED) == record(there, SHIPPED)
+
+
+def test_few_lessons_turn_the_verdict_of_the_site():
+    """Ann wants what the site takes for spam; nobody else is asked to want it."""
+    wanted = [spam(n) for n in range(20)]
+    before = score(SITE, views_of(spam(77)))
+    ann = backed_off(levels_of(ann=taught(hams=wanted), site=SITE))
+    after = score(ann, views_of(spam(77)))
+
+    assert before.decision == "spam"
+    assert after.log_odds < before.log_odds - 1.0
+    assert before.log_odds == score(SITE, views_of(spam(77))).log_odds
+
+
+def test_the_shares_of_the_levels_sum_to_the_log_odds():
+    """And so do the reasons, whatever level knows their words."""
+    domain = taught(map(ham, range(400, 440)), map(spam, range(300, 310)))
+    ann = taught(hams=[spam(1)], spams=[ham(1), ham(2)])
+    scorer = backed_off(levels_of(ann=ann, domain=domain, site=SITE))
+    for raw in (ham(1), spam(1), spam(3)):
+        views = views_of(raw)
+        verdict = score(scorer, views)
+        shares = scorer.shares(views, verdict.log_odds)
+        seen = Observation(digest=b"", feature_set=1, views=views)
+        attribution = attribute(verdict, scorer)
+        explanation = explain(attribution, scorer, seen, strongest=3)
+
+        assert ["ann", "domain", "site"] == [share.profile for share in shares]
+        assert [3, 50, 600] == [sum(share.messages.values()) for share in shares]
+        assert verdict.log_odds == pytest.approx(sum(s.log_odds for s in shares))
+        assert shares[2].log_odds == score(SITE, views).log_odds
+        assert verdict.log_odds == pytest.approx(sum(explanation.families.values()))
+        assert {"ham": 341, "spam": 312} == explanation.summands[0].messages
+
+
+def test_what_a_level_forgets_leaves_no_trace_below():
+    """The sum is computed, not kept."""
+    site = taught(map(ham, range(9)), map(spam, range(9)))
+    ann = taught(hams=[ham(50)], spams=[spam(50)])
+    views = views_of(ham(3))
+    before = score(backed_off(levels_of(ann=ann, site=site)), views)
+    lesson = delta(views_of(spam(80)), before=None, after=1, n_classes=2)
+    site.learn(lesson, revision=site.revision + 1)
+    between = score(backed_off(levels_of(ann=ann, site=site)), views)
+    site.learn(-lesson, revision=site.revision + 1)
+    after = score(backed_off(levels_of(ann=ann, site=site)), views)
+
+    assert before.log_odds != between.log_odds
+    assert before.log_odds == after.log_odds
+    assert record(before, SHIPPED) == record(after, SHIPPED)
+
+
+def test_counts_that_decay_weigh_as_many_messages():
+    """A part of a message is no message."""
+    fading = SHIPPED.decaying(6.0).as_of(202603)
+    site = taught(map(ham, range(9)), map(spam, range(9)), made_of=fading)
+    ann = taught(hams=[spam(1)], made_of=fading)
+    whole = backed_off(
+        levels_of(
+            ann=taught(hams=[spam(1)]),
+            site=taught(map(ham, range(9)), map(spam, range(9))),
+        )
+    )
+    views = views_of(spam(2))
+
+    found = score(backed_off(levels_of(ann=ann, site=site)), views)
+    assert found.log_odds == pytest.approx(score(whole, views).log_odds)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Specification(labels=("good", "bad"), spam_labels=("bad",)),
+        Specification(labels=("ham", "news", "spam"), spam_labels=("news", "spam")),
+        replace(
+            SHIPPED,
+            classifiers={
+                **SHIPPED.classifiers,
+                "words": replace(
+                    SHIPPED.classifiers["words"],
+                    event_model=Multinomial(backoff=Backoff(9.0)),
+                ),
+            },
+        ),
+    ],
+)
+def test_who_is_made_of_something_else_has_no_part(other):
+    """The profile answers by those that agree, or alone."""
+    ann, elsewhere = taught(hams=[ham(1)]), Snapshot.empty(other)
+
+    assert ann is backed_off(levels_of(ann=ann, site=elsewhere))
+    both = backed_off(levels_of(ann=ann, domain=elsewhere, site=SITE))
+    shares = both.shares(views_of(ham(1)), 0.0)
+    assert ["ann", "site"] == [share.profile for share in shares]
+
+
+def test_models_that_ask_for_more_than_counts_of_features_answer_alone():
+    """Bernoulli sums over all features, of all levels together."""
+    words = replace(SHIPPED.classifiers["words"], event_model=Bernoulli())
+    made_of = replace(SHIPPED, classifiers={**SHIPPED.classifiers, "words": words})
+    ann, site = Snapshot.empty(made_of), Snapshot.empty(made_of)
+
+    assert ann is backed_off(levels_of(ann=ann, site=site))
