@@ -314,7 +314,8 @@ class Correspondents:
             owners = allowed or (principal.require(owners[0]),)
         found = {normal_address(each) for each in recipients}
         found -= {None, normal_address(sender)}
-        if len(recipients) > MOST_RECIPIENTS:
+        # Without a sender, a program has answered (RFC 3834 section 3.3).
+        if len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
             return 0
         user = login or sender
         with self._lock:

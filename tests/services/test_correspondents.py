@@ -224,6 +224,12 @@ def test_a_circular_makes_no_correspondents(app):
     assert MOST_RECIPIENTS == write(app.correspondents, *many[1:])
 
 
+@pytest.mark.parametrize("sender", ["", "<>", " <> "])
+def test_the_answer_of_a_program_makes_no_correspondents(app, sender):
+    """A receipt or a vacation notice has no sender, and may answer spam."""
+    assert 0 == write(app.correspondents, sender=sender, login=ANN)
+
+
 def test_a_stolen_password_makes_few_friends(app):
     """So many on a day; those who are known already count on."""
     known = app.correspondents
