@@ -24,7 +24,7 @@ def test_entries_are_added_shown_and_removed(run):
     verdict = run("classify", "--explain", "1", stdin=raw)
     removed = run("lists", "remove", "ANN@example.org")
 
-    assert (0, "2 entries of default are set\n", "") == added
+    assert (0, "entries set for default: 2\n", "") == added
     assert 0 == denied[0]
     assert listed[1].startswith(f"allow {ANN} nats=5 note=friends  # by cli:")
     assert "deny 192.0.2.0/24 nats=8  # by cli:" in listed[1]
@@ -47,7 +47,7 @@ def test_what_is_listed_can_be_imported(run, tmp_path):
     run("lists", "remove", ANN, "list-id:news.example.org")
     piped = run("lists", "import", "-", stdin=first.encode())
 
-    assert (0, "2 entries of default are set\n", "") == done == piped
+    assert (0, "entries set for default: 2\n", "") == done == piped
     assert {ANN: -8.0, "list-id:news.example.org": 5.0} == before == shown(run)
     assert "expires=2099-12-31T00:00:00Z note='a friend'" in run("lists")[1]
 

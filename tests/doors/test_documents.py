@@ -92,6 +92,7 @@ answers = st.builds(
     ),
     specification=st.just(Specification()),
     profile=texts,
+    levels=st.just(()),
     labels=st.just(LABELS),
     revision=counts,
 )

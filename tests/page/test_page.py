@@ -132,7 +132,8 @@ def test_the_keys_are_shown_when_asked(browser):
 
 
 @pytest.mark.parametrize(
-    "path", ["overview", "history", "review", "message", "ledger", "words", "site"]
+    "path",
+    ["overview", "history", "review", "message", "ledger", "words", "lists", "site"],
 )
 def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     """The body does not scroll sideways; a wide table scrolls in itself."""

@@ -118,7 +118,7 @@ def lists(
         ]
     with opened_database(settings) as engine:
         add_entries(engine, name, entries, who=who)
-    OUT.print(f"{len(entries):,} entries of {name} are set")
+    OUT.print(f"entries set for {name}: {len(entries):,}")
 
 
 def _read(file: str, *, source: str, time: datetime) -> Sequence[ListEntry]:

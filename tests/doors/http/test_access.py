@@ -304,6 +304,10 @@ def test_a_key_of_a_label_teaches_no_other(application):
 
 
 BODIES = {
+    ("post", "/profiles/{name}/lists"): (
+        {},
+        b'{"entries": [{"entry": "ann@example.org", "nats": -5}]}',
+    ),
     ("post", "/classify"): (RAW, spam(9)),
     ("post", "/feedback"): (RAW, spam(9)),
     ("post", "/message"): (RAW, spam(9)),
@@ -357,6 +361,8 @@ def asked(client, method, path, operation, profile, id_):
     if body is not None and not headers:
         headers = {"Content-Type": "application/json"}
     label = {"label": "spam"} if "label" in names else {}
+    if "entry" in names:
+        label["entry"] = "ann@example.org"
     ways = [
         {way: profile} for way in ("profile", "recipient") if names.get(way) == "query"
     ]
