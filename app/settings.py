@@ -288,6 +288,25 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="Messages that a profile may learn by itself on a day, in UTC.",
     )
+    teacher_per_day: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Messages that one source may teach a profile on a day, in UTC; "
+        "more are refused with 429. Unset: any number.",
+    )
+    suspects: Literal["log", "refuse"] = Field(
+        "log",
+        description="What becomes of a source that contradicts verdicts of which the "
+        "filter was sure, ten at least and half of those that it contradicts, while "
+        "others teach the profile as much: `log` names it in the log, with the command "
+        "that takes its lessons back; `refuse` also refuses further ones with 403.",
+    )
+    trusted_sources: Words = Field(
+        (),
+        description="Sources that are neither suspects nor bounded by "
+        "POSTBAYES_TEACHER_PER_DAY, separated by commas, such as a spam trap.",
+    )
     quarantine_from: Threshold = Field(
         None,
         description="Quarantine spam from this log-odds up, in nats or as a "

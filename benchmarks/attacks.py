@@ -1,4 +1,4 @@
-"""What two attacks cost: spam that teaches, and words that are added to spam.
+"""What attacks cost: a hostile teacher, spam that teaches, and words added to spam.
 
     python -m benchmarks.attacks --index FILE [--train N] [--test N] [--attack PERCENT]
 
@@ -7,7 +7,9 @@ with a *dictionary attack*: a share of the taught mail is one spam message of al
 of the ham, labelled as spam as its receivers will.  And the same with *good words*:
 each spam message that is scored gets 500 words more, once those that most ham messages
 have, which anybody can guess, and once those with the most evidence for ham, which is
-what somebody knows who reads the database.
+what somebody knows who reads the database.  The *hostile teacher* labels a tenth of
+the taught mail, always wrongly, while nine others label the rest: as it is, and where
+suspects are refused (`POSTBAYES_SUSPECTS`).
 
 References
 ----------
@@ -26,18 +28,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.corpora.source import read_index
 from app.features.extract import extract
 from app.features.observation import Observation
+from app.figures.metrics import Errors
 from app.ledger.teaching import ScoredRow, Teaching, decide, learning, scored
 from app.mail.message import Text
 from app.mail.parse import parse
+from app.services.figures import SURE, SourceFigures, suspects
+from app.services.teachers import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from app.classifier.verdict import Verdict
 
 TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD_WORDS: Final = 500
@@ -45,11 +54,70 @@ GOOD_WORDS: Final = 500
 DICTIONARY: Final = 20_000
 
 
-def learned(mail: Iterable[tuple[str, bytes]]) -> Snapshot:
+HOSTILE: Final = 0.1
+"""Share of the taught mail that the hostile teacher labels."""
+TEACHERS: Final = 9
+
+
+class Watch:
+    """Refuses suspects, as the service does."""
+
+    def __init__(self) -> None:
+        self._labelled: dict[str, list[tuple[bool, Verdict]]] = {}
+        self._suspects: set[str] = set()
+        self._noted = 0
+
+    def refuses(self, source: str) -> bool:
+        """Return whether a teacher is a suspect."""
+        return source in self._suspects
+
+    def note(self, source: str, verdict: Verdict, *, spam: bool) -> None:
+        """Note what a teacher says of a message, and what the filter said."""
+        self._labelled.setdefault(source, []).append((spam, verdict))
+        self._noted += 1
+        if self._noted % EVERY == 0:
+            found = suspects([_figures(*each) for each in self._labelled.items()])
+            self._suspects = {each.source for each in found}
+
+
+def _figures(source: str, labelled: list[tuple[bool, Verdict]]) -> SourceFigures:
+    """Return where a teacher contradicts the filter."""
+    gold = np.array([spam for spam, _ in labelled])
+    said = np.array([verdict.decision for _, verdict in labelled])
+    sure = np.array([abs(verdict.log_odds) >= SURE for _, verdict in labelled])
+    against = (gold != (said == "spam")) & (said != "unsure")
+    return SourceFigures(
+        source=source,
+        errors=Errors.of(gold, said == "spam"),
+        unsure=int((said == "unsure").sum()),
+        contradicted=int(against.sum()),
+        sure=int((against & sure).sum()),
+    )
+
+
+def taught_by_many(mail: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes, str]]:
+    """Return labelled messages with their teachers, of whom one swaps the labels."""
+    chance = random.Random(2)  # noqa: S311
+    found = []
+    for label, raw in mail:
+        if chance.random() < HOSTILE:
+            found.append(("spam" if label == "ham" else "ham", raw, "hostile"))
+        else:
+            found.append((label, raw, f"honest {chance.randrange(TEACHERS)}"))
+    return found
+
+
+def learned(
+    mail: Iterable[tuple[str, bytes] | tuple[str, bytes, str]],
+    watch: Watch | None = None,
+) -> Snapshot:
     """Return the counts after labelled messages, scored as they come."""
     snapshot = Snapshot.empty(Specification())
     views = snapshot.specification.views
-    for number, (label, raw) in enumerate(mail):
+    for number, (label, raw, *by) in enumerate(mail):
+        source = by[0] if by else "site"
+        if watch is not None and watch.refuses(source):
+            continue
         seen = extract(parse(raw), views)
         # The copies of an attack differ somewhere, or they would be one message.
         seen = Observation(number.to_bytes(16), seen.feature_set, seen.views)
@@ -57,10 +125,12 @@ def learned(mail: Iterable[tuple[str, bytes]]) -> Snapshot:
             digest=seen.digest,
             label=label,
             evidence=ScoredRow.of(seen, time=TIME),
-            source="site",
+            source=source,
             time=TIME,
         )
-        marked, _ = scored(teaching, snapshot)
+        marked, verdict = scored(teaching, snapshot)
+        if watch is not None and verdict is not None:
+            watch.note(source, verdict, spam=label == "spam")
         outcome = decide(
             marked, before=None, remembered=None, revision=snapshot.revision + 1
         )
@@ -125,6 +195,10 @@ def main() -> None:
     print(" " * 24 + "".join(f"{each:>13}" for each in headings))
     clean = learned(train)
     print(row("as it is", decisions(clean, test)), flush=True)
+    by_many = taught_by_many(train)
+    print(row("hostile teacher, 10 %", decisions(learned(by_many), test)), flush=True)
+    found = decisions(learned(by_many, Watch()), test)
+    print(row("the same, refused", found), flush=True)
     ham, spam = words_of(train, "ham"), words_of(train, "spam")
     copies = round(given.train * given.attack / 100)
     dictionary = [word for word, _ in ham.most_common(DICTIONARY)]

@@ -11,6 +11,7 @@ changes no row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,7 +110,8 @@ A label that the filter had taught itself and a person confirms is ``learned``, 
 ``unchanged``: the message has that label already.  ``unknown``: it is to be
 forgotten but was not learned, or it is taught by id and nothing is stored of it.
 ``expired``: its vector was dropped for its age, so it cannot be taken back.
-``full``: the filter has learned as many of its own verdicts today as it may.
+``full``: its teacher has taught as many messages today as one may, or the filter has
+learned as many of its own verdicts.
 """
 
 
@@ -134,8 +136,7 @@ class Teaching:
         The score record of the message before it is learned
         (`app.classifier.record`); None where it was not scored.
     per_day : int or None
-        Number of messages that the filter may teach itself on the day; None for
-        the teaching of a person.
+        Number of messages that its source may teach on the day; None for any.
     """
 
     digest: bytes
@@ -183,7 +184,7 @@ def decide(
     before: LedgerRow | None,
     remembered: ScoredRow | None,
     revision: int,
-    own_before: int = 0,
+    taught_before: int = 0,
 ) -> Outcome:
     """Return what a teaching does to a message.
 
@@ -198,8 +199,8 @@ def decide(
         teaching brings no features and the message is not learned.
     revision : int
         Revision of the new row, if there is one.
-    own_before : int, default 0
-        How many messages the filter has taught itself on the day.
+    taught_before : int, default 0
+        How many rows its source has written on the day.
     """
     # What is taken back, if anything is.
     learned = before if before is not None and before.label is not None else None
@@ -214,12 +215,9 @@ def decide(
             row=None,
         )
 
-    if teaching.own:
-        # Whatever a person has said of it stands, even that it be forgotten.
-        if before is not None:
-            return nothing("unchanged")
-        if teaching.per_day is not None and own_before >= teaching.per_day:
-            return nothing("full")
+    # Whatever a person has said of it stands, even that it be forgotten.
+    if teaching.own and before is not None:
+        return nothing("unchanged")
     # A row that changes no count: what a person has said stays when all that the
     # filter taught itself is taken back, and is a label that figures may trust.
     confirms = (
@@ -234,6 +232,9 @@ def decide(
         return nothing("unknown" if learned is None else "expired")
     if teaching.label is not None and teaching.label == label_before and not confirms:
         return nothing("unchanged")
+    bound = math.inf if teaching.per_day is None else teaching.per_day
+    if teaching.label is not None and taught_before >= bound:
+        return nothing("full")
     evidence = learned or teaching.evidence or remembered or (before if there else None)
     if evidence is None or evidence.vector is None:
         return nothing("unknown" if learned is None else "expired")

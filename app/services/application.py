@@ -54,6 +54,7 @@ from app.services.profiles import (
 )
 from app.services.recipients import Aliases, Recipients
 from app.services.retry import WriteHealth
+from app.services.teachers import Teachers
 from app.services.threads.notifications import Notifier
 from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.threads.writer import Writer
@@ -393,9 +394,8 @@ class Application:
         self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in which
         # the maintenance has to go on.
-        self.decay_scheduler = None
-        if settings.half_life_months is not None:
-            self.decay_scheduler = Scheduler(self.live.advance_month)
+        decays = settings.half_life_months is not None
+        self.decay_scheduler = Scheduler(self.live.advance_month) if decays else None
         self._health = WriteHealth()
         self.classify = Classify(
             self.live,
@@ -413,6 +413,14 @@ class Application:
             store_words=settings.store_words,
             write_behind=2 * INTERVAL if self._has_company else 0.0,
         )
+        self.figures = Figures(self.live, self.engine)
+        self.teachers = Teachers(
+            self.live,
+            self.figures,
+            per_day=settings.teacher_per_day,
+            refuse=settings.suspects == "refuse",
+            trusted=frozenset(settings.trusted_sources),
+        )
         self.feedback = Feedback(
             self.live,
             self.writer,
@@ -422,10 +430,10 @@ class Application:
             self._health,
             self.recent,
             store_words=settings.store_words,
+            teachers=self.teachers,
             webhook=self.webhook,
         )
         self.undo = Undo(self.engine, self.live, now)
-        self.figures = Figures(self.live, self.engine)
         self.words = Words(self.live, self.engine)
         self.ledgers = Ledgers(self.live, self.engine)
         self.history = MessageHistories(self.live, self.engine)
@@ -492,6 +500,7 @@ class Application:
     def _maintain(self) -> float:
         self.aliases.refresh()
         patience = self.maintenance()
+        self.teachers.watch()
         if self._health.due:
             try:
                 with writing(with_short_timeout(self.engine)) as connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.errors import Expired, UnknownMessage
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from app.classifier.rule import VerdictRule
     from app.classifier.verdict import Verdict
+    from app.errors import TooManyRequests
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
     from app.services.memory.cache import LiveProfiles
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from app.services.memory.recent import RecentMessages
     from app.services.metrics import Tally
     from app.services.retry import WriteHealth
+    from app.services.teachers import Teachers
     from app.services.threads.writer import Writer, Written
     from app.services.webhook import Webhook
 
@@ -45,22 +48,29 @@ class PendingFeedback:
         Identity of the message.
     answer : Future of Written
         Comes once the row is on disk.  It cannot be cancelled.
+    full : callable
+        Returns the error about a source that has taught enough on the day.
     """
 
     digest: bytes
     answer: Future[Written]
+    full: Callable[[], TooManyRequests]
 
     def taught(self, written: Written) -> Taught:
         """Return the outcome for the sender.
 
         Raises
         ------
+        TooManyRequests
+            If the source has taught as many messages today as it may.
         Expired
             If the message was learned too long ago to be changed.
         UnknownMessage
             If it is not learned and was to be forgotten.
         """
         outcome, profile = written.outcome, written.profile
+        if outcome.kind == "full":
+            raise self.full()
         if outcome.kind == "expired":
             msg = (
                 f"message {self.digest.hex()} was learned too long ago to be changed: "
@@ -148,6 +158,8 @@ class Feedback:
         The messages that were scored last, for those that are forgotten.
     store_words : bool
         Whether the text of features is kept.
+    teachers : Teachers
+        Says who may teach.
     webhook : Webhook or None
         Posts what was taught; None posts nothing.
     """
@@ -163,8 +175,10 @@ class Feedback:
         recent: RecentMessages | None = None,
         *,
         store_words: bool,
+        teachers: Teachers,
         webhook: Webhook | None = None,
     ) -> None:
+        self._teachers = teachers
         self._live = live
         self._writer = writer
         self._recall = recall
@@ -338,12 +352,15 @@ class Feedback:
 
         Without evidence, the ledger has the features of the message.
         """
+        if label is not None:
+            self._teachers.require(live.row.id, source)
         teaching = Teaching(
             digest=digest,
             label=label,
             evidence=evidence,
             source=source,
             time=self._clock(),
+            per_day=self._teachers.bound(source),
         )
         begun = time.perf_counter()
         taught = self._tally.teaching()
@@ -369,7 +386,11 @@ class Feedback:
                     webhook(event)
 
         answer.add_done_callback(count)
-        return PendingFeedback(digest=digest, answer=answer)
+        return PendingFeedback(
+            digest=digest,
+            answer=answer,
+            full=partial(self._teachers.too_many, source, teaching.time),
+        )
 
 
 def as_scored(marks: Iterable[StoredMessage], arrived: Observation) -> ScoredRow | None:

@@ -7,6 +7,7 @@ retention or forgetting drops.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -341,9 +342,9 @@ def _read(row: Any) -> LedgerRow:
     return LedgerRow(encoded_names=row.names, **same)
 
 
-_OWN_OF_DAY: Final = select(func.count()).where(
+_ROWS_OF_DAY: Final = select(func.count()).where(
     _LEDGER.c.profile_id == bindparam("profile_id"),
-    _LEDGER.c.source == OWN,
+    _LEDGER.c.source == bindparam("source"),
     _LEDGER.c.time >= bindparam("midnight"),
 )
 
@@ -395,7 +396,7 @@ def append(
         }
         - learned,
     )
-    own_before = _own_of_day(connection, profile.id, teachings)
+    of_day = _rows_of_day(connection, profile.id, teachings)
     outcomes = []
     written: list[LedgerRow] = []
     for teaching in teachings:
@@ -404,13 +405,13 @@ def append(
             before=latest_rows.get(teaching.digest),
             remembered=scored_rows.get(teaching.digest),
             revision=revision + len(written) + 1,
-            own_before=own_before,
+            taught_before=of_day[teaching.source],
         )
         outcomes.append(outcome)
         if outcome.row is not None:
             latest_rows[teaching.digest] = outcome.row
             written.append(outcome.row)
-            own_before += outcome.row.own
+            of_day[teaching.source] += 1
     write(connection, profile.id, written)
     # With those that are not learned: they may have been scored.
     gone = {teaching.digest for teaching in teachings if teaching.label is None}
@@ -443,16 +444,20 @@ def _forget_words(
         )
 
 
-def _own_of_day(
+def _rows_of_day(
     connection: Connection, profile_id: int, teachings: Sequence[Teaching]
-) -> int:
-    """Return how many verdicts were learned unasked on the day of the newest one."""
-    times = [teaching.time for teaching in teachings if teaching.own]
-    if not times:
-        return 0
-    newest = max(times).astimezone(UTC)
-    midnight = newest.replace(hour=0, minute=0, second=0, microsecond=0)
-    found: int = connection.execute(
-        _OWN_OF_DAY, {"profile_id": profile_id, "midnight": midnight}
-    ).scalar_one()
+) -> Counter[str]:
+    """Return how many rows each source with a bound has on its newest day."""
+    newest: dict[str, datetime] = {}
+    for teaching in teachings:
+        if teaching.per_day is not None:
+            last = newest.get(teaching.source, teaching.time)
+            newest[teaching.source] = max(last, teaching.time)
+    found: Counter[str] = Counter()
+    for source, time in newest.items():
+        midnight = time.astimezone(UTC).replace(
+            hour=0, minute=0, second=0, microsecond=0
+        )
+        asked = {"profile_id": profile_id, "source": source, "midnight": midnight}
+        found[source] = connection.execute(_ROWS_OF_DAY, asked).scalar_one()
     return found

@@ -281,8 +281,11 @@ _NEWEST: Final = _of_newest(_later.c.label)
 _SCORED: Final = (
     select(
         _rows.c.revision,
+        _rows.c.label.label("first_label"),
+        _rows.c.source.label("first_source"),
         _NEWEST.label("label"),
         _of_newest(_later.c.source).label("source"),
+        _of_newest(_later.c.time).label("time"),
         _rows.c.scores["decision"].as_string().label("decision"),
         _rows.c.scores["log_odds"].as_float().label("log_odds"),
     )
@@ -314,6 +317,10 @@ class Scored:
         What it had said.  Unit: nats.
     sources : tuple of str
         Who gave the label.
+    times : tuple of datetime
+        When.
+    corrected : tuple of str or None
+        Who had given it another label before; None where nobody else had.
     """
 
     revisions: NDArray[np.int64]
@@ -322,6 +329,8 @@ class Scored:
     unsure: NDArray[np.bool_]
     log_odds: NDArray[np.float64]
     sources: tuple[str, ...]
+    times: tuple[datetime, ...]
+    corrected: tuple[str | None, ...]
 
 
 def newest(
@@ -342,4 +351,11 @@ def newest(
         unsure=np.array([row.decision == "unsure" for row in kept], np.bool_),
         log_odds=np.array([row.log_odds for row in kept], np.float64),
         sources=tuple(row.source for row in kept),
+        times=tuple(row.time for row in kept),
+        corrected=tuple(
+            row.first_source
+            if row.first_label != row.label and row.first_source != row.source
+            else None
+            for row in kept
+        ),
     )

@@ -12,6 +12,7 @@ _postbayes() {
         fold) words='--profile --json --help' ;;
         prune) words='--max-messages --older-than --max-log-odds --dry-run --profile --json --help' ;;
         figures) words='--profile --window --json --help' ;;
+        teachers) words='--profile --window --json --help' ;;
         word) words='--profile --json --help' ;;
         evaluate) words='--index --ham --spam --limit --shuffle --folds --train-first --delay --feedback-first --feedback-share --noise --seed --months --try --report --resume --processes --json --jsonl --help' ;;
         lab) words='--target --model --smoothing --prior --columns --as --vocabulary --values --constant --variances --shrinkage --deviation --predict --predict-csv --test --folds --seed --alphas --report --json --help' ;;
@@ -31,7 +32,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures word evaluate lab audit profiles policy lists keys people correspondents events imap digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy lists keys people correspondents events imap digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

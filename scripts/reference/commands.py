@@ -64,6 +64,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "fold": (*_COMMON, 0, 65),
     "prune": (*_COMMON, 0, 65),
     "figures": (*_COMMON, 0, 65),
+    "teachers": (*_COMMON, 0, 65),
     "why": (*_COMMON, 0, 65),
     "word": (*_COMMON, 0, 65),
     "evaluate": (0, 2, 65, 70, 74, 78, 130),

@@ -31,6 +31,7 @@ MOMENTS: Final[dict[str, Any]] = {
     "created_at": "2026-01-31T12:00:00Z",
     "time": "2026-01-31T12:00:00Z",
     "begin": "2026-01-31T12:00:00Z",
+    "last": "2026-01-31T12:00:00Z",
     "folded_revision": 2,
     "unfolded": 0,
     "epochs": [

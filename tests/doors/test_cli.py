@@ -27,6 +27,7 @@ from app.services.application import Application
 from app.settings import Settings
 from app.storage.database.engine import migrating, open_engine
 from app.storage.database.migrate import alembic_config, revision_of
+from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam
 
@@ -228,6 +229,28 @@ def test_a_message_is_classified_and_explained(run, index, tmp_path):
     at = next(n for n, line in enumerate(lines) if "by the reasons shown" in line)
     assert 3 + 3 + 1 == len(lines) - at - 1
     assert "other features" in lines[-1]
+
+
+def test_teachers_are_listed_with_the_way_back(run, tmp_path):
+    """A suspect has a line of its own; nobody at all is said, too."""
+    nobody = run("teachers")[1]
+    with running(database_url=f"sqlite:///{tmp_path}/postbayes.db") as app:
+        app.scheduler.stop()
+        for n in range(80):
+            teach(app, ham(n), "ham")
+            teach(app, spam(n), "spam")
+        for n in range(80, 95):
+            app.feedback.teach("default", ham(n), label="spam", source="eve's")
+
+    code, out, _ = run("teachers")
+    lines = run("teachers", "--json")[1].splitlines()
+
+    assert "nobody has labelled a message" in nobody
+    assert 0 == code
+    assert "postbayes undo --profile default --source 'eve'\"'\"'s' --dry-run" in out
+    assert [("test", False), ("eve's", True)] == [
+        (each["source"], each["suspect"]) for each in map(json.loads, lines)
+    ]
 
 
 def test_what_each_level_adds_is_printed(run, index, tmp_path):

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from app.doors.cli.console import OUT, JsonDocument, Profile
 from app.doors.documents.figures import FiguresOut
@@ -74,7 +74,7 @@ def figures(
         OUT.print(sentence)
     OUT.print(_curve(document))
     OUT.print(_reliability(document))
-    OUT.print(_teachers(document))
+    OUT.print(teachers_table(document))
 
 
 def _sentences(document: FiguresOut) -> list[str]:
@@ -136,19 +136,24 @@ def _reliability(document: FiguresOut) -> Table:
     return table
 
 
-def _teachers(document: FiguresOut) -> Table:
+def teachers_table(document: FiguresOut) -> Table:
     """Return who labelled the messages, and where the filter had said otherwise."""
     table = Table(title="Who labelled them", title_justify="left")
     table.add_column("source")
-    for name in ("ham", "spam", "unsure", "contradicted"):
+    for name in ("ham", "spam", "unsure", "contradicted", "of them sure"):
         table.add_column(name, justify="right")
+    table.add_column("corrected by others", justify="right")
+    table.add_column("last")
     for each in document.sources:
         table.add_row(
-            escape(each.source),
+            Text(each.source, style="bold red" if each.suspect else ""),
             f"{each.ham}",
             f"{each.spam}",
             f"{each.unsure}",
             _share(each.contradicted, each.messages),
+            f"{each.sure}",
+            f"{each.corrected}",
+            "" if each.last is None else f"{each.last:%Y-%m-%d}",
         )
     return table
 

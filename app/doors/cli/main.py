@@ -105,6 +105,7 @@ COMMANDS: Final = {
     "date.",
     "prune": "Take out old features that say next to nothing.",
     "figures": "Show how well the filter does on the mail that people labelled.",
+    "teachers": "Show who labelled the mail, and who contradicts the filter or others.",
     "word": "Show how often a word was learned, month by month, and what it is worth.",
     "evaluate": "Score labelled mail by a filter that learns it, and print the "
     "figures.",

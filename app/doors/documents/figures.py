@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from app.services.figures import suspects
 
 if TYPE_CHECKING:
     from app.figures.metrics import Errors
@@ -72,6 +75,18 @@ class SourceOut(ErrorsOut):
         description="Messages that the filter had decided the other way. One teacher "
         "with many more than the others errs, or teaches the filter wrongly."
     )
+    sure: int = Field(
+        description="Those of them of which it was sure: where a calibrated filter is "
+        "wrong once in a thousand messages."
+    )
+    corrected: int = Field(
+        description="Messages that somebody else gave another label since."
+    )
+    last: datetime | None = Field(description="When they labelled one last, UTC.")
+    suspect: bool = Field(
+        description="Whether the lessons contradict what the filter is sure of, while "
+        "others teach as much (`POSTBAYES_SUSPECTS`)."
+    )
 
 
 class FiguresOut(ErrorsOut):
@@ -108,6 +123,7 @@ class FiguresOut(ErrorsOut):
     @classmethod
     def of_figures(cls, figures: LiveFigures) -> Self:
         """Return the document of live figures."""
+        found = {each.source for each in suspects(figures.sources)}
         return cls.of(
             figures.errors,
             profile=figures.profile,
@@ -134,6 +150,10 @@ class FiguresOut(ErrorsOut):
                     source=each.source,
                     unsure=each.unsure,
                     contradicted=each.contradicted,
+                    sure=each.sure,
+                    corrected=each.corrected,
+                    last=each.last,
+                    suspect=each.source in found,
                 )
                 for each in figures.sources
             ],

@@ -238,8 +238,9 @@ def _of_figures(
         its = each.errors
         yield "source_messages", (each.source, "ham"), its.ham
         yield "source_messages", (each.source, "spam"), its.spam
-        share = each.contradicted / (its.ham + its.spam)
-        yield "source_contradicted_ratio", (each.source,), share
+        if each.messages:
+            share = each.contradicted / each.messages
+            yield "source_contradicted_ratio", (each.source,), share
 
 
 def _gauge(name: str, meaning: str, value: float, **labels: str) -> GaugeMetricFamily:
