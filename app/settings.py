@@ -345,6 +345,20 @@ class Settings(BaseSettings):
         "milter also writes its verdict into an `Authentication-Results` header (RFC "
         "8601). Headers of that name in incoming mail are removed. Unset: neither.",
     )
+    authserv_id: Words = Field(
+        (),
+        description="Names of this site's mail servers, separated by commas, whose "
+        "`Authentication-Results` headers (RFC 8601) are believed, as OpenDKIM and "
+        "OpenDMARC write them before Postbayes sees a message. The servers have to "
+        "remove headers under these names from incoming mail. Empty: no sender is "
+        "ever verified, and correspondents are neither counted nor known.",
+    )
+    correspondents: bool = Field(
+        default=True,
+        description="Count the people to whom users write, as digests; mail whose "
+        "verified author is one of them gets evidence of ham. It needs "
+        "POSTBAYES_AUTHSERV_ID.",
+    )
     spamd: str | None = Field(
         None,
         description="Address of the spamd door: `host:port`, such as "

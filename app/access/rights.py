@@ -118,6 +118,18 @@ class Principal:
             raise Forbidden(msg)
         return label
 
+    def require_every_label(self, act: str) -> None:
+        """Raise if it is limited to some labels, since an act speaks for another one.
+
+        Raises
+        ------
+        Forbidden
+            If it is.
+        """
+        if self.labels is not None:
+            msg = f"{self.name} is limited to some labels, and may not {act}"
+            raise Forbidden(msg)
+
     def require_rights(self, rights: Iterable[Right]) -> None:
         """Raise unless it has some rights, which it is about to give to others.
 

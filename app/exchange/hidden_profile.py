@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 from app.errors import OtherProfile, Unavailable, UnknownLabel
 from app.features.extract import FEATURE_SET
 from app.ledger.teaching import ScoredRow, Teaching
-from app.storage import hidden, history, ledger, profiles, scored
+from app.storage import correspondents, hidden, history, ledger, profiles, scored
 from app.storage.database.engine import reading, writing, writing_then_pause
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class HiddenProfile:
                     copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
                 )
                 after, copied = last, last == after
+        if instead_of is not None and instead_of.id_key == self.row.id_key:
+            self.write(correspondents.copy, instead_of.id, to=self.row.id)
         taught = 0 if instead_of is None else instead_of.revision
         while True:
             with writing_then_pause(self.engine) as connection:

@@ -156,6 +156,8 @@ class Message:
     defects : tuple of str
         What was wrong with the message or over a limit: short hyphenated
         names, each once, sorted.
+    raw : bytes
+        The message as it came, whose fields `app.mail.authentication` reads.
 
     Examples
     --------
@@ -170,6 +172,7 @@ class Message:
     parts: tuple[Part, ...] = ()
     containers: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
+    raw: bytes = field(default=b"", repr=False, compare=False)
     # Views ask for some twenty headers by name, half of which are not there.
     _first: dict[str, str] = field(init=False, repr=False, compare=False)
 

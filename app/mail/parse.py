@@ -66,8 +66,7 @@ def parse(raw: bytes) -> Message:
     'just text'
     """
     reader = _Reader()
-    raw = reader.cut(raw)
-    root = build(raw, reader.budget)
+    root = build(reader.cut(raw), reader.budget)
     for node, place in _leaves(root, reader):
         reader.add_leaf(node, place)
     return Message(
@@ -77,6 +76,7 @@ def parse(raw: bytes) -> Message:
         parts=tuple(reader.parts),
         containers=tuple(reader.containers),
         defects=tuple(sorted(reader.defects)),
+        raw=raw,
     )
 
 

@@ -28,6 +28,7 @@ from app.services import profiles as policies
 from app.services.autolearn import AutoLearn
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, now
+from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
@@ -351,6 +352,14 @@ class Application:
                 ready=self._ready,
             )
             self.lists = LiveLists(self.engine, self.live, self.recipients.levels)
+            self.correspondents = Correspondents(
+                self.engine,
+                self.live,
+                self.recipients,
+                believed=settings.authserv_id if settings.correspondents else (),
+                site=settings.profile,
+                clock=now,
+            )
         except PostbayesError:
             self.engine.dispose()
             raise
@@ -373,6 +382,7 @@ class Application:
             clock=steady,
             keys=self.keys,
             lists=self.lists,
+            correspondents=self.correspondents,
         )
         # SQLite has nothing that notifies others of a commit.
         self.notifier = None
@@ -383,15 +393,18 @@ class Application:
         self.scheduler = Scheduler(self._maintain, lambda: self.writer.idle)
         # A thread of its own: to read a large profile anew takes seconds, in which
         # the maintenance has to go on.
-        self.decay_scheduler = None
-        if settings.half_life_months is not None:
-            self.decay_scheduler = Scheduler(self.live.advance_month)
+        decays = settings.half_life_months is not None
+        self.decay_scheduler = Scheduler(self.live.advance_month) if decays else None
         self._health = WriteHealth()
-        witnesses: tuple[Witness, ...] = (self.lists,)
         self.classify = Classify(
-            self.live, self.recent, now, self.tally, self._autolearn(), witnesses
+            self.live,
+            self.recent,
+            now,
+            self.tally,
+            self._autolearn(),
+            self._witnesses(),
         )
-        self.inspect = Inspect(self.live, self.recent, now, witnesses)
+        self.inspect = Inspect(self.live, self.recent, now, self._witnesses())
         self.recall = Recall(
             self.engine,
             self.live,
@@ -473,6 +486,10 @@ class Application:
             store_words=self.settings.store_words,
         )
 
+    def _witnesses(self) -> tuple[Witness, ...]:
+        known = self.correspondents
+        return (self.lists, known) if known.on else (self.lists,)
+
     def _recorder(self) -> VerdictRecorder | None:
         settings = self.settings
         if self.recent is None or not (settings.history_days and settings.history_rows):
@@ -513,11 +530,12 @@ class Application:
         for thread in self._threads():
             thread.stop()
         self.live.close()
-        if self.recent is not None:
-            try:
+        try:
+            self.correspondents.flush()
+            if self.recent is not None:
                 self.recent.flush(self.engine)
-            except (DatabaseUnavailable, DatabaseDamaged) as error:
-                log.warning("the messages scored last are not stored: %s", error)
+        except (DatabaseUnavailable, DatabaseDamaged) as error:
+            log.warning("the messages scored or sent last are not stored: %s", error)
         self.tally.close()
         self.engine.dispose()
 

@@ -80,6 +80,10 @@ class Recipients:
         self._aliases = aliases
         self._ready = ready
 
+    def line(self, user: str) -> tuple[str, ...]:
+        """Return the profiles of a user, the most personal one first."""
+        return tuple(self._profiles(user))
+
     def profile(self, recipient: str) -> str:
         """Return the profile of one recipient: an address, or a user's name."""
         return next(self._profiles(recipient))

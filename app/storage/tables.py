@@ -350,5 +350,20 @@ list_entry: Final = Table(
     Column("expires_at", UtcDateTime),
     Column("note", Text, nullable=False),
 )
+# Whom the owner of a profile wrote to.  Digests, so that the table names nobody
+# (`app.classifier.correspondents`).
+correspondent: Final = Table(
+    "correspondent",
+    metadata,
+    Column("profile_id", ForeignKey("profile.id"), primary_key=True),
+    Column("address", LargeBinary, primary_key=True),
+    Column("domain", LargeBinary, nullable=False),
+    Column("messages", Integer, nullable=False),
+    # To the day.
+    Column("last", UtcDateTime, nullable=False),
+    # Other processes read what was written lately.
+    Index(None, "profile_id", "last"),
+    sqlite_with_rowid=False,
+)
 OF_THE_SITE: Final = (access_key, person, audit_event, service_secret)
 """The tables that are of no profile; all are small."""

@@ -22,6 +22,7 @@ _postbayes() {
         lists) words='--profile --allow --nats --expires --note --json --help' ;;
         keys) words='--right --profile --label --network --days --names-sources --json --help' ;;
         people) words='--role --profile --no-password --json --help' ;;
+        correspondents) words='--profile --json --help' ;;
         events) words='--last --json --help' ;;
         imap) words='--once --url --profile --help' ;;
         forwarded) words='--label --sender --profile --url --help' ;;
@@ -32,7 +33,7 @@ _postbayes() {
         import) words='--profile --from --words --ham-label --spam-label --replace --yes --json --help' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy lists keys people events imap forwarded digest migrate backup export import --help --version'
+        words='serve learn classify why feedback undo fold prune figures teachers word evaluate lab audit profiles policy lists keys people correspondents events imap forwarded digest migrate backup export import --help --version'
     elif [[ $current != -* ]]; then
         # Files, by `-o default`.
         return

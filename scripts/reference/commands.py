@@ -75,6 +75,7 @@ EXITS: Final[dict[str, tuple[int, ...]]] = {
     "lists": (*_COMMON, 0, 65),
     "keys": (*_COMMON, 0, 65),
     "people": (*_COMMON, 0, 65),
+    "correspondents": (*_COMMON, 0, 65),
     "events": (*_COMMON, 0),
     "digest": (*_COMMON, 0, 65),
     "forwarded": (0, 2, 74, 75, 130),

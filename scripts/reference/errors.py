@@ -46,6 +46,7 @@ PEOPLE: Final = "GET /people"
 ADD_PERSON: Final = "POST /people"
 REMOVE_PERSON: Final = "DELETE /people/{name}"
 EVENTS: Final = "GET /events"
+SENT: Final = "POST /sent"
 # Every route but the health checks asks a right.
 ASKING: Final = (
     CLASSIFY,
@@ -76,6 +77,7 @@ ASKING: Final = (
     ADD_PERSON,
     REMOVE_PERSON,
     EVENTS,
+    SENT,
 )
 # Every route asks where a request comes from.
 EVERY: Final = (*ASKING, "GET /healthz", READY)
@@ -97,6 +99,7 @@ _STORED: Final = (
     "lists",
     "keys",
     "people",
+    "correspondents",
     "events",
     "digest",
     "backup",
@@ -162,6 +165,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
         commands=("classify", "feedback"),
     ),
@@ -179,6 +183,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.BatchTooLarge: Advice(
@@ -197,6 +202,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.MalformedRequest: Advice(
@@ -217,6 +223,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
             FIGURES,
             WORD,
             LEDGER,
@@ -248,6 +255,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SET_ENTRIES,
             MAKE_KEY,
             ADD_PERSON,
+            SENT,
         ),
     ),
     errors.Unauthenticated: Advice(

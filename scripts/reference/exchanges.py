@@ -153,6 +153,13 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("GET", "/profiles/default/figures?window=100"),
     ),
     ("GET", "/words/{word}"): (Exchange("GET", "/words/prize"),),
+    ("POST", "/sent"): (
+        Exchange(
+            "POST",
+            "/sent",
+            '{"sender": "ann@example.org", "recipients": ["carl@example.net"]}',
+        ),
+    ),
     ("GET", "/healthz"): (Exchange("GET", "/healthz"),),
     ("GET", "/readyz"): (Exchange("GET", "/readyz"),),
     ("GET", "/profiles/{name}/lists"): (Exchange("GET", "/profiles/default/lists"),),

@@ -11,9 +11,11 @@ from app.access.keys import digest_of
 from app.doors.cli.client import _headers
 from app.doors.cli.serve import require_locked
 from app.errors import InvalidSetting
+from app.services.clock import now
 from app.services.keys import list_keys
 from app.settings import Settings, load_settings
 from app.storage.database.engine import open_engine
+from tests.support.application import running
 
 PASSWORD = b"correct horse\n"
 
@@ -76,6 +78,13 @@ def test_a_key_is_revoked_by_its_name(run):
         (65, "give the name of the person", ("people", "add")),
         (65, "a password has from 8", ("people", "add", "eve")),
         (65, "there is no person", ("people", "remove", "eve")),
+        (65, "give the address", ("correspondents", "forget")),
+        (65, "'carl' is no address", ("correspondents", "forget", "carl")),
+        (
+            65,
+            "there is no profile 'x'",
+            ("correspondents", "forget", "carl@example.org", "--profile", "x"),
+        ),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(run, code, sentence, arguments):
@@ -171,3 +180,29 @@ def test_a_command_shows_its_key_to_a_service(run, monkeypatch):
 
     assert {"Authorization": "Bearer pb_x"} == _headers(None)
     assert {"Content-Type", "Authorization"} == _headers(b"").keys()
+
+
+def test_correspondents_are_counted_and_forgotten(run):
+    """By profile; an address is looked up by its digest."""
+    url = load_settings().database_url
+    with running(database_url=url, authserv_id=("mx.example.org",)) as app:
+        app.correspondents.sent(
+            "ann@example.org", ["carl@friends.example", "dora@friends.example"]
+        )
+    today = f"{now():%Y-%m-%d}"
+    listed, of_carl, of_eve = (
+        run("correspondents", *args)[1]
+        for args in ((), ("list", "Carl@friends.example"), ("list", "eve@example.org"))
+    )
+    forgot = run("correspondents", "forget", "carl@friends.example", "--json")
+    again = run("correspondents", "forget", "carl@friends.example")
+    left = json.loads(run("correspondents", "--json")[1])["correspondents"]
+
+    assert f"default  2 addresses  2 messages  last {today}\n" == listed
+    assert f"default  1 messages  last {today}\n" == of_carl
+    assert "" == of_eve
+    assert {"profiles": ["default"]} == json.loads(forgot[1])
+    assert "carl@friends.example is forgotten by no profile\n" == again[1]
+    assert [
+        {"profile": "default", "addresses": 1, "messages": 1, "last": today}
+    ] == left

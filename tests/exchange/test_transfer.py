@@ -36,7 +36,8 @@ from app.services import undo as undoing
 from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
 from app.services.threads.scheduler import Maintenance
-from app.storage import bulk, history, profiles, scored, tables
+from app.storage import bulk, correspondents, history, profiles, scored, tables
+from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work as undo_work
@@ -258,6 +259,8 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
         row = teaching.ScoredRow.of(observed("new", {"x": 1}), time=MARCH)
         scored.put_many(connection, other.id, [row])
         history.put_many(connection, other.id, [noted("new")])
+        somebody = CorrespondentRow(other.id, b"address", b"domain", 3, MARCH)
+        correspondents.add(connection, [somebody])
     learned = imported(
         engine, exported(engine, profile, contents=contents), other.name, instead=True
     )
@@ -271,6 +274,7 @@ def test_a_replaced_profile_is_the_export_and_nothing_else(engine, contents):
     # Teaching by id goes on.
     assert len(rows_of(engine, tables.scored, learned.profile)) == 1
     assert len(rows_of(engine, tables.history, learned.profile)) == 1
+    assert len(rows_of(engine, tables.correspondent, learned.profile)) == 1
 
 
 @on_sqlite

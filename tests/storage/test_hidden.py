@@ -11,7 +11,17 @@ from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import hidden, history, ledger, lists, profiles, scored, tables
+from app.storage import (
+    correspondents,
+    hidden,
+    history,
+    ledger,
+    lists,
+    profiles,
+    scored,
+    tables,
+)
+from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import reading, writing
 from app.storage.upkeep.audit import audit
 from tests.support.builders import (
@@ -109,6 +119,8 @@ def lived(engine):
         )
         history.put_many(connection, profile.id, [line])
         lists.put_many(connection, profile.id, [FRIEND])
+        somebody = CorrespondentRow(profile.id, row.digest, row.digest, 1, MARCH)
+        correspondents.add(connection, [somebody])
         begin_undo(
             connection,
             profile,

@@ -27,8 +27,9 @@ from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import access, history, lists, profiles, scored, tables
+from app.storage import access, correspondents, history, lists, profiles, scored, tables
 from app.storage.bulk import append_sums
+from app.storage.correspondents import CorrespondentRow
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.database.migrate import migrate
 from app.storage.undo import work
@@ -251,6 +252,14 @@ def _lists(engine, profile):
         lists.put_many(connection, profile.id, [friend, hosts])
 
 
+def _correspondent(engine, profile):
+    """Write to somebody twice, and to somebody else."""
+    for number, time in ((1, MARCH), (1, APRIL), (2, APRIL)):
+        row = CorrespondentRow(profile.id, digest(number), digest(3), 1, time)
+        with writing(engine) as connection:
+            correspondents.add(connection, [row])
+
+
 def _fold(engine, profile, limit):
     """Fold some rows."""
     with writing(engine) as connection:
@@ -280,6 +289,7 @@ CHAPTERS: Final = {
     "0011": _history,
     "0012": _runs,
     "0013": _lists,
+    "0014": _correspondent,
 }
 
 

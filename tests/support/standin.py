@@ -160,6 +160,17 @@ class Classify:
         }
 
 
+class Correspondents:
+    """Whom users have written to."""
+
+    def __init__(self):
+        self.heard = []
+
+    def sent(self, sender, recipients, *, login):
+        """Note a message that a user has sent."""
+        self.heard.append((login, sender, recipients))
+
+
 class Live:
     """The profiles, by name."""
 
@@ -203,6 +214,7 @@ class Application:
         self.classify = Classify(self.labels, self.made_of)
         self.tally = Tally()
         self.delivery = Delivery(self.classify, self.recipients, self.tally)
+        self.correspondents = Correspondents()
         self.live = Live(self.labels, self.made_of)
 
     def decide(self, profile, **policy):

@@ -23,8 +23,8 @@ def events(
 ) -> None:
     """Show who did what beside the ledger, the newest first.
 
-    Keys made and revoked, people added and removed, sign-ins, policies changed, undos
-    and profiles deleted.
+    Keys made and revoked, people added and removed, sign-ins, policies and lists
+    changed, correspondents forgotten, undos and profiles deleted.
     """
     with opened_database(load_settings()) as engine:
         found = list_events(engine, limit=last)

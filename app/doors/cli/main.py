@@ -116,6 +116,8 @@ COMMANDS: Final = {
     "lists": "Show, set and remove the allow and deny entries of a profile.",
     "keys": "Make, list and revoke API keys.",
     "people": "Add, list and remove the people who may sign in to the page.",
+    "correspondents": "Show how many people users have written to, and forget one of "
+    "them.",
     "events": "Show who did what beside the ledger, the newest first.",
     "imap": "Follow Junk and the inbox of a mailbox, and teach what is moved between "
     "them.",

@@ -11,8 +11,35 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.services.recipients import MAX_ADDRESS, MAX_RECIPIENTS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class SentIn(BaseModel):
+    """A message that a user of the site has sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sender: str = Field(
+        max_length=MAX_ADDRESS,
+        description="Who has sent it: the address, or what the user has logged in as.",
+    )
+    recipients: list[str] = Field(
+        min_length=1,
+        max_length=MAX_RECIPIENTS,
+        description="Those of the envelope. More than 20 count nobody.",
+    )
+
+
+class SentOut(BaseModel):
+    """What a message counts for that a user has sent."""
+
+    counted: int = Field(
+        description="Recipients who are correspondents now. 0 where nobody can be: "
+        "without POSTBAYES_AUTHSERV_ID."
+    )
 
 
 class TextIn(BaseModel):

@@ -118,6 +118,11 @@ class Collected(Collector):
             "Memory that these counts take, in bytes.",
             app.live.nbytes,
         )
+        yield _gauge(
+            "correspondents",
+            "Addresses that users have written to, summed over all profiles.",
+            len(app.correspondents),
+        )
         waiting = GaugeMetricFamily(
             "postbayes_waiting",
             "Work of this process that waits, by kind: feedback for the disk, look-up "

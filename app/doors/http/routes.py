@@ -17,9 +17,17 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.access.rights import Right
 from app.doors.documents.feedback import FeedbackIn, FeedbackOut, feedback_fields
-from app.doors.documents.message import ProblemOut, TextIn
+from app.doors.documents.message import ProblemOut, SentIn, SentOut, TextIn
 from app.doors.documents.verdict import ClassifyOut, answer_fields
-from app.doors.http.body import Body, is_json, openapi_body, parse_json
+from app.doors.http.body import (
+    Body,
+    is_json,
+    json_body,
+    openapi_body,
+    parse_document,
+    parse_json,
+    require_json,
+)
 from app.doors.http.direct import Direct, document
 from app.doors.http.guard import Guarded, asking, principal_of, profile_of
 from app.doors.http.query import (  # noqa: TC001  read at run time
@@ -201,6 +209,29 @@ async def forget(
     begin = partial(app.feedback.start_forget, name, parse_id(id), source=said)
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
+
+
+@router.post(
+    "/sent",
+    tags=["mail"],
+    responses=problems(400, 408, 413, 415, 422),
+    openapi_extra=json_body(
+        SentIn, {"sender": "ann@example.org", "recipients": ["carl@example.net"]}
+    ),
+)
+async def sent(request: Request, body: Body, app: ApplicationDep) -> SentOut:
+    """Count whom a user of the site has written to.
+
+    For mail servers that have no milter, which does the same by itself. Only mail of
+    a user who has logged in tells anything. From then on it is evidence of ham that
+    the verified sender of a message is one of these recipients.
+    """
+    require_json(request)
+    mail = parse_document(body, SentIn)
+    counted = app.correspondents.sent(
+        mail.sender, mail.recipients, principal=principal_of(request)
+    )
+    return SentOut(counted=counted)
 
 
 @operation.get("/healthz", tags=["operation"], responses=problems(public=True))

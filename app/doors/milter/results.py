@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from app.errors import InvalidSetting
+from app.mail.authentication import is_server_name
 from app.mail.headers import OUR_METHOD
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from app.services.classify import Classified
 
 NAME: Final = "Authentication-Results"
-# RFC 8601 section 2.2 has a MIME token or a quoted string. A name of a host is
-# what everybody writes, and needs no quotes.
-_ID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 # What may stand before the id (RFC 5322 section 3.2.2), and the id itself, with
 # or without quotes.
 _BLANKS: Final = b" \t\r\n"
@@ -49,7 +47,7 @@ def parse_authserv_id(text: str | None) -> str | None:
     """
     if text is None or not text.strip():
         return None
-    if _ID.fullmatch(text.strip()) is None:
+    if not is_server_name(text.strip()):
         msg = (
             f"POSTBAYES_MILTER_AUTHSERV_ID is {text!r}; it is a name such as "
             "mail.example.org: letters, digits, dots and hyphens"

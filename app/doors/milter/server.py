@@ -19,14 +19,14 @@ from app.doors.milter.session import MilterSession
 from app.doors.mta.headers import EXPLAINED, marks, ours, parse_flag
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing
-from app.errors import PostbayesError
+from app.errors import InvalidSetting, PostbayesError
 from app.services.clock import now
 from app.services.gate import Caller
 from app.services.log import SparingLog
 
 if TYPE_CHECKING:
     from app.classifier.verdict import Action
-    from app.doors.milter.question import Question
+    from app.doors.milter.question import Envelope, Question
     from app.doors.serving.listener import Connection
     from app.services.application import Application
     from app.services.classify import Classified
@@ -65,6 +65,15 @@ class Milter:
         self._strongest = EXPLAINED if settings.explain_mail else 0
         self._ours = ours(self._flag)
         self._authserv_id = parse_authserv_id(settings.milter_authserv_id)
+        if self._authserv_id and self._authserv_id.lower() in {
+            each.lower() for each in settings.authserv_id
+        }:
+            msg = (
+                f"POSTBAYES_MILTER_AUTHSERV_ID is {self._authserv_id!r}, whose headers "
+                "the milter removes, and POSTBAYES_AUTHSERV_ID believes them; give the "
+                "milter a name of its own"
+            )
+            raise InvalidSetting(msg)
         self._skip_authenticated = settings.milter_skip_authenticated
 
     async def serve(self, connection: Connection) -> None:
@@ -98,6 +107,7 @@ class Milter:
         """Return the answer about a message; when in doubt, let it pass."""
         envelope = question.envelope
         if envelope.user and self._skip_authenticated:
+            self._sent(envelope)
             return question.accept(Marks())
         try:
             async with asyncio.timeout(PATIENCE):
@@ -133,11 +143,19 @@ class Milter:
         id_, log_odds = classified.observation.id, classified.verdict.log_odds
         if action == "reject":
             return question.reject(f"This message looks like spam (id {id_})")
+        if envelope.user and action == "none":
+            self._sent(envelope)
         headers = self._marks(classified, action)
         if action == "quarantine":
             reason = f"spam, log-odds {log_odds:+.2f}"
             return question.quarantine(headers, reason=reason)
         return question.accept(headers)
+
+    def _sent(self, envelope: Envelope) -> None:
+        """Count the recipients of a user's mail as correspondents."""
+        self._application.correspondents.sent(
+            envelope.sender, envelope.recipients, login=envelope.user
+        )
 
     def _marks(self, classified: Classified, action: Action) -> Marks:
         below = marks(classified, action, self._flag)
@@ -153,7 +171,8 @@ def milter(application: Application) -> Door:
     Raises
     ------
     InvalidSetting
-        If the header that marks spam is none, or the name for results.
+        If the header that marks spam is none, or the name for results, or if results
+        under that name are believed.
     """
     serve = Milter(application).serve
     return Door(name="milter", serve=serve, idle=IDLE, total=TOTAL, half_closes=False)

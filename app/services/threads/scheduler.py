@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.services.correspondents import Correspondents
     from app.services.keys import LiveKeys
     from app.services.lists import LiveLists
     from app.services.memory.cache import CachedProfile, LiveProfiles
@@ -242,6 +243,8 @@ class Maintenance:
         The keys and the people, where requests ask for them.
     lists : LiveLists or None
         The lists of senders, where messages are scored.
+    correspondents : Correspondents or None
+        Whom users write to, where anybody asks.
     """
 
     def __init__(
@@ -260,6 +263,7 @@ class Maintenance:
         event_days: float = 0.0,
         keys: LiveKeys | None = None,
         lists: LiveLists | None = None,
+        correspondents: Correspondents | None = None,
     ) -> None:
         self._engine = engine
         self._live = live
@@ -273,6 +277,7 @@ class Maintenance:
         self._event_days = event_days
         self._keys = keys
         self._lists = lists
+        self._correspondents = correspondents
         self._clock = clock
         self._follow_at = 0.0
         self._expire_at = 0.0
@@ -319,6 +324,8 @@ class Maintenance:
                 self._lists.refresh()
             if self._recent is not None:
                 self._recent.flush(with_short_timeout(self._engine))
+            if self._correspondents is not None:
+                self._correspondents.flush()
             # Undos whose process ended before it carried them out.
             with reading(with_short_timeout(self._engine)) as connection:
                 self._undoing = work.profiles_pending(connection)
@@ -387,6 +394,8 @@ class Maintenance:
             self._dropping = set(there)
         if self._keys is not None:
             self._keys.flush()
+        if self._correspondents is not None:
+            self._correspondents.follow()
         if self._event_days:
             expire_events(
                 self._engine, before=self._clock() - timedelta(days=self._event_days)

@@ -42,6 +42,7 @@ RIGHTS = {
     ("POST", "/classify/batch"): "classify",
     ("POST", "/message"): "classify",
     ("POST", "/feedback"): "teach",
+    ("POST", "/sent"): "teach",
     ("DELETE", "/feedback/{id}"): "teach",
     ("POST", "/feedback/undo"): "manage",
     ("GET", "/profiles"): "read",

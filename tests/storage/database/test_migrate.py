@@ -183,7 +183,7 @@ def test_a_newer_database_is_refused(engine):
     with writing(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
-    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0013"):
+    with pytest.raises(DatabaseTooNew, match=r"at migration 9999.* knows up to 0014"):
         migrate(engine)
 
 

@@ -1,0 +1,136 @@
+"""Correspondents: what it says for a message that its verified author was written to.
+
+Contract of this file: only a verified author has evidence, and it only ever speaks for
+a message, by a bounded number of nats.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.features.id_key import IdKey
+    from app.mail.authentication import VerifiedSender
+
+DIGEST_BYTES: Final = 16
+"""Size of the digest of an address or a domain.  Unit: bytes."""
+HALF_LIFE: Final = 180
+"""Days after which what was written last counts half.
+
+Chosen, not measured: no corpus has the mail that people sent.  A correspondence of a
+year ago says something, one of five years little.  Revisit with the figures of a site.
+"""
+LEAST_ADDRESSES: Final = 3
+"""Addresses of a domain that were written to, below which the domain says nothing."""
+SITE_SHARE: Final = 0.5
+"""What the letters of others at the site count beside those of the recipient's own."""
+# The domain of a provider says nothing about its customers, however many of them were
+# written to. These have the most; a domain that is missing here says 1 nat at most.
+_PROVIDER: Final = re.compile(
+    r"(?:126|163|aol|daum|fastmail|gmail|gmx|googlemail|hotmail|icloud|live|mac|mail"
+    r"|me|msn|naver|outlook|pm|proton|protonmail|qq|rambler|rediffmail|rocketmail|sina"
+    r"|tutanota|yahoo|yandex|ymail|zoho)(?:\.[a-z]{2,3}){1,2}"
+    r"|(?:att|comcast|cox|sbcglobal|verizon)\.net|(?:bigpond|btinternet)\.com"
+    r"|(?:freenet|posteo|t-online|web)\.de|(?:free|laposte|orange|sfr|wanadoo)\.fr"
+    r"|bluewin\.ch|(?:libero|virgilio)\.it|seznam\.cz|uol\.com\.br|wp\.pl|ya\.ru"
+)
+
+
+class Correspondence(NamedTuple):
+    """How often somebody was written to.
+
+    Parameters
+    ----------
+    times : int
+        Messages to an address; addresses of a domain.
+    day : int
+        When it was last, as `datetime.date.toordinal` counts.
+    """
+
+    times: int
+    day: int
+
+
+class Rung(NamedTuple):
+    """One way to know an author.
+
+    Parameters
+    ----------
+    kind : str
+        `address` or `domain`.
+    name : str
+        The address or the domain.
+    slope, most : float
+        What the logarithm of the count is multiplied by, and the most that it says.
+        Unit: nats.
+    least : int
+        The count below which it says nothing.
+    """
+
+    kind: str
+    name: str
+    slope: float
+    most: float
+    least: int
+
+    def nats(self, written: Correspondence, *, today: int) -> float:
+        r"""Return how far the rung moves the log-odds: 0, or less.
+
+        Notes
+        -----
+        .. math:: -\min\bigl(m,\; s \ln(1 + n\, 2^{-t/h})\bigr)
+
+        with the count *n*, the days *t* since the last one, the half-life *h*, the
+        slope *s* and the most *m*.
+
+        Examples
+        --------
+        >>> address = Rung("address", "ann@example.org", 2.0, 4.0, 1)
+        >>> known = [Correspondence(times, 0) for times in (0, 1, 4, 99)]
+        >>> [round(address.nats(each, today=0), 2) for each in known]
+        [0.0, -1.39, -3.22, -4.0]
+        >>> round(address.nats(Correspondence(1, 0), today=HALF_LIFE), 2)
+        -0.81
+        """
+        if written.times < self.least:
+            return 0.0
+        # A clock that went back makes nothing grow.
+        age = max(0, today - written.day) / HALF_LIFE
+        return -min(self.most, self.slope * math.log1p(written.times * 2.0**-age))
+
+    def sentence(self, count: int, *, of_site: bool) -> str:
+        """Return what is known, for a person.
+
+        Examples
+        --------
+        >>> Rung("address", "ann@example.org", 2.0, 4.0, 1).sentence(4, of_site=False)
+        'you have written to this address 4 times'
+        """
+        who = "this site has" if of_site else "you have"
+        if self.kind == "domain":
+            return f"{who} written to {count} addresses of {self.name}"
+        often = "once" if count == 1 else f"{count} times"
+        return f"{who} written to this address {often}"
+
+
+def ladder(sender: VerifiedSender) -> Iterator[Rung]:
+    """Yield the ways to know a verified author, the most specific one first."""
+    yield Rung("address", sender.address, 2.0, 4.0, 1)
+    for domain in dict.fromkeys((sender.domain, sender.organisation)):
+        if _PROVIDER.fullmatch(domain) is None:
+            yield Rung("domain", domain, 0.5, 1.0, LEAST_ADDRESSES)
+
+
+def identity_digest(name: str, key: IdKey | None) -> bytes:
+    """Return the digest of an address or a domain, keyed where feature ids are."""
+    return blake2b(
+        name.encode(),
+        digest_size=DIGEST_BYTES,
+        key=b"" if key is None else key.secret,
+        person=b"correspondent",
+    ).digest()

@@ -1,0 +1,535 @@
+"""Correspondents: whom the users of the site write to, and what that says of mail.
+
+Contract of this file: a verdict asks no database; what is known is in memory, 24 bytes
+for an address and as many for a domain.  What is written here is known here at once,
+and stored and known to other processes within a minute or so.  Nothing is counted or
+looked up unless a mail server is named whose results are believed: without, nobody is
+verified, and there is no use for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from app.classifier.correspondents import (
+    SITE_SHARE,
+    Correspondence,
+    identity_digest,
+    ladder,
+)
+from app.classifier.statement import Statement
+from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfile
+from app.mail.authentication import is_server_name, normal_address, verified_sender
+from app.services.events import note
+from app.services.key_file import key_for
+from app.storage import correspondents, profiles
+from app.storage.correspondents import CorrespondentFigures, CorrespondentRow
+from app.storage.database.engine import reading, with_short_timeout, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Engine
+
+    from app.access.rights import Principal
+    from app.classifier.statement import Origin, Testimony
+    from app.mail.authentication import VerifiedSender
+    from app.mail.message import Message
+    from app.services.memory.cache import LiveProfiles
+    from app.services.recipients import Recipients
+    from app.settings import Settings
+    from app.storage.profiles import ProfileRow
+
+MOST_RECIPIENTS: Final = 20
+"""A message to more is a circular, and says nothing about them."""
+MOST_NEW: Final = 100
+"""New correspondents of a login on a day, in UTC; further ones do not count.
+
+A stolen password must not make friends of all the world.
+"""
+MOST_KNOWN: Final = 50_000
+"""Correspondents of a profile; the oldest go first."""
+# Messages that wait to be written, of which a database that is away loses the rest.
+CAPACITY: Final = 10_000
+_NEVER: Final = Correspondence(0, 0)
+
+
+class _Counts:
+    """Counts and days by key: sorted arrays, and what has changed since."""
+
+    def __init__(
+        self,
+        keys: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        days: NDArray[np.int64],
+    ) -> None:
+        order = np.argsort(keys)
+        self._keys, self._counts, self._days = keys[order], counts[order], days[order]
+        self._changed: dict[int, Correspondence] = {}
+
+    def get(self, key: int) -> Correspondence:
+        changed = self._changed.get(key)
+        if changed is not None:
+            return changed
+        at = int(np.searchsorted(self._keys, key))
+        if at == self._keys.size or self._keys[at] != key:
+            return _NEVER
+        return Correspondence(int(self._counts[at]), int(self._days[at]))
+
+    def put(self, key: int, written: Correspondence) -> None:
+        self._changed[key] = written
+
+
+class _Known:
+    """What is known: addresses, and how many of each domain there are.
+
+    Parameters
+    ----------
+    parts : iterable of sequence of CorrespondentRow
+        The rows of the database.
+    """
+
+    def __init__(self, parts: Iterable[Sequence[CorrespondentRow]]) -> None:
+        none = np.empty((0, 4), np.int64)
+        rows = np.concatenate([none, *map(_array, parts)])
+        addresses, of, counts, days = rows.T
+        self.size = len(addresses)
+        self.addresses = _Counts(addresses, counts, days)
+        domains, where, n = np.unique(of, return_inverse=True, return_counts=True)
+        last = np.zeros(domains.size, np.int64)
+        np.maximum.at(last, where, days)
+        self.domains = _Counts(domains, n, last)
+
+    def put(self, row: CorrespondentRow) -> bool:
+        """Take over what is known of an address now; return whether it is new."""
+        address = _key(row.profile_id, row.address)
+        domain = _key(row.profile_id, row.domain)
+        new = self.addresses.get(address).times == 0
+        day = row.last.toordinal()
+        self.addresses.put(address, Correspondence(row.messages, day))
+        others = self.domains.get(domain)
+        self.domains.put(
+            domain, Correspondence(others.times + new, max(others.day, day))
+        )
+        self.size += new
+        return new
+
+
+def _array(part: Sequence[CorrespondentRow]) -> NDArray[np.int64]:
+    """Return the key of the address, that of the domain, messages and day of rows."""
+    return np.array(
+        [
+            (
+                _key(row.profile_id, row.address),
+                _key(row.profile_id, row.domain),
+                row.messages,
+                row.last.toordinal(),
+            )
+            for row in part
+        ],
+        np.int64,
+    )
+
+
+def _key(profile_id: int, digest: bytes) -> int:
+    """Return the key of a digest in memory."""
+    return int.from_bytes(digest[:8], "little", signed=True) ^ profile_id
+
+
+class Correspondents:
+    """Counts whom users write to, and knows them again.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    live : LiveProfiles
+        The profiles in memory.
+    recipients : Recipients
+        Finds the profiles of a user.
+    believed : iterable of str
+        Names of the servers whose Authentication-Results count.
+    site : str
+        The profile that all users share.
+    clock : callable
+        Returns the time now, in UTC.
+
+    Raises
+    ------
+    InvalidSetting
+        If one of the servers has no name.
+    DatabaseUnavailable
+        If what is known cannot be read.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        live: LiveProfiles,
+        recipients: Recipients,
+        *,
+        believed: Iterable[str],
+        site: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._engine = engine
+        self._live = live
+        self._recipients = recipients
+        self._believed = frozenset(each.lower() for each in believed)
+        for name in sorted(self._believed):
+            if not is_server_name(name):
+                msg = (
+                    f"POSTBAYES_AUTHSERV_ID has {name!r}; it is a name such as "
+                    "mx.example.org: letters, digits, dots and hyphens"
+                )
+                raise InvalidSetting(msg)
+        self._site = site
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Two threads that store what waits would store it twice.
+        self._storing = threading.Lock()
+        self._known = _Known(())
+        self._waiting: dict[tuple[int, bytes], CorrespondentRow] = {}
+        self._touched: set[int] = set()
+        self._new: dict[str, int] = {}
+        self._day = date.min
+        self.load()
+
+    def __len__(self) -> int:
+        """Return how many correspondents all profiles have together."""
+        return self._known.size
+
+    @property
+    def on(self) -> bool:
+        """Whether anybody is counted and known."""
+        return bool(self._believed)
+
+    def __call__(
+        self,
+        message: Message,
+        origin: Origin,  # noqa: ARG002  what a client says of itself proves nothing
+    ) -> Testimony | None:
+        """State that the author of a message was written to, as a witness does."""
+        sender = verified_sender(message.raw, self._believed)
+        return None if sender is None else partial(self._stated, sender)
+
+    def _stated(self, sender: VerifiedSender, profile: str) -> Sequence[Statement]:
+        found = None
+        # The profile may be gone by now, or without its key.
+        with suppress(UnknownProfile, Inconsistent):
+            found = self.statement(sender, profile)
+        return () if found is None else (found,)
+
+    def statement(self, sender: VerifiedSender, profile: str) -> Statement | None:
+        """Return what it says for a message that its author was written to.
+
+        Parameters
+        ----------
+        sender : VerifiedSender
+            The author.
+        profile : str
+            Name of the profile of a recipient.
+
+        Returns
+        -------
+        Statement or None
+            None where nothing is known of the author.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+
+        Notes
+        -----
+        The most specific way to know the author decides: the address, its domain, the
+        domain of its organisation.  The letters of others at the site count half.
+        """
+        today = self._clock().toordinal()
+        owners = [(profile, 1.0)]
+        if profile != self._site:
+            owners.append((self._site, SITE_SHARE))
+        for rung in ladder(sender):
+            found = []
+            for name, share in owners:
+                live = self._live.find(name)
+                digest = identity_digest(rung.name, live.specification.key)
+                written = self._table(rung.kind).get(_key(live.row.id, digest))
+                nats = share * rung.nats(written, today=today)
+                if nats:
+                    text = rung.sentence(written.times, of_site=name == self._site)
+                    found.append(
+                        Statement(kind="people", name=rung.name, nats=nats, text=text)
+                    )
+            if found:
+                return min(found, key=lambda each: each.nats)
+        return None
+
+    def _table(self, kind: str) -> _Counts:
+        known = self._known
+        return known.addresses if kind == "address" else known.domains
+
+    def sent(
+        self,
+        sender: str,
+        recipients: Sequence[str],
+        *,
+        login: str = "",
+        principal: Principal | None = None,
+    ) -> int:
+        """Count a message that a user has sent, and return to how many people.
+
+        Parameters
+        ----------
+        sender : str
+            Of the SMTP envelope.
+        recipients : sequence of str
+            Of the SMTP envelope.
+        login : str
+            What the user has logged in as; its profiles count the message where it has
+            one of its own, else those of the sender.
+        principal : Principal or None
+            Who says so, where that one may be limited to some profiles.
+
+        Raises
+        ------
+        Forbidden
+            If the principal may use none of these profiles, or teach some labels only.
+        """
+        if not self.on:
+            return 0
+        owners = self._recipients.line(login)
+        if owners == (self._site,):
+            owners = self._recipients.line(sender)
+        if principal is not None:
+            principal.require_every_label("report mail that was sent")
+            allowed = tuple(name for name in owners if principal.may_use(name))
+            owners = allowed or (principal.require(owners[0]),)
+        found = {normal_address(each) for each in recipients}
+        found -= {None, normal_address(sender)}
+        # Without a sender, a program has answered (RFC 3834 section 3.3).
+        if len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
+            return 0
+        user = login or sender
+        with self._lock:
+            addresses = sorted(filter(None, found))
+            return sum(self._count(user, owners, each) for each in addresses)
+
+    def _count(self, user: str, owners: Sequence[str], address: str) -> bool:
+        """Count a message to an address; return whether it counts."""
+        domain = address.rpartition("@")[2]
+        now = self._clock()
+        today = datetime.combine(now, time(), UTC)
+        rows = []
+        for name in owners:
+            try:
+                live = self._live.find(name)
+            # Deleted just now, or without its key.
+            except (UnknownProfile, Inconsistent):
+                continue
+            key = live.specification.key
+            rows.append(
+                CorrespondentRow(
+                    live.row.id,
+                    identity_digest(address, key),
+                    identity_digest(domain, key),
+                    1,
+                    today,
+                )
+            )
+        if not rows or len(self._waiting) + len(rows) > CAPACITY:
+            return False
+        before = [self._known.addresses.get(_key(*row[:2])).times for row in rows]
+        if not before[0] and not self._may_be_new(user, now.date()):
+            return False
+        for row, messages in zip(rows, before, strict=True):
+            self._known.put(row._replace(messages=messages + 1))
+            waiting = self._waiting.get(row[:2])
+            more = 0 if waiting is None else waiting.messages
+            self._waiting[row[:2]] = row._replace(messages=more + 1)
+        return True
+
+    def _may_be_new(self, user: str, today: date) -> bool:
+        """Return whether a user may have one more new correspondent today."""
+        if today != self._day:
+            self._day = today
+            self._new.clear()
+        new = self._new[user] = self._new.get(user, 0) + 1
+        return new <= MOST_NEW
+
+    def load(self) -> None:
+        """Read what is known.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be read; what is in memory stays.
+        """
+        if not self.on:
+            return
+        with reading(self._engine) as connection:
+            known = _Known(correspondents.every(connection))
+        with self._lock:
+            for row in self._waiting.values():
+                before = known.addresses.get(_key(*row[:2])).times
+                known.put(row._replace(messages=before + row.messages))
+            self._known = known
+
+    def flush(self) -> None:
+        """Store what is counted since the last call.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If it cannot be stored; it waits for the next call.
+        """
+        with self._storing:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._lock:
+            waiting = dict(self._waiting)
+        if not waiting:
+            return
+        with writing(with_short_timeout(self._engine)) as connection:
+            there = {row.id for row in profiles.list_all(connection)}
+            correspondents.add(
+                connection, (row for row in waiting.values() if row.profile_id in there)
+            )
+        with self._lock:
+            for key, row in waiting.items():
+                more = self._waiting[key].messages - row.messages
+                if more:
+                    self._waiting[key] = row._replace(messages=more)
+                else:
+                    del self._waiting[key]
+            self._touched |= there & {row.profile_id for row in waiting.values()}
+
+    def follow(self) -> None:
+        """Read what other processes have counted and forgotten; drop what is too much.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database does not answer.
+        """
+        if not self.on:
+            return
+        touched, self._touched = self._touched, set()
+        for profile_id in sorted(touched):
+            with writing(with_short_timeout(self._engine)) as connection:
+                correspondents.drop_oldest(connection, profile_id, most=MOST_KNOWN)
+        with self._lock:
+            stored = self._known.size - sum(
+                self._known.addresses.get(_key(*key)).times == row.messages
+                for key, row in self._waiting.items()
+            )
+        # The clocks of two machines may be of two days.
+        yesterday = datetime.combine(self._clock(), time(), UTC) - timedelta(days=1)
+        with reading(with_short_timeout(self._engine)) as connection:
+            parts = [*correspondents.every(connection, since=yesterday)]
+            there = correspondents.count(connection)
+        for part in parts:
+            with self._lock:
+                for row in part:
+                    waiting = self._waiting.get(row[:2])
+                    more = 0 if waiting is None else waiting.messages
+                    written = row._replace(messages=row.messages + more)
+                    stored += self._known.put(written)
+        # Others have forgotten some.
+        if there != stored:
+            self.load()
+
+
+def list_correspondents(engine: Engine) -> list[tuple[str, CorrespondentFigures]]:
+    """Return how many correspondents profiles have, by name."""
+    with reading(engine) as connection:
+        names = {row.id: row.name for row in profiles.list_all(connection)}
+        found = correspondents.figures(connection)
+    named = [
+        (names[each.profile_id], each) for each in found if each.profile_id in names
+    ]
+    return sorted(named)
+
+
+def find_correspondent(
+    engine: Engine, settings: Settings, address: str
+) -> list[tuple[str, CorrespondentRow]]:
+    """Return what is known of an address, by the names of the profiles that know it.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no address.
+    """
+    name = _required(address)
+    with reading(engine) as connection:
+        found = [
+            (
+                each.name,
+                correspondents.find(connection, each.id, _digest(each, name, settings)),
+            )
+            for each in profiles.list_all(connection)
+        ]
+    return sorted((profile, row) for profile, row in found if row is not None)
+
+
+def forget_correspondent(
+    engine: Engine, settings: Settings, address: str, *, profile: str | None, who: str
+) -> list[str]:
+    """Forget that somebody was written to; return the names of the profiles that do.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    settings : Settings
+        Where the key of the digests is.
+    address : str
+        Who was written to.
+    profile : str or None
+        The profile that forgets; None: all.
+    who : str
+        Who wants it, for the events, which do not name the address.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no address.
+    UnknownProfile
+        If there is no such profile.
+    """
+    name = _required(address)
+    with writing(engine) as connection:
+        rows = (
+            profiles.list_all(connection)
+            if profile is None
+            else [profiles.find(connection, profile)]
+        )
+        forgot = [
+            row.name
+            for row in rows
+            if correspondents.forget(connection, row.id, _digest(row, name, settings))
+        ]
+        for each in forgot:
+            note(connection, "correspondent forgotten", who=who, of=each)
+    return sorted(forgot)
+
+
+def _required(address: str) -> str:
+    name = normal_address(address)
+    if name is None:
+        msg = f"{address[:64]!r} is no address; it is one such as ann@example.org"
+        raise InvalidInput(msg)
+    return name
+
+
+def _digest(row: ProfileRow, name: str, settings: Settings) -> bytes:
+    return identity_digest(name, key_for(row, settings))

@@ -1,0 +1,163 @@
+"""Correspondents in the database: the digests of whom profiles wrote to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import delete, func, insert, literal, select
+
+from app.storage.database.statements import insert_into
+from app.storage.tables import correspondent, profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+# Rows that are fetched at once.
+_PART: Final = 10_000
+
+
+class CorrespondentRow(NamedTuple):
+    """Somebody whom a profile wrote to.
+
+    Parameters
+    ----------
+    profile_id : int
+        Who wrote.
+    address, domain : bytes
+        Digests (`app.classifier.correspondents.identity_digest`).
+    messages : int
+        How many.
+    last : datetime
+        The day of the last one.
+    """
+
+    profile_id: int
+    address: bytes
+    domain: bytes
+    messages: int
+    last: datetime
+
+
+class CorrespondentFigures(NamedTuple):
+    """How many correspondents a profile has.
+
+    Parameters
+    ----------
+    profile_id : int
+        Whose they are.
+    addresses, messages : int
+        How many of them, and messages to all of them.
+    last : datetime
+        The day of the last one.
+    """
+
+    profile_id: int
+    addresses: int
+    messages: int
+    last: datetime
+
+
+_ALL: Final = select(*(correspondent.c[each] for each in CorrespondentRow._fields))
+
+
+def add(connection: Connection, rows: Iterable[CorrespondentRow]) -> None:
+    """Add what was written to what is known, the days of these rows being the last."""
+    # In the order of the key: processes that add to the same rows wait for each other
+    # and never deadlock.
+    found = [row._asdict() for row in sorted(rows)]
+    if not found:
+        return
+    new = insert_into(connection, correspondent)
+    statement = new.on_conflict_do_update(
+        index_elements=[correspondent.c.profile_id, correspondent.c.address],
+        set_={
+            "messages": correspondent.c.messages + new.excluded.messages,
+            "last": new.excluded.last,
+        },
+    )
+    connection.execute(statement, found)
+
+
+def every(
+    connection: Connection, since: datetime | None = None
+) -> Iterator[Sequence[CorrespondentRow]]:
+    """Yield what is known, in parts; with `since`, what has changed since that day."""
+    asked = _ALL
+    if since is not None:
+        # Profile by profile, as the index is; of all it would be a look at each row.
+        whose = correspondent.c.profile_id.in_(select(profile.c.id))
+        asked = _ALL.where(whose, correspondent.c.last >= since)
+    for part in connection.execute(asked).partitions(_PART):
+        yield [CorrespondentRow(*row) for row in part]
+
+
+def count(connection: Connection) -> int:
+    """Return how many rows there are."""
+    return connection.scalar(select(func.count()).select_from(correspondent)) or 0
+
+
+def figures(connection: Connection) -> list[CorrespondentFigures]:
+    """Return how many correspondents each profile has that has any."""
+    table = correspondent.c
+    asked = select(
+        table.profile_id, func.count(), func.sum(table.messages), func.max(table.last)
+    ).group_by(table.profile_id)
+    return [CorrespondentFigures(*row) for row in connection.execute(asked)]
+
+
+def find(
+    connection: Connection, profile_id: int, address: bytes
+) -> CorrespondentRow | None:
+    """Return what is known of an address; None where it is unknown."""
+    row = connection.execute(
+        _ALL.where(
+            correspondent.c.profile_id == profile_id,
+            correspondent.c.address == address,
+        )
+    ).first()
+    return None if row is None else CorrespondentRow(*row)
+
+
+def forget(connection: Connection, profile_id: int, address: bytes) -> bool:
+    """Delete what is known of an address; return whether anything was."""
+    done = connection.execute(
+        delete(correspondent).where(
+            correspondent.c.profile_id == profile_id,
+            correspondent.c.address == address,
+        )
+    )
+    return done.rowcount > 0
+
+
+def drop_oldest(connection: Connection, profile_id: int, *, most: int) -> None:
+    """Delete the oldest rows of a profile where it has too many, and some more."""
+    of_profile = correspondent.c.profile_id == profile_id
+    there = connection.scalar(
+        select(func.count()).select_from(correspondent).where(of_profile)
+    )
+    if (there or 0) <= most:
+        return
+    # A tenth of them at once, so that the next ones have room.
+    oldest = (
+        select(correspondent.c.address)
+        .where(of_profile)
+        .order_by(correspondent.c.last, correspondent.c.messages)
+        .limit((there or 0) - most + most // 10)
+    )
+    connection.execute(
+        delete(correspondent).where(
+            of_profile, correspondent.c.address.in_(oldest.scalar_subquery())
+        )
+    )
+
+
+def copy(connection: Connection, profile_id: int, *, to: int) -> None:
+    """Give another profile the correspondents of one that it is about to replace."""
+    rest = [correspondent.c[name] for name in CorrespondentRow._fields[1:]]
+    asked = select(literal(to), *rest).where(correspondent.c.profile_id == profile_id)
+    connection.execute(
+        insert(correspondent).from_select(CorrespondentRow._fields, asked)
+    )
