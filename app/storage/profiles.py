@@ -326,6 +326,12 @@ def require_there(connection: Connection, row: ProfileRow) -> None:
         raise replaced(row)
 
 
+def is_there(connection: Connection, profile_id: int) -> bool:
+    """Return whether there is a profile of this key, and it is not hidden."""
+    found = select(profile.c.id).where(profile.c.id == profile_id, ~HIDDEN)
+    return connection.execute(found).first() is not None
+
+
 def last_revision(connection: Connection, profile_id: int) -> int:
     """Return the revision of what was taught last; 0 if the profile is gone."""
     return _revision(connection, profile_id) or 0

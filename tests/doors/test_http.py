@@ -11,7 +11,6 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
-from app.classifier.learn import FEWEST
 from app.doors.http.app import create_app
 from app.doors.serving import asgi as intake
 from app.errors import DatabaseUnavailable
@@ -526,7 +525,7 @@ def test_a_database_that_is_away_is_a_503_with_retry_after(tmp_path):
     assert 200 == scored.status_code
 
 
-def make(client, *names):
+def make(client, *names, labels=("ham", "spam")):
     """Make profiles in the database of a client's service, and have it notice."""
     application = client.app.state.application
     with writing(application.engine) as connection:
@@ -534,75 +533,65 @@ def make(client, *names):
             profiles.create(
                 connection,
                 name=name,
-                labels=("ham", "spam"),
-                spam_labels=("spam",),
+                labels=labels,
+                spam_labels=labels[1:],
                 feature_set=1,
                 created_at=application.live.get("default").row.created_at,
             )
     application.live.refresh()
 
 
-def know(client, *names):
-    """Have profiles learn as many messages as they need to answer."""
-    for name in names:
-        for n in range(FEWEST):
-            for label, raw in (("ham", ham(100 + n)), ("spam", spam(100 + n))):
-                client.post(
-                    f"/feedback?label={label}&profile={name}", content=raw, headers=RAW
-                )
-
-
-def test_a_new_profile_leaves_the_answer_to_the_one_above_it(client):
-    """It would be unsure of all mail; the answer names the profile that gave it."""
+def test_a_new_profile_answers_as_the_one_above_it(client):
+    """It would be unsure of all mail by itself; the answer says what each level adds."""
     make(client, "example.org", "ann@example.org")
+    site = client.post("/classify", content=spam(7), headers=RAW).json()
     path = "/classify?recipient=ann@example.org"
-
     new = client.post(path, content=spam(7), headers=RAW).json()
-    know(client, "example.org")
-    domain = client.post(path, content=spam(7), headers=RAW).json()
-    know(client, "ann@example.org")
-    own = client.post(path, content=spam(7), headers=RAW).json()
 
-    assert ["default", "example.org", "ann@example.org"] == [
-        each["profile"] for each in (new, domain, own)
-    ]
-    assert "default" == new["recipients"]["ann@example.org"]["profile"]
-    assert "unsure" != new["decision"]
+    assert "ann@example.org" == new["profile"]
+    assert "ann@example.org" == new["recipients"]["ann@example.org"]["profile"]
+    assert site["decision"] == new["decision"] != "unsure"
+    assert site["log_odds"] == new["log_odds"]
+    assert [
+        ("ann@example.org", 0),
+        ("example.org", 0),
+        ("default", site["log_odds"]),
+    ] == [(each["profile"], each["log_odds"]) for each in new["levels"]]
 
 
-def test_a_new_profile_that_is_named_answers_itself(client):
-    """Who asks for it wants to know what it has learned."""
-    make(client, "ann@example.org")
+def test_a_profile_for_a_purpose_of_its_own_answers_itself(client):
+    """It is named like no address, so no level is above it."""
+    make(client, "comments")
 
     answer = client.post(
-        "/classify?profile=ann@example.org", content=spam(7), headers=RAW
+        "/classify?profile=comments", content=spam(7), headers=RAW
     ).json()
 
-    assert ("ann@example.org", "unsure") == (answer["profile"], answer["decision"])
+    assert ("comments", "unsure") == (answer["profile"], answer["decision"])
+    assert [] == answer["levels"]
 
 
 def test_what_another_profile_answered_is_taught_to_the_own_by_its_id(client):
-    """Or a new profile would never learn; that other profile learns nothing of it."""
-    make(client, "ann@example.org")
+    """Or one with labels of its own would never learn; the other one learns nothing."""
+    make(client, "ann@example.org", labels=("good", "bad"))
     scored = client.post(
         "/classify?recipient=ann@example.org", content=spam(7), headers=RAW
     ).json()
 
     taught = client.post(
         "/feedback?recipient=ann@example.org",
-        json={"id": scored["id"], "label": "spam"},
+        json={"id": scored["id"], "label": "bad"},
     ).json()
 
     ann = client.get("/profiles/ann@example.org").json()
     assert ("default", "learned") == (scored["profile"], taught["outcome"])
-    assert {"ham": 0, "spam": 1} == ann["messages"]
+    assert {"good": 0, "bad": 1} == ann["messages"]
     assert 6 == client.get("/profiles/default").json()["revision"]
 
 
 def test_recipients_have_an_answer_each(client):
     """Their own profiles answer for them, and the one that they share for all."""
     make(client, "example.org", "ann@example.org")
-    know(client, "example.org", "ann@example.org")
     client.post(
         "/feedback?label=spam&recipient=Ann@example.org", content=HAM[0], headers=RAW
     )
@@ -624,7 +613,6 @@ def test_recipients_have_an_answer_each(client):
 def test_a_profile_that_is_named_wins_over_the_recipients(client):
     """Who names a profile knows better."""
     make(client, "example.org")
-    know(client, "example.org")
 
     answer = client.post(
         "/classify?profile=default&recipient=bob@example.org", content=HAM[0]
@@ -780,7 +768,6 @@ def test_a_profile_that_is_not_there_cannot_be_changed(client):
 def test_a_message_is_rejected_for_all_recipients_or_for_none(client):
     """What one of them chose does not lose the mail of another."""
     make(client, "ann@example.org")
-    know(client, "ann@example.org")
     client.patch("/profiles/ann@example.org", json={"ham_cost": 1e12})
     log_odds = client.post("/classify", content=spam(7), headers=RAW).json()["log_odds"]
     client.patch("/profiles/default", json={"reject_from": {"log_odds": log_odds}})

@@ -195,9 +195,13 @@ class RecentMessages:
         """
         with self._lock:
             waiting, noted = dict(self._waiting.items()), dict(self._noted.items())
-        for profile_id in sorted({owner for owner, _ in (*waiting, *noted)}):
-            scored = {key[1]: waiting[key] for key in waiting if key[0] == profile_id}
-            lines = [noted[key] for key in noted if key[0] == profile_id]
+        # By profile, in one pass: of 2,000 profiles a pass for each took minutes.
+        of_profile: dict[int, tuple[dict[bytes, _Scored], list[HistoryLine]]] = {}
+        for (profile_id, digest), seen in waiting.items():
+            of_profile.setdefault(profile_id, ({}, []))[0][digest] = seen
+        for (profile_id, _), line in noted.items():
+            of_profile.setdefault(profile_id, ({}, []))[1].append(line)
+        for profile_id, (scored, lines) in sorted(of_profile.items()):
             some = (
                 lines[at : at + FLUSH_ROWS] for at in range(0, len(lines), FLUSH_ROWS)
             )
@@ -216,7 +220,7 @@ class RecentMessages:
         rows = [ScoredRow.of(seen, time=time) for seen, time in part.values()]
         with writing(engine) as connection:
             # The messages of a profile that was replaced since go with it.
-            there = profile_id in {row.id for row in profiles.list_all(connection)}
+            there = profiles.is_there(connection, profile_id)
             if there:
                 put_many(connection, profile_id, rows)
                 history.put_many(connection, profile_id, lines)
