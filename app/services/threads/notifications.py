@@ -51,15 +51,16 @@ class Notifier:
         self._follow_at = 0.0
         self._notified = False
         self._stopping = threading.Event()
+        self._wake_write: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
         # Sockets, not a pipe: a thread that notifies after the end gets an error, and
         # does not write into whatever was opened since.
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -70,10 +71,14 @@ class Notifier:
         self.notify()
         self._thread.join()
         self._wake_read.close()
-        self._wake_write.close()
+        if self._wake_write is not None:
+            self._wake_write.close()
 
     def notify(self) -> None:
         """Have the others notified of a commit; does not wait."""
+        # Before the start nothing was committed here.
+        if self._wake_write is None:
+            return
         # A full socket wakes the thread anyway, and a closed one has none to wake.
         with suppress(OSError):
             self._wake_write.send(b"\0")
