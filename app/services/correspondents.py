@@ -303,8 +303,6 @@ class Correspondents:
         Forbidden
             If the principal may use none of these profiles, or teach some labels only.
         """
-        if not self.on:
-            return 0
         owners = self._recipients.line(login)
         if owners == (self._site,):
             owners = self._recipients.line(sender)
@@ -315,7 +313,7 @@ class Correspondents:
         found = {normal_address(each) for each in recipients}
         found -= {None, normal_address(sender)}
         # Without a sender, a program has answered (RFC 3834 section 3.3).
-        if len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
+        if not self.on or len(recipients) > MOST_RECIPIENTS or not sender.strip("<> "):
             return 0
         user = login or sender
         with self._lock:

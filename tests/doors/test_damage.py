@@ -94,7 +94,7 @@ def test_the_log_tells_it_once_and_again_at_the_end(damaged, caplog):
 
     assert (True, True) == alive
     assert 1 == caplog.text.count("maintenance waits for the database")
-    assert 1 == caplog.text.count("the messages scored last are not stored")
+    assert 1 == caplog.text.count("the messages scored or sent last are not stored")
     assert "Traceback" not in caplog.text
 
 

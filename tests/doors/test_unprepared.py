@@ -152,7 +152,10 @@ def test_who_may_only_read_has_verdicts(guest):
     ended = guest.command("classify", "mail")
 
     assert (0, True) == (ended.returncode, ended.stdout.endswith("mail\n"))
-    assert "the messages scored last are not stored: PostgreSQL refuses" in ended.stderr
+    assert (
+        "the messages scored or sent last are not stored: PostgreSQL refuses"
+        in ended.stderr
+    )
     assert {"postbayes"} == {
         line.partition(":")[0] for line in ended.stderr.splitlines()
     }

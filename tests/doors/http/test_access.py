@@ -316,6 +316,7 @@ BODIES = {
     ("post", "/feedback/undo"): ({}, b'{"source": "test", "dry_run": true}'),
     ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
     ("post", "/people"): ({}, b'{"name": "x", "role": "reader"}'),
+    ("post", "/sent"): ({}, b'{"sender": "PROFILE", "recipients": ["x@example.net"]}'),
 }
 OF_ALL = {
     *("/settings", "/metrics", "/events"),
@@ -360,6 +361,7 @@ def asked(client, method, path, operation, profile, id_):
     headers, body = BODIES.get((method, path), ({}, None))
     if body is not None and not headers:
         headers = {"Content-Type": "application/json"}
+        body = body.replace(b"PROFILE", profile.encode())
     label = {"label": "spam"} if "label" in names else {}
     if "entry" in names:
         label["entry"] = "ann@example.org"
