@@ -238,6 +238,7 @@ class Classify:
         taught: Collection[str] = (),
         others: Collection[str] = (),
         origin: Origin = UNKNOWN,
+        levels: bool = True,
     ) -> dict[str, Classified]:
         """Classify one message against several profiles, and read it once.
 
@@ -256,6 +257,9 @@ class Classify:
             refused: they are in memory then.
         origin : Origin
             Where the message comes from.
+        levels : bool, default True
+            Whether the answers say what each level adds, which takes a score for each
+            level above.
 
         Returns
         -------
@@ -294,6 +298,7 @@ class Classify:
                 observations[live.specification.key],
                 strongest=strongest,
                 head=head,
+                levels=levels,
             )
             for name, live in lives.items()
         }
@@ -334,15 +339,16 @@ def classify_observation(
     *,
     strongest: int,
     head: Head = _NO_HEAD,
+    levels: bool = True,
 ) -> Classified:
     """Score the features of a message by what is learned now."""
     with live.scoring() as snapshot:
         made_of = snapshot.specification
         verdict = score(snapshot, observation.views, made_of.deciding)
         attribution = attribute(verdict, snapshot)
-        levels: tuple[LevelShare, ...] = ()
-        if isinstance(snapshot, BackedOff):
-            levels = snapshot.shares(observation.views, verdict.log_odds)
+        shares: tuple[LevelShare, ...] = ()
+        if levels and isinstance(snapshot, BackedOff):
+            shares = snapshot.shares(observation.views, verdict.log_odds)
         return Classified(
             observation=observation,
             verdict=verdict,
@@ -355,7 +361,7 @@ def classify_observation(
             revision=snapshot.revision,
             specification=made_of,
             head=head,
-            levels=levels,
+            levels=shares,
         )
 
 

@@ -233,6 +233,7 @@ class Delivery:
                     taught={shared},
                     others={*chosen[1].values()} - {chosen[0]},
                     origin=origin,
+                    levels=False,
                 ),
             )
             classified = answered[name].stated_for(shared)
@@ -240,7 +241,7 @@ class Delivery:
             if action in {"quarantine", "reject"}:
                 if others := {*own.values()} - {name}:
                     answered |= self._classify.each(
-                        others, raw, strongest=0, origin=origin
+                        others, raw, strongest=0, origin=origin, levels=False
                     )
                 theirs = (answered[its].stated_for(who) for who, its in own.items())
                 action = agreed(action, (each.action for each in theirs))

@@ -146,7 +146,7 @@ class Classify:
         """Classify one message."""
         return self.each([profile], raw, strongest=strongest)[profile]
 
-    def each(self, profiles, raw, *, strongest, taught=(), others=(), origin=None):  # noqa: ARG002
+    def each(self, profiles, raw, *, strongest, **more):  # noqa: ARG002
         """Classify one message against several profiles."""
         return {
             name: classified(
