@@ -55,6 +55,10 @@ SAYS: Final = (
 _MOST_IDENTITIES: Final = 10
 _MOST_CHARS: Final = 2_000
 _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
+# Of several before a comma the last is the address; mail programs show the others as
+# a name, which passes DMARC for the domain of the last.
+_LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^,;]*<)")
+_ASIDE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\((?:[^()\\]|\\.)*+\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
 _LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
 _DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?:[\w-]{1,63}\.)*+[\w-]{1,63}\Z")
@@ -171,13 +175,15 @@ def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a field.
 
     Those in angle brackets alone where there are any: a name beside them that looks
-    like an address is none.
+    like an address is none, and neither is a quotation or a comment.
     """
     text = text[:_MOST_CHARS]
-    for each in (_BRACKETED.findall(text) or _BARE.findall(text))[:_MOST_IDENTITIES]:
-        found = _address(each)
-        if found is not None:
-            yield found
+    plain = _ASIDE.sub(" ", text)
+    found = _LAST.findall(plain) or _BARE.findall(plain) or _BARE.findall(text)
+    for each in found[:_MOST_IDENTITIES]:
+        address = _address(each)
+        if address is not None:
+            yield address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,18 @@ def test_any_message_has_identities(raw, sender, client):
         (
             b'From: "x <eve@example.com>" <bob@example.net>',
             "",
+            ("bob@example.net",),
+        ),
+        (
+            b"From: =?utf-8?q?=3Ceve=40example.com=3E?= <bob@example.net>",
+            "",
+            ("bob@example.net",),
+        ),
+        (b"From: bob@example.net (<eve@example.com>)", "", ("bob@example.net",)),
+        (b'From: "<eve@example.com>" bob@example.net', "", ("bob@example.net",)),
+        (
+            b"From: <eve@example.com>, Bob <bob@example.net>",
+            "",
             ("eve@example.com", "bob@example.net"),
         ),
         (
