@@ -264,13 +264,20 @@ class Correspondents:
                 written = self._table(rung.kind).get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
                 if nats:
-                    text = rung.sentence(written.times, of_site=name == self._site)
+                    text = rung.sentence(written.times, who=self._writers(name))
                     found.append(
                         Statement(kind="people", name=rung.name, nats=nats, text=text)
                     )
             if found:
                 return min(found, key=lambda each: each.nats)
         return None
+
+    def _writers(self, profile: str) -> str:
+        """Return whose mail a profile counts, for the sentence."""
+        if profile == self._site:
+            return "this site has"
+        of_domain = "." in profile and "@" not in profile
+        return f"{profile} has" if of_domain else "you have"
 
     def _table(self, kind: str) -> _Counts:
         known = self._known
