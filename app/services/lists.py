@@ -25,6 +25,7 @@ from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection, Engine
 
@@ -160,7 +161,7 @@ class LiveLists:
         self._engine = engine
         self._live = live
         self._levels = levels
-        self._versions: dict[int, int] = {}
+        self._versions: dict[int, tuple[datetime, int]] = {}
         self._tables: dict[int, ListTable] = {}
         self.refresh()
 

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-def versions(connection: Connection) -> dict[int, int]:
-    """Return how often the lists of each profile have changed, where they have."""
+def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
+    """Return the versions of the lists of each profile, where they have changed.
+
+    SQLite gives the key of a deleted profile to the next one: with the changes of the
+    lists is the time of the profile.
+    """
     rows = connection.execute(
-        select(profile.c.id, profile.c.lists).where(profile.c.lists > 0)
+        select(profile.c.id, profile.c.created_at, profile.c.lists).where(
+            profile.c.lists > 0
+        )
     )
-    return {row.id: row.lists for row in rows}
+    return {row.id: (row.created_at, row.lists) for row in rows}
 
 
 def entries(

@@ -61,6 +61,18 @@ def stated(app, profile=SITE, raw=MESSAGE):
     return [(each.name, each.nats) for each in found.statements]
 
 
+def test_a_profile_with_the_key_of_a_deleted_one_has_its_own_lists(app):
+    """SQLite gives a key again, here before the service has looked."""
+    create(app, "old")
+    put(app, "old", SENDER, -9.0)
+    for _ in delete_profile(app.engine, "old"):
+        pass
+    create(app, "new")
+    put(app, "new", SENDER, 9.0)
+
+    assert [(SENDER, 9.0)] == stated(app, "new")
+
+
 def test_an_entry_is_a_term_of_the_log_odds(app):
     """The empty filter knows nothing else, and its threshold decides."""
     plain = app.classify(SITE, MESSAGE, strongest=1)
