@@ -57,7 +57,7 @@ _MOST_CHARS: Final = 2_000
 _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
 # Of several before a comma the last is the address; mail programs show the others as
 # a name, which passes DMARC for the domain of the last.
-_LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^,;]*<)")
+_LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^<,;]*<)")
 _ASIDE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\((?:[^()\\]|\\.)*+\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
 _LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
