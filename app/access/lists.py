@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Network, ip_address, ip_network
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
@@ -54,6 +54,8 @@ SAYS: Final = (
 # Of a From field and of an envelope; real mail has one.
 _MOST_IDENTITIES: Final = 10
 _MOST_CHARS: Final = 2_000
+# Bits before the IPv4 address in an IPv6 address (RFC 4291 section 2.5.5.2).
+_MAPPED: Final = 96
 _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
 # Of several before a comma the last is the address; mail programs show the others as
 # a name, which passes DMARC for the domain of the last.
@@ -134,6 +136,10 @@ class ListSubject(NamedTuple):
                 f"network, or {given} for the address"
             )
             raise InvalidInput(msg)
+        if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED:
+            first = network.network_address.ipv4_mapped
+            if first is not None:
+                network = ip_network(f"{first}/{network.prefixlen - _MAPPED}")
         return cls("network", str(network))
 
     @classmethod

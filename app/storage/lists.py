@@ -37,6 +37,7 @@ def entries(
     *,
     after: ListSubject | None = None,
     limit: int | None = None,
+    now: datetime | None = None,
 ) -> list[ListEntry]:
     """Return entries of a profile by kind and value.
 
@@ -50,11 +51,16 @@ def entries(
         Only those that come after it; None: all.
     limit : int or None
         How many at most; None: all.
+    now : datetime or None
+        Only those that have not expired then; None: all.
     """
     place = tuple_(list_entry.c.kind, list_entry.c.value)
     wanted = select(list_entry).where(list_entry.c.profile_id == profile_id)
     if after is not None:
         wanted = wanted.where(place > tuple_(literal(after.kind), literal(after.value)))
+    if now is not None:
+        expires = list_entry.c.expires_at
+        wanted = wanted.where(expires.is_(None) | (expires > now))
     rows = connection.execute(
         wanted.order_by(list_entry.c.kind, list_entry.c.value).limit(limit)
     )

@@ -174,6 +174,12 @@ def test_a_list_and_a_client_are_identities():
     )
 
 
+def test_a_network_of_mapped_addresses_is_that_of_ipv4():
+    """A client that comes by a socket for both families is known by its IPv4 address."""
+    assert "192.0.2.0/24" == ListSubject.parse("::ffff:192.0.2.0/120").value
+    assert "::/8" == ListSubject.parse("::/8").value
+
+
 LADDER = (
     "ann@mail.example.org",
     "mail.example.org",

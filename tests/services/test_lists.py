@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
@@ -141,6 +141,23 @@ def test_each_recipient_has_the_own_lists(app):
     assert {ANN: "ham", BOB: "spam"} == {
         each: answer.verdict.decision for each, answer in found.recipients.items()
     }
+
+
+def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
+    app, monkeypatch
+):
+    """What is listed can be imported again."""
+    begun = now()
+    put(app, SITE, SENDER, expires=begun + timedelta(hours=1))
+    put(app, SITE, "example.com")
+    listed = len(list_entries(app.engine, SITE))
+    monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
+    left = [str(each.subject) for each in list_entries(app.engine, SITE)]
+    app.remove_list_entry(SITE, ListSubject.parse("example.com"), who="test")
+    with app.engine.connect() as connection:
+        rows = connection.execute(select(list_entry)).all()
+
+    assert (2, ["example.com"], []) == (listed, left, rows)
 
 
 def test_an_entry_ends_when_it_expires(app, monkeypatch):
