@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Network, ip_address, ip_network
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
@@ -54,7 +54,13 @@ SAYS: Final = (
 # Of a From field and of an envelope; real mail has one.
 _MOST_IDENTITIES: Final = 10
 _MOST_CHARS: Final = 2_000
+# Bits before the IPv4 address in an IPv6 address (RFC 4291 section 2.5.5.2).
+_MAPPED: Final = 96
 _BRACKETED: Final = re.compile(r"<([^<>\s]{1,320})>")
+# Of several before a comma the last is the address; mail programs show the others as
+# a name, which passes DMARC for the domain of the last.
+_LAST: Final = re.compile(rf"{_BRACKETED.pattern}(?![^<,;]*<)")
+_ASIDE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\((?:[^()\\]|\\.)*+\)')
 _BARE: Final = re.compile(r"[^\s<>()\[\],;:\"@]{1,64}@[^\s<>()\[\],;:\"@]{1,255}")
 _LOCAL: Final = re.compile(r"[^\s<>()\[\],;:\"\\@]{1,64}\Z")
 _DOMAIN: Final = re.compile(r"(?=.{1,255}\Z)(?:[\w-]{1,63}\.)*+[\w-]{1,63}\Z")
@@ -130,6 +136,10 @@ class ListSubject(NamedTuple):
                 f"network, or {given} for the address"
             )
             raise InvalidInput(msg)
+        if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED:
+            first = network.network_address.ipv4_mapped
+            if first is not None:
+                network = ip_network(f"{first}/{network.prefixlen - _MAPPED}")
         return cls("network", str(network))
 
     @classmethod
@@ -171,13 +181,15 @@ def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a field.
 
     Those in angle brackets alone where there are any: a name beside them that looks
-    like an address is none.
+    like an address is none, and neither is a quotation or a comment.
     """
     text = text[:_MOST_CHARS]
-    for each in (_BRACKETED.findall(text) or _BARE.findall(text))[:_MOST_IDENTITIES]:
-        found = _address(each)
-        if found is not None:
-            yield found
+    plain = _ASIDE.sub(" ", text)
+    found = _LAST.findall(plain) or _BARE.findall(plain) or _BARE.findall(text)
+    for each in found[:_MOST_IDENTITIES]:
+        address = _address(each)
+        if address is not None:
+            yield address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

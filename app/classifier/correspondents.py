@@ -103,15 +103,14 @@ class Rung(NamedTuple):
         age = max(0, today - written.day) / HALF_LIFE
         return -min(self.most, self.slope * math.log1p(written.times * 2.0**-age))
 
-    def sentence(self, count: int, *, of_site: bool) -> str:
+    def sentence(self, count: int, *, who: str = "you have") -> str:
         """Return what is known, for a person.
 
         Examples
         --------
-        >>> Rung("address", "ann@example.org", 2.0, 4.0, 1).sentence(4, of_site=False)
+        >>> Rung("address", "ann@example.org", 2.0, 4.0, 1).sentence(4)
         'you have written to this address 4 times'
         """
-        who = "this site has" if of_site else "you have"
         if self.kind == "domain":
             return f"{who} written to {count} addresses of {self.name}"
         often = "once" if count == 1 else f"{count} times"

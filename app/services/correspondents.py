@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.access.rights import Principal
     from app.classifier.statement import Origin, Testimony
@@ -264,13 +264,20 @@ class Correspondents:
                 written = self._table(rung.kind).get(_key(live.row.id, digest))
                 nats = share * rung.nats(written, today=today)
                 if nats:
-                    text = rung.sentence(written.times, of_site=name == self._site)
+                    text = rung.sentence(written.times, who=self._writers(name))
                     found.append(
                         Statement(kind="people", name=rung.name, nats=nats, text=text)
                     )
             if found:
                 return min(found, key=lambda each: each.nats)
         return None
+
+    def _writers(self, profile: str) -> str:
+        """Return whose mail a profile counts, for the sentence."""
+        if profile == self._site:
+            return "this site has"
+        of_domain = "." in profile and "@" not in profile
+        return f"{profile} has" if of_domain else "you have"
 
     def _table(self, kind: str) -> _Counts:
         known = self._known
@@ -446,10 +453,25 @@ class Correspondents:
             self.load()
 
 
-def list_correspondents(engine: Engine) -> list[tuple[str, CorrespondentFigures]]:
-    """Return how many correspondents profiles have, by name."""
+def _rows(connection: Connection, profile: str | None) -> list[ProfileRow]:
+    """Return the profile of a name; all of them without one."""
+    if profile is None:
+        return profiles.list_all(connection)
+    return [profiles.find(connection, profile)]
+
+
+def list_correspondents(
+    engine: Engine, *, profile: str | None = None
+) -> list[tuple[str, CorrespondentFigures]]:
+    """Return how many correspondents profiles have, by name; one alone or all.
+
+    Raises
+    ------
+    UnknownProfile
+        If there is no such profile.
+    """
     with reading(engine) as connection:
-        names = {row.id: row.name for row in profiles.list_all(connection)}
+        names = {row.id: row.name for row in _rows(connection, profile)}
         found = correspondents.figures(connection)
     named = [
         (names[each.profile_id], each) for each in found if each.profile_id in names
@@ -458,7 +480,7 @@ def list_correspondents(engine: Engine) -> list[tuple[str, CorrespondentFigures]
 
 
 def find_correspondent(
-    engine: Engine, settings: Settings, address: str
+    engine: Engine, settings: Settings, address: str, *, profile: str | None = None
 ) -> list[tuple[str, CorrespondentRow]]:
     """Return what is known of an address, by the names of the profiles that know it.
 
@@ -466,6 +488,8 @@ def find_correspondent(
     ------
     InvalidInput
         If it is no address.
+    UnknownProfile
+        If there is no such profile.
     """
     name = _required(address)
     with reading(engine) as connection:
@@ -474,9 +498,9 @@ def find_correspondent(
                 each.name,
                 correspondents.find(connection, each.id, _digest(each, name, settings)),
             )
-            for each in profiles.list_all(connection)
+            for each in _rows(connection, profile)
         ]
-    return sorted((profile, row) for profile, row in found if row is not None)
+    return sorted((name, row) for name, row in found if row is not None)
 
 
 def forget_correspondent(
@@ -506,14 +530,9 @@ def forget_correspondent(
     """
     name = _required(address)
     with writing(engine) as connection:
-        rows = (
-            profiles.list_all(connection)
-            if profile is None
-            else [profiles.find(connection, profile)]
-        )
         forgot = [
             row.name
-            for row in rows
+            for row in _rows(connection, profile)
             if correspondents.forget(connection, row.id, _digest(row, name, settings))
         ]
         for each in forgot:

@@ -25,6 +25,7 @@ from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection, Engine
 
@@ -98,6 +99,7 @@ def remove_entry(
                 "`postbayes lists list` shows those that there are"
             )
             raise UnknownEntry(msg)
+        lists.expire(connection, row.id, now=now())
         note(connection, "list entry removed", who=who, of=profile, entry=str(subject))
 
 
@@ -108,7 +110,9 @@ def list_entries(
     after: ListSubject | None = None,
     limit: int | None = None,
 ) -> list[ListEntry]:
-    """Return entries of a profile by kind and value, as `app.storage.lists.entries`.
+    """Return entries of a profile by kind and value that have not expired.
+
+    `app.storage.lists.entries` describes `after` and `limit`.
 
     Raises
     ------
@@ -117,7 +121,7 @@ def list_entries(
     """
     with reading(engine) as connection:
         row = profiles.find(connection, profile)
-        return lists.entries(connection, row.id, after=after, limit=limit)
+        return lists.entries(connection, row.id, after=after, limit=limit, now=now())
 
 
 def _read(connection: Connection, profile_id: int) -> ListTable:
@@ -160,7 +164,7 @@ class LiveLists:
         self._engine = engine
         self._live = live
         self._levels = levels
-        self._versions: dict[int, int] = {}
+        self._versions: dict[int, tuple[datetime, int]] = {}
         self._tables: dict[int, ListTable] = {}
         self.refresh()
 

@@ -8,6 +8,7 @@ whom the operator trusts is neither bounded nor refused.
 from __future__ import annotations
 
 import logging
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from app.errors import Forbidden, TooManyRequests
@@ -92,8 +93,7 @@ class Teachers:
                     each.source,
                     each.sure,
                     each.messages,
-                    profile,
-                    each.source,
+                    *map(shlex.quote, (profile, each.source)),
                 )
         return frozenset(each.source for each in found)
 

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-def versions(connection: Connection) -> dict[int, int]:
-    """Return how often the lists of each profile have changed, where they have."""
+def versions(connection: Connection) -> dict[int, tuple[datetime, int]]:
+    """Return the versions of the lists of each profile, where they have changed.
+
+    SQLite gives the key of a deleted profile to the next one: with the changes of the
+    lists is the time of the profile.
+    """
     rows = connection.execute(
-        select(profile.c.id, profile.c.lists).where(profile.c.lists > 0)
+        select(profile.c.id, profile.c.created_at, profile.c.lists).where(
+            profile.c.lists > 0
+        )
     )
-    return {row.id: row.lists for row in rows}
+    return {row.id: (row.created_at, row.lists) for row in rows}
 
 
 def entries(
@@ -31,6 +37,7 @@ def entries(
     *,
     after: ListSubject | None = None,
     limit: int | None = None,
+    now: datetime | None = None,
 ) -> list[ListEntry]:
     """Return entries of a profile by kind and value.
 
@@ -44,11 +51,16 @@ def entries(
         Only those that come after it; None: all.
     limit : int or None
         How many at most; None: all.
+    now : datetime or None
+        Only those that have not expired then; None: all.
     """
     place = tuple_(list_entry.c.kind, list_entry.c.value)
     wanted = select(list_entry).where(list_entry.c.profile_id == profile_id)
     if after is not None:
         wanted = wanted.where(place > tuple_(literal(after.kind), literal(after.value)))
+    if now is not None:
+        expires = list_entry.c.expires_at
+        wanted = wanted.where(expires.is_(None) | (expires > now))
     rows = connection.execute(
         wanted.order_by(list_entry.c.kind, list_entry.c.value).limit(limit)
     )

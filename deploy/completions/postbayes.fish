@@ -148,7 +148,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from people' -l role -r -d 'Wha
 complete -c postbayes -n '__fish_seen_subcommand_from people' -l profile -r -d 'The only profile that the person sees; all if not given.'
 complete -c postbayes -n '__fish_seen_subcommand_from people' -l no-password -d 'A proxy (POSTBAYES_SIGN_IN_HEADER) says who the person is.'
 complete -c postbayes -n '__fish_seen_subcommand_from people' -l json -d 'Print one JSON object.'
-complete -c postbayes -n '__fish_seen_subcommand_from correspondents' -l profile -r -d 'The only profile that forgets it; all if not given.'
+complete -c postbayes -n '__fish_seen_subcommand_from correspondents' -l profile -r -d 'The only profile to show, or that forgets it; all if not given.'
 complete -c postbayes -n '__fish_seen_subcommand_from correspondents' -l json -d 'Print one JSON object.'
 complete -c postbayes -n '__fish_seen_subcommand_from events' -l last -r -d 'How many events to show.'
 complete -c postbayes -n '__fish_seen_subcommand_from events' -l json -d 'Print one JSON object.'

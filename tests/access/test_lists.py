@@ -132,6 +132,18 @@ def test_any_message_has_identities(raw, sender, client):
         (
             b'From: "x <eve@example.com>" <bob@example.net>',
             "",
+            ("bob@example.net",),
+        ),
+        (
+            b"From: =?utf-8?q?=3Ceve=40example.com=3E?= <bob@example.net>",
+            "",
+            ("bob@example.net",),
+        ),
+        (b"From: bob@example.net (<eve@example.com>)", "", ("bob@example.net",)),
+        (b'From: "<eve@example.com>" bob@example.net', "", ("bob@example.net",)),
+        (
+            b"From: <eve@example.com>, Bob <bob@example.net>",
+            "",
             ("eve@example.com", "bob@example.net"),
         ),
         (
@@ -160,6 +172,12 @@ def test_a_list_and_a_client_are_identities():
     assert Identities(lists=("news.example.net",), client="192.0.2.7") == Identities.of(
         message, client="::ffff:192.0.2.7"
     )
+
+
+def test_a_network_of_mapped_addresses_is_that_of_ipv4():
+    """A client that comes by a socket for both families is known by its IPv4 address."""
+    assert "192.0.2.0/24" == ListSubject.parse("::ffff:192.0.2.0/120").value
+    assert "::/8" == ListSubject.parse("::/8").value
 
 
 LADDER = (

@@ -63,22 +63,27 @@ def test_the_ladder_goes_from_the_address_to_the_organisation():
 
 
 @pytest.mark.parametrize(
-    ("rung", "times", "of_site", "text"),
+    ("rung", "times", "who", "text"),
     [
-        (ADDRESS, 1, False, "you have written to this address once"),
-        (ADDRESS, 2, True, "this site has written to this address 2 times"),
-        (DOMAIN, 3, False, "you have written to 3 addresses of mail.friends.example"),
+        (ADDRESS, 1, "you have", "you have written to this address once"),
+        (ADDRESS, 2, "this site has", "this site has written to this address 2 times"),
+        (
+            DOMAIN,
+            3,
+            "you have",
+            "you have written to 3 addresses of mail.friends.example",
+        ),
         (
             DOMAIN,
             9,
-            True,
+            "this site has",
             "this site has written to 9 addresses of mail.friends.example",
         ),
     ],
 )
-def test_a_sentence_says_what_is_known(rung, times, of_site, text):
+def test_a_sentence_says_what_is_known(rung, times, who, text):
     """With the count that is stored."""
-    assert text == rung.sentence(times, of_site=of_site)
+    assert text == rung.sentence(times, who=who)
 
 
 def test_a_digest_depends_on_the_key():

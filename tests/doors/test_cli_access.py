@@ -79,6 +79,7 @@ def test_a_key_is_revoked_by_its_name(run):
         (65, "a password has from 8", ("people", "add", "eve")),
         (65, "there is no person", ("people", "remove", "eve")),
         (65, "give the address", ("correspondents", "forget")),
+        (65, "there is no profile 'x'", ("correspondents", "--profile", "x")),
         (65, "'carl' is no address", ("correspondents", "forget", "carl")),
         (
             65,
@@ -194,6 +195,11 @@ def test_correspondents_are_counted_and_forgotten(run):
         run("correspondents", *args)[1]
         for args in ((), ("list", "Carl@friends.example"), ("list", "eve@example.org"))
     )
+    run("profiles", "--create", "other")
+    elsewhere = [
+        run("correspondents", *args, "--profile", "other")[1]
+        for args in ((), ("list", "carl@friends.example"))
+    ]
     forgot = run("correspondents", "forget", "carl@friends.example", "--json")
     again = run("correspondents", "forget", "carl@friends.example")
     left = json.loads(run("correspondents", "--json")[1])["correspondents"]
@@ -201,6 +207,7 @@ def test_correspondents_are_counted_and_forgotten(run):
     assert f"default  2 addresses  2 messages  last {today}\n" == listed
     assert f"default  1 messages  last {today}\n" == of_carl
     assert "" == of_eve
+    assert ["", ""] == elsewhere
     assert {"profiles": ["default"]} == json.loads(forgot[1])
     assert "carl@friends.example is forgotten by no profile\n" == again[1]
     assert [

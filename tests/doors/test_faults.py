@@ -41,6 +41,13 @@ def said(answer):
             "`reply_to`, `body`, `html`, `id`, `label`, `source`",
         ),
         (
+            "POST",
+            "/profiles/default/lists",
+            {"entries": [{"entry": "ann@example.org", "nats": -5, "days": 3}]},
+            "unknown field `entries[0].days`; there are `entry`, `nats`, "
+            "`expires_at`, `note`",
+        ),
+        (
             "PATCH",
             "/profiles/default",
             {"cost": 2},

@@ -63,6 +63,23 @@ def nats(known, profile=ANN, sender=CARL):
     return 0.0 if found is None else found.nats
 
 
+def test_a_verdict_of_a_domain_names_it_as_the_writer(app):
+    """Its reader may have written to nobody."""
+    create_profile(
+        app.engine,
+        "example.org",
+        labels=("ham", "spam"),
+        spam_labels=("spam",),
+        time=now(),
+    )
+    app.live.refresh()
+    write(app.correspondents)
+
+    found = app.correspondents.statement(CARL, "example.org")
+
+    assert "example.org has written to this address once" == found.text
+
+
 def test_whom_a_user_writes_to_is_known(app):
     """By the user, and half as well by the others of the site."""
     known = app.correspondents

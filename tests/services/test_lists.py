@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
@@ -59,6 +59,18 @@ def stated(app, profile=SITE, raw=MESSAGE):
     """Return the entries that count for a message, and their nats."""
     found = app.classify(profile, raw, strongest=0)
     return [(each.name, each.nats) for each in found.statements]
+
+
+def test_a_profile_with_the_key_of_a_deleted_one_has_its_own_lists(app):
+    """SQLite gives a key again, here before the service has looked."""
+    create(app, "old")
+    put(app, "old", SENDER, -9.0)
+    for _ in delete_profile(app.engine, "old"):
+        pass
+    create(app, "new")
+    put(app, "new", SENDER, 9.0)
+
+    assert [(SENDER, 9.0)] == stated(app, "new")
 
 
 def test_an_entry_is_a_term_of_the_log_odds(app):
@@ -129,6 +141,23 @@ def test_each_recipient_has_the_own_lists(app):
     assert {ANN: "ham", BOB: "spam"} == {
         each: answer.verdict.decision for each, answer in found.recipients.items()
     }
+
+
+def test_an_expired_entry_is_listed_no_more_and_goes_with_the_next_change(
+    app, monkeypatch
+):
+    """What is listed can be imported again."""
+    begun = now()
+    put(app, SITE, SENDER, expires=begun + timedelta(hours=1))
+    put(app, SITE, "example.com")
+    listed = len(list_entries(app.engine, SITE))
+    monkeypatch.setattr("app.services.lists.now", lambda: begun + timedelta(hours=2))
+    left = [str(each.subject) for each in list_entries(app.engine, SITE)]
+    app.remove_list_entry(SITE, ListSubject.parse("example.com"), who="test")
+    with app.engine.connect() as connection:
+        rows = connection.execute(select(list_entry)).all()
+
+    assert (2, ["example.com"], []) == (listed, left, rows)
 
 
 def test_an_entry_ends_when_it_expires(app, monkeypatch):

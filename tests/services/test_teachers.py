@@ -64,10 +64,10 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
     with running(database_url=database_url) as app:
         app.scheduler.stop()
         taught_by(app, "ann", range(SURE))
-        taught_by(app, "eve", range(SURE, SURE + 10), swapped=True)
+        taught_by(app, "eve; ls", range(SURE, SURE + 10), swapped=True)
         with caplog.at_level(logging.WARNING):
             app.teachers.watch()
-            taught_by(app, "eve", range(SURE + 10, SURE + 20), swapped=True)
+            taught_by(app, "eve; ls", range(SURE + 10, SURE + 20), swapped=True)
             app.teachers.watch()
         found = {
             each.source: each for each in app.figures("default", window=500).sources
@@ -75,11 +75,11 @@ def test_a_suspect_is_logged_once_with_the_way_back(database_url, caplog):
 
     said = [r.getMessage() for r in caplog.records if "sure of" in r.getMessage()]
     assert 1 == len(said)
-    assert "'eve' contradicts what the filter is sure of" in said[0]
-    assert "postbayes undo --profile default --source eve --dry-run" in said[0]
+    assert "'eve; ls' contradicts what the filter is sure of" in said[0]
+    assert "postbayes undo --profile default --source 'eve; ls' --dry-run" in said[0]
     assert 0 == found["ann"].sure
-    assert SUSPECT <= found["eve"].sure <= found["eve"].contradicted
-    assert found["ann"].last <= found["eve"].last
+    assert SUSPECT <= found["eve; ls"].sure <= found["eve; ls"].contradicted
+    assert found["ann"].last <= found["eve; ls"].last
 
 
 def test_a_suspect_is_refused_and_may_forget(database_url):

@@ -37,7 +37,7 @@ def correspondents(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="The only profile that forgets it; all if not given.",
+            help="The only profile to show, or that forgets it; all if not given.",
             metavar="PROFILE",
         ),
     ] = None,
@@ -51,7 +51,7 @@ def correspondents(
     settings = load_settings()
     with opened_database(settings) as engine:
         if action == "list":
-            _list(engine, settings, address, as_json=as_json)
+            _list(engine, settings, address, profile=profile, as_json=as_json)
             return
         if address is None:
             msg = "give the address: `postbayes correspondents forget ADDRESS`"
@@ -66,7 +66,12 @@ def correspondents(
 
 
 def _list(
-    engine: Engine, settings: Settings, address: str | None, *, as_json: bool
+    engine: Engine,
+    settings: Settings,
+    address: str | None,
+    *,
+    profile: str | None,
+    as_json: bool,
 ) -> None:
     found: list[dict[str, object]]
     if address is None:
@@ -77,12 +82,14 @@ def _list(
                 "messages": each.messages,
                 "last": f"{each.last:%Y-%m-%d}",
             }
-            for name, each in list_correspondents(engine)
+            for name, each in list_correspondents(engine, profile=profile)
         ]
     else:
         found = [
             {"profile": name, "messages": row.messages, "last": f"{row.last:%Y-%m-%d}"}
-            for name, row in find_correspondent(engine, settings, address)
+            for name, row in find_correspondent(
+                engine, settings, address, profile=profile
+            )
         ]
     if as_json:
         print_json({"correspondents": found})

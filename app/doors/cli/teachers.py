@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.doors.cli.console import OUT, JsonDocument, Profile
+from app.doors.cli.console import OUT, Profile
 from app.doors.cli.figures import loaded, teachers_table
 from app.doors.documents.figures import FiguresOut
 
@@ -20,7 +20,12 @@ def teachers(
             min=1, max=100_000, help="How many of the newest labelled messages."
         ),
     ] = 5_000,
-    as_json: JsonDocument = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object for each source, a line each."
+        ),
+    ] = False,
 ) -> None:
     """Show who labelled the mail, and who contradicts the filter or others.
 

@@ -156,19 +156,20 @@ def _unknown(
 ) -> str:
     """Return that a name is unknown, and the known ones."""
     if isinstance(names, type):
-        names = [*_names(names, place[:-1])]
+        way = [step for step in place[:-1] if isinstance(step, str)]
+        names = [*_names(names, way)]
     listed = ", ".join(f"`{name}`" for name in names)
     sentence = f"unknown {of} {_written(place)}"
     return f"{sentence}; there are {listed}" if listed else f"{sentence}; there is none"
 
 
-def _names(model: type[BaseModel], place: Sequence[str | int]) -> Iterator[str]:
-    """Yield the names of the fields at a place in a document."""
+def _names(model: type[BaseModel], place: Sequence[str]) -> Iterator[str]:
+    """Yield the names of the fields at a place in a document, indexes left out."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if not place:
         yield from fields
         return
-    for inner in _documents(fields[str(place[0])].annotation):
+    for inner in _documents(fields[place[0]].annotation):
         yield from _names(inner, place[1:])
 
 

@@ -100,7 +100,10 @@ def test_what_is_not_there_is_not_found(client):
 
 
 def test_a_key_needs_the_rights(client):
-    """To see them *read*, to change them *manage*, and of its profiles alone."""
+    """To see them *read*, to change them *manage*, and of its profiles alone.
+
+    The page is no way around that for a key that teaches one profile.
+    """
     app = client.app.state.application
     stranger = TestClient(client.app, client=STRANGER)
     found = {}
@@ -114,6 +117,10 @@ def test_a_key_needs_the_rights(client):
                 put(stranger, ANN).status_code,
                 stranger.delete(LISTS, params={"entry": ANN}).status_code,
             )
+    text, key = made_key("trap", [Right.TEACH], profiles=("default",), labels=("spam",))
+    app.add_key(key, who="test")
+    stranger.headers["Authorization"] = f"Bearer {text}"
+    of_page = stranger.post("/ui/lists", data={"verb": "allow", "entry": ANN})
 
     assert {
         ("read",): (200, 403, 403),
@@ -123,6 +130,8 @@ def test_a_key_needs_the_rights(client):
         ("teach",): (403, 403, 403),
         ("teach", "rita"): (403, 403, 403),
     } == found
+    assert 403 == of_page.status_code
+    assert {} == entries(client.get(LISTS))
 
 
 def test_the_page_sets_and_removes_entries(client):

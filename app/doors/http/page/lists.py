@@ -170,11 +170,12 @@ async def lists_page(
 def _may_change(request: Request, name: str) -> bool:
     """Return whether somebody may change the lists of a profile.
 
-    Who manages may, and who teaches nothing but this profile, as the user of a mailbox:
-    an entry moves no verdict but theirs.
+    Who manages may, and a person who teaches nothing but this profile, as the user of a
+    mailbox: an entry moves no verdict but theirs.  A key may be that of a spam trap.
     """
     who = principal_of(request)
-    owns = who.only_profile == name and who.may(Right.TEACH)
+    person = who.kind == "person" and who.may(Right.TEACH)
+    owns = person and who.only_profile == name
     return who.may_use(name) and (owns or who.may(Right.MANAGE))
 
 
@@ -184,7 +185,7 @@ def _require_change(request: Request, name: str) -> str:
     if not _may_change(request, name):
         msg = (
             f"{who} may not change the lists of {name!r}: that takes the right manage, "
-            "or a sign-in for this profile alone"
+            "or a person who signs in for this profile alone"
         )
         raise Forbidden(msg)
     return who
