@@ -22,12 +22,10 @@ from app.bayes.sparse import (
     LARGEST_COUNT,
     Counting,
     Rows,
-    added,
     beside,
     collected,
     first_of_each,
     in_a_row,
-    merged,
     numbered,
     one_hot,
     totalled,
@@ -367,11 +365,7 @@ class FeatureCounts(Statistics):
 
     def __add__(self, other: FeatureCounts) -> FeatureCounts:
         """Return the statistics of both sets of messages together."""
-        if self.ids.size < other.ids.size:
-            return other + self
-        return FeatureCounts(
-            added(self.messages, other.messages), *merged(self.rows, other.rows)
-        )
+        return FeatureCounts.sum((self, other), n_classes=self.n_classes)
 
     def __neg__(self) -> FeatureCounts:
         """Return the inverse element."""
