@@ -215,15 +215,6 @@ def one_hot(label: int, n_classes: int) -> NDArray[np.int64]:
     return signs
 
 
-# A stable sort merges the runs that it finds, and the other one is fast where there
-# are many; of integers the sum is the same in any order:
-#
-#     runs x rows      2 x 6,000   4 x 3,000   10 x 300   40 x 300   1,000 x 150
-#     stable                  56         116         37        305         7,637  µs
-#     other                  146         140         31        141         2,339  µs
-MANY_RUNS: Final = 10
-
-
 class Rows(NamedTuple):
     """Some counts of each of some features.
 
@@ -263,48 +254,13 @@ def collected(parts: Sequence[Rows]) -> Rows:
     rows = Rows(*map(np.concatenate, zip(*parts, strict=True)))
     # Parts of one run follow each other.
     if (rows.ids[1:] > rows.ids[:-1]).all():
-        return without_empty(rows)
+        left = any_of(rows.counts).nonzero()[0]
+        return rows if left.size == rows.ids.size else rows.take(left)
     # Each id is in each part at most once.
     if rows.counts.size and len(parts) * _magnitude(rows.counts) > LARGEST_COUNT:
         for counts in np.split(rows.counts, rows.counts.shape[1], axis=1):
             _require_sums(rows.ids, counts[:, 0])
     return Rows(*merged(*rows))
-
-
-def numbered(
-    ids: NDArray[np.int64], *, runs: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each of some ids once, increasing, and which of those each of them is.
-
-    Parameters
-    ----------
-    ids : ndarray of int64, shape (n,)
-        Increasing in each run, not from one to the next.
-    runs : int
-        How many runs there are; it changes no answer, only the time.
-
-    Returns
-    -------
-    distinct : ndarray of int64, shape (V,)
-        What ``np.unique(ids)`` returns.
-    place : ndarray of int64, shape (n,)
-        ``distinct[place]`` is `ids`.
-
-    Examples
-    --------
-    >>> distinct, place = numbered(np.array([2, 7, 7, 9]), runs=2)
-    >>> distinct.tolist(), place.tolist()
-    ([2, 7, 9], [0, 1, 1, 2])
-    """
-    order = ids.argsort(kind="stable" if runs < MANY_RUNS else None)
-    ids = ids.take(order)
-    first = first_of_each(ids)
-    place = np.empty(ids.size, np.int64)
-    place[order] = first.cumsum()
-    place -= 1
-    # By number, not by the marks: of 9,000 among 20,000 that takes 18 us instead of 81,
-    # and is most of what np.unique takes longer.
-    return ids.take(first.nonzero()[0]), place
 
 
 def beside(classes: Sequence[Rows]) -> Rows:
@@ -345,12 +301,6 @@ def _require_sums(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     for number, count in zip(ids.tolist(), counts.tolist(), strict=True):
         totals[number] = totals.get(number, 0) + count
     require_room(max(map(abs, totals.values())))
-
-
-def without_empty(rows: Rows) -> Rows:
-    """Return the same counts without rows of zeros."""
-    left = any_of(rows.counts).nonzero()[0]
-    return rows if left.size == rows.ids.size else rows.take(left)
 
 
 def first_of_each(ids: NDArray[np.int64]) -> NDArray[np.bool_]:

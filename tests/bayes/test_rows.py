@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.sparse import Rows, any_of, beside, collected, numbered
+from app.bayes.sparse import Rows, any_of, beside, collected
 
 K = 3
 columns = st.tuples(*[st.integers(-2, 2)] * K)
@@ -43,20 +43,6 @@ def added(*mappings):
                 for x, y in zip(old, both, strict=True)
             )
     return {i: both for i, both in sorted(total.items()) if any(both[0] + both[1])}
-
-
-@given(
-    st.lists(
-        st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), unique=True)
-    )
-)
-def test_ids_are_numbered_in_their_order(runs):
-    """Few runs are sorted in another way than many."""
-    ids = np.array([i for run in runs for i in sorted(run)], np.int64)
-    distinct, place = numbered(ids, runs=len(runs))
-
-    assert sorted(set(ids.tolist())) == distinct.tolist()
-    assert ids.tolist() == distinct[place].tolist()
 
 
 @given(st.lists(parts, min_size=1, max_size=5))

@@ -85,17 +85,17 @@ def test_histories_are_a_group_month_by_month(a, b):
     } == a + b
 
 
-@given(histories, st.lists(st.integers(-4, 4), max_size=3))
-def test_parts_between_features_add_up_to_the_whole(history, cuts):
+@given(states, st.lists(st.integers(-4, 4), max_size=3))
+def test_parts_between_features_add_up_to_the_whole(state, cuts):
     """The sum of the first parts is one that some messages can have."""
     bounds = [None, *sorted(cuts), None]
-    reached = History()
+    reached = State()
     for first, end in pairwise(bounds):
-        reached += history.between(first, end)
-        for _, _, part in reached.parts():
+        reached += state.between(first, end)
+        for part in reached.values():
             part.require_reachable()
 
-    assert history == reached
+    assert state == reached
 
 
 def test_what_was_gained_and_lost_is_told_by_messages():

@@ -53,4 +53,6 @@ def test_rows_are_added_by_their_id(merge, rows):
 
     assert expected.tolist() == found.tolist()
     assert expected_sums.tolist() == sums.tolist()
-    assert (ids.tolist(), counts.tolist()) == tuple(map(np.ndarray.tolist, arrays(rows)))
+    assert (ids.tolist(), counts.tolist()) == tuple(
+        map(np.ndarray.tolist, arrays(rows))
+    )
