@@ -164,6 +164,10 @@ class History(dict[int, State]):
         """Return the history with `other` taken back."""
         return self + -other
 
+    def between(self, first: int | None, end: int | None) -> History:
+        """Return the part from one feature id on and before another, of each month."""
+        return History({month: x.between(first, end) for month, x in self.items()})
+
     def gained(self) -> dict[str, set[int]]:
         """Return the ids that gained messages in some month, view by view."""
         found: dict[str, set[int]] = {}

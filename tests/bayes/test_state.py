@@ -85,17 +85,17 @@ def test_histories_are_a_group_month_by_month(a, b):
     } == a + b
 
 
-@given(states, st.lists(st.integers(-4, 4), max_size=3))
-def test_parts_between_features_add_up_to_the_whole(state, cuts):
+@given(histories, st.lists(st.integers(-4, 4), max_size=3))
+def test_parts_between_features_add_up_to_the_whole(history, cuts):
     """The sum of the first parts is one that some messages can have."""
     bounds = [None, *sorted(cuts), None]
-    reached = State()
+    reached = History()
     for first, end in pairwise(bounds):
-        reached += state.between(first, end)
-        for part in reached.values():
+        reached += history.between(first, end)
+        for _, _, part in reached.parts():
             part.require_reachable()
 
-    assert state == reached
+    assert history == reached
 
 
 def test_what_was_gained_and_lost_is_told_by_messages():
