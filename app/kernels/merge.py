@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.kernels import compiled
+from app.kernels import unlocked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@compiled
+@unlocked
 def merged(
     ids: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -56,3 +56,8 @@ def test_rows_are_added_by_their_id(merge, rows):
     assert (ids.tolist(), counts.tolist()) == tuple(
         map(np.ndarray.tolist, arrays(rows))
     )
+
+
+def test_other_threads_run_while_large_sums_are_merged():
+    """Or each request would wait for every merge: 80 ms for 800,000 rows."""
+    assert merged.targetoptions["nogil"]
