@@ -82,6 +82,16 @@ class State(dict[str, Statistics]):
         """Number of features and fields of all views."""
         return sum(part.vocabulary for part in self.values())
 
+    def between(self, first: int | None, end: int | None) -> State:
+        """Return the part from one feature id on and before another.
+
+        Parameters
+        ----------
+        first, end : int or None
+            As `app.bayes.statistics.Statistics.between`.
+        """
+        return State({view: x.between(first, end) for view, x in self.items()})
+
     def pieces(self, *, at_most: int) -> Iterator[State]:
         """Yield parts of bounded size that add up to the state.
 
@@ -155,21 +165,8 @@ class History(dict[int, State]):
         return self + -other
 
     def between(self, first: int | None, end: int | None) -> History:
-        """Return the part from one feature id on and before another.
-
-        Parameters
-        ----------
-        first : int or None
-            Smallest feature of the part; None: the first part.
-        end : int or None
-            Smallest feature of the next one; None: the last part.
-        """
-        return History(
-            {
-                month: State({v: x.between(first, end) for v, x in state.items()})
-                for month, state in self.items()
-            }
-        )
+        """Return the part from one feature id on and before another, of each month."""
+        return History({month: x.between(first, end) for month, x in self.items()})
 
     def gained(self) -> dict[str, set[int]]:
         """Return the ids that gained messages in some month, view by view."""

@@ -207,11 +207,9 @@ def _statistics(
         if (ids[1:] <= ids[:-1]).any():
             msg = "its features are not in order"
             raise ValueError(msg)
-        occurrences = np.zeros((n, n_classes), np.int64)
-        occurrences[:, where] = columns[1 : 1 + where.size].T
-        documents = np.zeros((n, n_classes), np.int64)
-        documents[:, where] = columns[1 + where.size :].T
-        return FeatureCounts.of_counts(messages, ids, occurrences, documents), at
+        counts = np.zeros((n, 2 * n_classes), np.int64)
+        counts[:, np.append(where, n_classes + where)] = columns[1:].T
+        return FeatureCounts(messages, ids, counts), at
     if kind == _MOMENTS:
         columns, at = _read_columns(body, at, n=n, width=len(MomentRow._fields))
         fields = np.unique(columns[:2])
@@ -265,7 +263,7 @@ def _read_columns(
     planes = np.frombuffer(body, np.uint8, size, at)
     numbers = planes.reshape(width, _NUMBER.itemsize, n).transpose(0, 2, 1)
     read = np.ascontiguousarray(numbers).view(_NUMBER).reshape(width, n)
-    return read.astype(np.int64), at + size
+    return read.astype(np.int64, copy=False), at + size
 
 
 def _short(number: int) -> bytes:

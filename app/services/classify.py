@@ -378,6 +378,6 @@ def warm_up() -> None:
     snapshot = Snapshot.empty(Specification())
     for label in range(snapshot.specification.n_classes):
         change = delta(observation.views, before=None, after=label, n_classes=2)
-        snapshot.learn(change, revision=label + 1)
+        snapshot.learn(change + change, revision=label + 1)
         score(snapshot, observation.views)
     log_odds(np.zeros(2), np.array([False, True]))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bayes.sparse import Rows, any_of, beside, collected, merged, numbered
+from app.bayes.sparse import Rows, any_of, beside, collected
 
 K = 3
 columns = st.tuples(*[st.integers(-2, 2)] * K)
@@ -45,37 +45,15 @@ def added(*mappings):
     return {i: both for i, both in sorted(total.items()) if any(both[0] + both[1])}
 
 
-@given(parts, parts)
-def test_two_parts_are_merged_to_their_sum(one, other):
-    """Rows that cancel are left out; neither part is changed."""
-    large, small = rows(one), rows(other)
-    found = merged(large, small)
-
-    assert added(one, other) == listed(found)
-    assert sorted(found.ids.tolist()) == found.ids.tolist()
-    assert (one, other) == (listed(large), listed(small))
-
-
-@given(
-    st.lists(
-        st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), unique=True)
-    )
-)
-def test_ids_are_numbered_in_their_order(runs):
-    """Few runs are sorted in another way than many."""
-    ids = np.array([i for run in runs for i in sorted(run)], np.int64)
-    distinct, place = numbered(ids, runs=len(runs))
-
-    assert sorted(set(ids.tolist())) == distinct.tolist()
-    assert ids.tolist() == distinct[place].tolist()
-
-
 @given(st.lists(parts, min_size=1, max_size=5))
 def test_many_parts_are_collected_to_their_sum(several):
-    """One sort over all rows gives what adding one by one gives."""
-    found = collected([rows(part) for part in several])
+    """One pass over all rows gives what adding one by one gives; no part is changed."""
+    given_rows = [rows(part) for part in several]
+    found = collected(given_rows)
 
     assert added(*several) == listed(found)
+    assert sorted(found.ids.tolist()) == found.ids.tolist()
+    assert several == [*map(listed, given_rows)]
 
 
 @given(parts, st.randoms())

@@ -15,7 +15,7 @@ merged; parts cancel, so one run may have negative counts, and all together none
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection
 
-    from app.bayes.statistics import Statistics
     from app.classifier.decay import Decay
     from app.storage.profiles import ProfileRow
 
@@ -47,6 +46,9 @@ FEATURES: Final = 16_384
 _TABLE: Final = tables.run
 LEAST: Final = -(2**63)
 """The smallest id that a feature can have."""
+# Parts that are read at once, beside the first of each run.  With those of sixteen runs
+# that is 800,000 features: 30 MB, and three times as much while they are added up.
+PARTS: Final = 32
 # Bytes of a sum that its checksum and size are in.
 _HEAD: Final = 9
 
@@ -104,20 +106,30 @@ def encode(sums: Mapping[int, State], labels: Sequence[str]) -> tuple[RunPart, .
         part
         for epoch in sorted(sums)
         for view in sorted(sums[epoch])
-        for part in _parts(epoch, view, sums[epoch][view], labels)
+        for part in _parts(epoch, view, [State({view: sums[epoch][view]})], labels)
     )
 
 
 def _parts(
-    epoch: int, view: str, statistics: Statistics, labels: Sequence[str]
+    epoch: int, view: str, ranges: Iterable[State], labels: Sequence[str]
 ) -> Iterator[RunPart]:
-    """Give one run."""
+    """Give one run, of the sums of ranges of features that follow one another."""
     first = LEAST
     # An id and two counts of each label: with hundreds of labels, as many bytes.
     at_most = max(1, 5 * FEATURES // (1 + 2 * len(labels)))
-    for piece in State({view: statistics}).pieces(at_most=at_most):
+    for piece in _pieces(ranges, at_most):
         yield RunPart(epoch, view, first, encode_sum(piece, labels))
         first = int(piece[view].ids.max(initial=LEAST)) + 1
+
+
+def _pieces(ranges: Iterable[State], at_most: int) -> Iterator[State]:
+    rest = State()
+    for each in ranges:
+        pieces = list((rest + each).pieces(at_most=at_most))
+        rest = pieces.pop() if pieces else State()
+        yield from pieces
+    if rest:
+        yield rest
 
 
 _LAST: Final = (
@@ -184,10 +196,10 @@ def load(connection: Connection, profile: ProfileRow, kind: Kind) -> History:
         run and measurements in another.
     """
     found = History()
-    for view in _views(connection, profile, kind):
-        for epoch, of_month in _months(connection, profile, kind, view):
-            if state := _there(State.sum(of_month)):
-                found.setdefault(epoch, State()).update(state)
+    for epoch, view in _distinct(connection, profile, kind, "epoch", "view"):
+        of_month = _of(profile, kind, view=view, epoch=epoch)
+        if state := _there(State.sum(_ranges(connection, profile, of_month))):
+            found.setdefault(epoch, State()).update(state)
     return found
 
 
@@ -222,15 +234,13 @@ def total(
         If a count is too large to be weighted.
     """
     found = State()
-    views = _views(connection, profile, kind) if view is None else [view]
+    views = _distinct(connection, profile, kind, "view") if view is None else [(view,)]
     # View by view, so that the runs of one are let go before the next.
-    for each in views:
-        runs = (
-            run * (1 if decay is None else decay.weight(epoch))
-            for epoch, of_month in _months(connection, profile, kind, each)
-            for run in of_month
+    for (each,) in views:
+        of_view = _of(profile, kind, view=each)
+        found.update(
+            _there(State.sum(_ranges(connection, profile, of_view, decay=decay)))
         )
-        found.update(_there(State.sum(runs)))
     return found
 
 
@@ -239,13 +249,48 @@ def _there(state: State) -> State:
     return State({v: x for v, x in state.items() if x.vocabulary or x.messages.any()})
 
 
-def _views(connection: Connection, profile: ProfileRow, kind: Kind) -> list[str]:
-    found = connection.execute(
-        select(_TABLE.c.view)
-        .where(_TABLE.c.profile_id == profile.id, _TABLE.c.kind == kind)
-        .distinct()
-    )
-    return sorted(found.scalars())
+def _distinct(
+    connection: Connection, profile: ProfileRow, kind: Kind, *names: str
+) -> list[Any]:
+    columns = [_TABLE.c[name] for name in names]
+    query = select(*columns).where(*_of(profile, kind)).distinct().order_by(*columns)
+    return list(connection.execute(query))
+
+
+def _of(profile: ProfileRow, kind: Kind, **key: object) -> list[ColumnElement[bool]]:
+    """Return which runs of a profile have these values in these columns."""
+    every = {"profile_id": profile.id, "kind": kind, **key}
+    return [_TABLE.c[name] == value for name, value in every.items()]
+
+
+def _ranges(
+    connection: Connection,
+    profile: ProfileRow,
+    where: Sequence[ColumnElement[bool]],
+    *,
+    decay: Decay | None = None,
+) -> Iterator[State]:
+    """Give the sum of runs of one view, one range of features after another.
+
+    Decoded at a time are one part of each run and `PARTS` more, however large they are.
+    """
+    first = _TABLE.c.first
+    starts = connection.execute(select(first).where(*where).order_by(first)).scalars()
+    edges = sorted(set(starts.all()[PARTS::PARTS]) - {LEAST})
+    held: list[State] = []
+    for start, end in pairwise([LEAST, *edges, None]):
+        here = first >= start if end is None else first.between(start, end - 1)
+        rows = connection.execute(
+            select(_TABLE.c.epoch, _TABLE.c.vector).where(*where, here)
+        )
+        held += (
+            decode_sum(vector, profile.labels)
+            * (1 if decay is None else decay.weight(epoch))
+            for epoch, vector in rows
+        )
+        # A part may go on beyond the first features of the next ones.
+        yield State.sum(x.between(None, end) for x in held)
+        held = [x for part in held if (x := _there(part.between(end, None)))]
 
 
 _OF_VIEW: Final = (
@@ -254,27 +299,6 @@ _OF_VIEW: Final = (
     _TABLE.c.view == bindparam("view"),
 )
 _RUN: Final = (_TABLE.c.epoch, _TABLE.c.level, _TABLE.c.number)
-_READ: Final = (
-    select(*_RUN, _TABLE.c.vector).where(*_OF_VIEW).order_by(*_RUN, _TABLE.c.first)
-)
-
-
-def _months(
-    connection: Connection, profile: ProfileRow, kind: Kind, view: str
-) -> Iterator[tuple[int, list[State]]]:
-    """Give each month of a view, and the sum of each of its runs."""
-    key = {"profile_id": profile.id, "kind": kind, "view": view}
-    rows = connection.execute(_READ, key)
-    for epoch, of_month in groupby(rows, lambda row: row.epoch):
-        runs = groupby(of_month, lambda row: (row.level, row.number))
-        yield epoch, [_joined(parts, profile) for _, parts in runs]
-
-
-def _joined(parts: Iterable[Any], profile: ProfileRow) -> State:
-    """Return the sum of the parts of a run."""
-    return State.sum(decode_sum(part.vector, profile.labels) for part in parts)
-
-
 # One part of each run: that which begins at the feature, or before it.
 _BEFORE: Final = (
     select(*_RUN, func.max(_TABLE.c.first).label("first"))
@@ -339,12 +363,12 @@ def prepare_merge(
     CorruptVector, InconsistentCounts
         As `load`.
     """
-    group = [_TABLE.c.epoch, _TABLE.c.view, *([] if whole else [_TABLE.c.level])]
+    names = ["epoch", "view", *([] if whole else ["level"])]
+    group = [_TABLE.c[name] for name in names]
     many = connection.execute(
         select(*group)
         .where(
-            _TABLE.c.profile_id == profile.id,
-            _TABLE.c.kind == kind,
+            *_of(profile, kind),
             # Of the parts of a run, one.
             _TABLE.c.first == LEAST,
         )
@@ -355,25 +379,28 @@ def prepare_merge(
     ).first()
     if many is None:
         return None
-    epoch, view, *level = many
-    rows = connection.execute(
-        select(*_RUN[1:], _TABLE.c.first, _TABLE.c.vector)
-        .where(
-            *_of_month(profile, kind, epoch, view),
-            *(_TABLE.c.level == x for x in level),
-        )
-        .order_by(*_RUN[1:], _TABLE.c.first)
-    ).all()
-    runs = groupby(rows, lambda row: (row.level, row.number))
-    merged = State.sum(_joined(parts, profile) for _, parts in runs)
+    here = _of(profile, kind, **dict(zip(names, many, strict=True)))
+    read = _heads(connection, here)
+    ranges = _ranges(connection, profile, here)
     return Merge(
         kind=kind,
-        epoch=epoch,
-        view=view,
-        level=max(row.level for row in rows),
-        read=frozenset((*row[:3], row.vector[:_HEAD]) for row in rows),
-        parts=encode({epoch: merged}, profile.labels),
+        epoch=many.epoch,
+        view=many.view,
+        level=max(level for level, *_ in read),
+        read=read,
+        parts=tuple(_parts(many.epoch, many.view, ranges, profile.labels)),
     )
+
+
+def _heads(
+    connection: Connection, where: Sequence[ColumnElement[bool]]
+) -> frozenset[tuple[int, int, int, bytes]]:
+    """Return level, number, first feature and head of each part."""
+    # Not the numbers alone: where all runs of a level were merged, the next one
+    # has the number of the first again.
+    head = func.substr(_TABLE.c.vector, 1, _HEAD)
+    rows = connection.execute(select(*_RUN[1:], _TABLE.c.first, head).where(*where))
+    return frozenset((*row[:3], bytes(row[3])) for row in rows)
 
 
 def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bool:
@@ -393,27 +420,11 @@ def write_merge(connection: Connection, profile: ProfileRow, merge: Merge) -> bo
     bool
         False if another process has merged them; nothing is changed.
     """
-    here = _of_month(profile, merge.kind, merge.epoch, merge.view)
-    # Not the numbers alone: where all runs of a level were merged, the next one
-    # has the number of the first again.
-    head = func.substr(_TABLE.c.vector, 1, _HEAD)
-    found = connection.execute(select(*_RUN[1:], _TABLE.c.first, head).where(*here))
-    there = {(*row[:3], bytes(row[3])) for row in found}
-    if not merge.read <= there:
+    here = _of(profile, merge.kind, epoch=merge.epoch, view=merge.view)
+    if not merge.read <= _heads(connection, here):
         return False
     for level, number in sorted({key[:2] for key in merge.read}):
         of_run = _TABLE.c.level == level, _TABLE.c.number == number
         connection.execute(delete(_TABLE).where(*here, *of_run))
     add(connection, profile.id, merge.kind, merge.parts, level=merge.level + 1)
     return True
-
-
-def _of_month(
-    profile: ProfileRow, kind: Kind, epoch: int, view: str
-) -> tuple[ColumnElement[bool], ...]:
-    return (
-        _TABLE.c.profile_id == profile.id,
-        _TABLE.c.kind == kind,
-        _TABLE.c.epoch == epoch,
-        _TABLE.c.view == view,
-    )

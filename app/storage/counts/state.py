@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, select, update
 
-from app.bayes.state import State
+from app.bayes.state import History, State
 from app.classifier.decay import weighted
 from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.bayes.state import History
     from app.classifier.decay import Decay
     from app.storage.profiles import ProfileRow
 
@@ -166,6 +165,4 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
         As `app.storage.counts.runs.load`.
     """
     held = runs.load(connection, profile, "counts")
-    for history in unfolded(connection, profile):
-        held += history
-    return held
+    return History.sum([held, *unfolded(connection, profile)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -191,6 +193,66 @@ def test_a_run_of_many_features_is_cut_into_parts(engine, monkeypatch, size):
         assert {202603: [0, 2**62]} == look_up(engine, profile, number, "edges")
     assert {} == look_up(engine, profile, feature("f"))
     assert {} == look_up(engine, profile, feature("a"), "edges")
+
+
+changes = st.dictionaries(
+    st.integers(-20, 20) | st.sampled_from([LEAST, MOST]),
+    st.tuples(*[st.integers(-2, 2)] * 2),
+)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(several=st.lists(st.tuples(changes, st.integers(-2, 2)), min_size=2, max_size=6))
+def test_runs_are_added_one_range_of_features_after_another(engine, several):
+    """However few parts are read at once, and wherever those of each run begin."""
+    profile = new_profile(engine)
+    added = []
+    for change, messages in several:
+        found = sorted(n for n, both in change.items() if any(both))
+        counts = np.array([change[n] for n in found], np.int64).reshape(-1, 2)
+        new = np.array([0, messages]), np.array(found, np.int64), counts, counts
+        added.append(FeatureCounts.of_counts(*new))
+    whole = FeatureCounts.sum(added, n_classes=2)
+    expected = {"words": whole} if whole.vocabulary or whole.messages.any() else {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "FEATURES", 3)
+        patch.setattr(runs, "PARTS", 2)
+        for state in added:
+            add(engine, profile, words=state)
+        before = total(engine, profile), counts_of(engine, profile).get(202603, {})
+        merge(engine, profile, whole=True)
+        stored = rows_of(engine, tables.run, profile)
+        sizes = [decode_sum(row[-1], LABELS).size for row in stored]
+
+    assert expected == before[0] == before[1] == total(engine, profile)
+    assert len({row[4] for row in stored}) <= 1
+    assert all(size == 3 for size in sizes[:-1])
+    assert len(sizes) == max(-(-whole.vocabulary // 3), len(expected))
+
+
+def test_the_memory_of_a_merge_does_not_grow_with_its_runs(engine, monkeypatch):
+    """Few parts are decoded at a time: here a tenth of what all of them take."""
+    monkeypatch.setattr(runs, "FEATURES", 256)
+    monkeypatch.setattr(runs, "PARTS", 4)
+    profile = new_profile(engine)
+    every = np.arange(20_000) * 1_000_003
+    counts = np.ones((every.size, 2), np.int64)
+    state = FeatureCounts.of_counts(np.array([1, 1]), every, counts, counts)
+    for _ in range(runs.RUNS):
+        add(engine, profile, words=state)
+    with reading(engine) as connection:
+        tracemalloc.start()
+        found = runs.prepare_merge(connection, profile, "counts")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert found is not None
+    assert len(found.parts) == -(-every.size // 256)
+    assert peak < runs.RUNS * (every.nbytes + state.columns.nbytes) / 4
 
 
 def test_parts_have_room_for_every_label():
