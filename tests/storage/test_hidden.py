@@ -251,7 +251,8 @@ def test_lists_go_on_under_the_name_of_a_profile_that_is_replaced(engine):
         versions = lists.versions(connection)
 
     assert ([FRIEND], []) == (found, left_)
-    assert {old.id: 1, new.id: 1} == versions
+    assert {old.id: 1, new.id: 1} == {key: n for key, (_, n) in versions.items()}
+    assert versions[old.id] != versions[new.id]
 
 
 def test_a_profile_that_is_seen_is_not_removed(engine):
