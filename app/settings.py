@@ -254,14 +254,6 @@ class Settings(BaseSettings):
         "is that many times as probable as spam, and *unsure* between the two. A "
         "profile may have a cost and thresholds of its own (`postbayes policy`).",
     )
-    taught: Literal["everything", "mistakes"] = Field(
-        "everything",
-        description="Mail that users teach: `everything`, or a fair sample of it, or "
-        "only the `mistakes` of the filter, such as mail that is moved to Junk and "
-        "out of it. Mistakes show neither the share of spam nor the weight of a view: "
-        "the filter then stays unsure until it knows mail of both sides, and "
-        "keeps the shipped weights of the views.",
-    )
     half_life_months: float | None = Field(
         None,
         ge=0.25,

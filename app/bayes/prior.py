@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -115,17 +115,18 @@ class UniformPrior:
 
 @dataclass(frozen=True, slots=True)
 class FadingPrior:
-    r"""What was taught stands for what comes, as long as little was taught.
+    r"""The share of spam in the mail that came, as long as little of it was taught.
 
     Parameters
     ----------
     pseudo : float, default 1.0
-        Imagined messages of each class.
+        Imagined messages of each side, and of each class of a side.
     most : float, default 20.0
-        The prior never says more than so many to one.
+        The prior never says more than so many to one of two sides, nor of two classes
+        of a side.
     messages : float, default 3.0
-        After so many messages of its own a class is half as improbable as the
-        counts say.
+        After so many messages that it has learned, a side is half as improbable as
+        the share says.
 
     Raises
     ------
@@ -134,18 +135,21 @@ class FadingPrior:
 
     Notes
     -----
-    With :math:`n_c` messages in class *c*, *a* = `pseudo` and *m* = `messages`,
+    With :math:`n_s` messages that side *s* (spam, or not) has learned, :math:`v_s` of
+    it that came, *a* = `pseudo` and *m* = `messages`,
 
-    .. math:: \log P(c) = - \frac{m}{m + n_c} \, \min\Bigl(\log
-        \mathrm{most}, \log \frac{\max_k n_k + a}{n_c + a}\Bigr)
+    .. math:: \log P(s) = - \frac{m}{m + n_s} \, \min\Bigl(\log
+        \mathrm{most}, \log \frac{\max_k v_k + a}{v_s + a}\Bigr)
         + \mathrm{const} .
 
     Without fading and bound this is Laplace's rule of succession [1]_: after
-    nine messages that were all spam, the next one is spam with 10 to 1.  It
-    is all that can be said while one class alone has been taught, since no
-    feature speaks then (`app.bayes.smoothing`).  As the rarer class gets
+    nine messages came that were all spam, the next one is spam with 10 to 1.  It
+    is all that can be said while one side alone has been taught, since no
+    feature speaks then (`app.bayes.smoothing`).  As the rarer side gets
     messages of its own, features begin to speak and the prior goes to that of
     `UniformPrior`: what people teach is not a fair sample of their mail.
+    Of the classes of a side :math:`P(c \mid s)` is the same with the messages that each
+    has learned for both, so that a label that nobody uses takes no message.
 
     References
     ----------
@@ -155,8 +159,10 @@ class FadingPrior:
 
     Examples
     --------
+    >>> spam = np.array([False, True])
     >>> odds = [
-    ...     FadingPrior().log_prior(np.array([ham, 9])) for ham in (0, 3, 9, 1000)
+    ...     FadingPrior().log_prior(np.array([ham, 9]), np.array([ham, 9]), spam)
+    ...     for ham in (0, 3, 9, 1000)
     ... ]
     >>> [round(float(spam - ham), 3) for ham, spam in odds]
     [2.303, 0.458, 0.0, -0.749]
@@ -177,14 +183,45 @@ class FadingPrior:
                 msg = f"{name} must be finite and above {least:g}, got {value!r}"
                 raise InvalidObservation(msg)
 
-    def log_prior(self, messages: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the faded logs of the shares, shape (K,)."""
+    def in_parts(self, parts: int) -> Self:
+        """Return the same for messages that are counted in so many parts."""
+        return replace(self, pseudo=self.pseudo * parts, messages=self.messages * parts)
+
+    def log_prior(
+        self,
+        messages: NDArray[np.int64],
+        arrived: NDArray[np.float64],
+        spam: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Return the faded logs of the shares, shape (K,).
+
+        Parameters
+        ----------
+        messages : ndarray of int64, shape (K,)
+            Messages that each class has learned.
+        arrived : ndarray of float64, shape (2,)
+            Messages that came, as far as that is known: of the other side, and of the
+            side of spam.
+        spam : ndarray of bool, shape (K,)
+            Which classes are of the side of spam; some, and not all.
+        """
         _total(messages)
-        behind = np.log((messages.max() + self.pseudo) / (messages + self.pseudo))
-        fading = self.messages / (self.messages + messages)
-        logs = np.asarray(-fading * np.minimum(behind, math.log(self.most)), np.float64)
+        logs = np.empty(messages.size)
+        sides = ~spam, spam
+        learned = np.array([messages[side].sum() for side in sides])
+        of_sides = self._faded(learned, arrived)
+        for side, log in zip(sides, of_sides, strict=True):
+            logs[side] = log + self._faded(messages[side], messages[side])
         normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs)
         return normalised
+
+    def _faded(
+        self, messages: NDArray[np.int64], shares: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """Return the faded logs of shares to the largest one."""
+        behind = np.log((shares.max() + self.pseudo) / (shares + self.pseudo))
+        fading = self.messages / (self.messages + messages)
+        return np.asarray(-fading * np.minimum(behind, math.log(self.most)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from app.bayes.models.logistic import GaussianPull, fit
-from app.classifier.record import evidence_of
+from app.classifier.record import arrived_of, evidence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,6 +79,9 @@ class Examples:
         The log-prior at that time.  Unit: nats.
     log_odds : ndarray of float64, shape (N,)
         The log-odds of the verdict.  Unit: nats.
+    arrived : ndarray of int64, shape (N,)
+        How many messages came since the last example that says so; -1 where it was
+        not scored when it came.
     """
 
     digests: tuple[bytes, ...]
@@ -88,6 +91,7 @@ class Examples:
     terms: NDArray[np.float64]
     log_prior: NDArray[np.float64]
     log_odds: NDArray[np.float64]
+    arrived: NDArray[np.int64]
 
     @classmethod
     def none(cls, specification: Specification) -> Self:
@@ -101,6 +105,7 @@ class Examples:
             np.empty((0, t, k)),
             np.empty((0, k)),
             np.empty(0),
+            np.empty(0, np.int64),
         )
 
     def __len__(self) -> int:
@@ -179,6 +184,7 @@ class Examples:
             self.terms,
             self.log_prior,
             self.log_odds,
+            self.arrived,
         )
 
 
@@ -201,6 +207,9 @@ def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
         np.array([one.evidence.terms for one in each]),
         np.array([one.evidence.log_prior for one in each]),
         np.array([one.evidence.log_odds for one in each]),
+        np.array(
+            [-1 if (n := one.evidence.arrived) is None else n for one in each], np.int64
+        ),
     )
 
 
@@ -220,6 +229,9 @@ class Fusion:
         Up to which row they were fitted; 0 for the shipped ones.
     fitted_messages : int
         To how many messages; 0 where the shipped ones stand.
+    came : ndarray of int64, shape (3,)
+        How many messages were scored when they came, and then taught as ham, and as
+        spam; and how many came, taught or not.
     waiting : tuple of Lesson
         The rows after it, in their order.
     """
@@ -227,6 +239,7 @@ class Fusion:
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
     examples: Examples = field(repr=False)
+    came: NDArray[np.int64]
     fitted_revision: int = 0
     fitted_messages: int = 0
     # Read when the next fit is due: to put 2,000 examples together anew at each row
@@ -240,11 +253,19 @@ class Fusion:
             np.array([term.weight for term in specification.verdict.terms]),
             np.zeros(specification.n_classes),
             Examples.none(specification),
+            np.zeros(3, np.int64),
         )
+
+    @property
+    def arrived(self) -> NDArray[np.float64]:
+        """Messages that came: ham, and spam, each with half of what nobody taught."""
+        ham, spam, came = self.came.tolist()
+        half = max(0, came - ham - spam) / 2
+        return np.array([ham + half, spam + half])
 
     def follow(
         self,
-        lessons: Iterable[Lesson],
+        lessons: Sequence[Lesson],
         specification: Specification,
         *,
         before: int,
@@ -254,7 +275,7 @@ class Fusion:
 
         Parameters
         ----------
-        lessons : iterable of Lesson
+        lessons : sequence of Lesson
             The rows after `before` up to `revision`, in their order.
         specification : Specification
             What the profile is made of.
@@ -262,32 +283,54 @@ class Fusion:
             The revision of these weights, and that of the next.
         """
         rule = specification.verdict.fusion
-        if rule is None:
-            return self
         rows = (*self.waiting, *lessons)
         due = revision - revision % rule.every
         if due <= before:
-            return replace(self, waiting=rows)
+            came = self.came + _came(lessons, specification)
+            return replace(self, waiting=rows, came=came)
         until = [row for row in rows if row.revision <= due]
         examples = self.examples.follow(until, specification, after=due - rule.window)
-        return replace(
-            _fitted(examples, specification, rule, due), waiting=rows[len(until) :]
-        )
+        fitted = _fitted(examples, specification, rule, due)
+        left = rows[len(until) :]
+        came = fitted.came + _came(left, specification)
+        return replace(fitted, waiting=left, came=came)
+
+
+def _came(lessons: Iterable[Lesson], specification: Specification) -> NDArray[np.int64]:
+    """Return what rows say of the mail that came, as `Fusion.came`."""
+    found = [0, 0, 0]
+    for row in lessons:
+        arrived = arrived_of(row.scores)
+        if arrived is None or row.label_before is not None:
+            continue
+        found[-1] += arrived
+        if row.label in specification.labels:
+            found[row.label in specification.spam_labels] += 1
+    return np.array(found, np.int64)
 
 
 def _fitted(
     examples: Examples, specification: Specification, rule: FusionRule, revision: int
 ) -> Fusion:
     """Return the weights that are fitted to the examples, and the examples."""
-    shipped = Fusion.shipped(specification)
+    there = examples.arrived >= 0
+    spam = specification.spam_mask[examples.labels]
+    shipped = replace(
+        Fusion.shipped(specification),
+        examples=examples,
+        came=np.array(
+            [(there & ~spam).sum(), (there & spam).sum(), examples.arrived[there].sum()]
+        ),
+        fitted_revision=revision,
+    )
     # Its own labels agree with it whatever it says: fitted to them, it would
     # become ever more certain of itself.
     known = examples.where(~examples.own)
     said = np.sign(known.log_odds)
-    right = said == np.where(specification.spam_mask[known.labels], 1.0, -1.0)
+    right = said == np.where(spam[~examples.own], 1.0, -1.0)
     if not len(known) or right.mean() < rule.fair:
-        return replace(shipped, fitted_revision=revision, examples=examples)
-    weights = fit(
+        return shipped
+    fitted = fit(
         known.terms,
         known.log_prior,
         known.labels,
@@ -297,5 +340,11 @@ def _fitted(
             bias_deviation=rule.bias_deviation,
         ),
         mislabelled=rule.mislabelled,
+        counts=rule.counts(spam[~examples.own]),
     )
-    return Fusion(weights.opinions, weights.bias, examples, revision, len(known))
+    return replace(
+        shipped,
+        weights=fitted.opinions,
+        bias=fitted.bias,
+        fitted_messages=len(known),
+    )

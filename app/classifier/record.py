@@ -18,6 +18,8 @@ from app.classifier.verdict import Decision
 from app.errors import InvalidObservation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from app.classifier.specification import Specification
@@ -46,14 +48,20 @@ class Evidence:
         The log-prior at that time.  Unit: nats.
     log_odds : float
         The log-odds of the verdict.  Unit: nats.
+    arrived : int or None
+        How many messages came since the last one that says so; None where this one
+        was not scored when it came.
     """
 
     terms: NDArray[np.float64]
     log_prior: NDArray[np.float64]
     log_odds: float
+    arrived: int | None
 
 
-def record(verdict: Verdict, specification: Specification) -> Mapping[str, object]:
+def record(
+    verdict: Verdict, specification: Specification, *, arrived: int | None = None
+) -> Mapping[str, object]:
     """Return what the ledger keeps of the score before learning.
 
     It is what live figures and the fusion of the views need: the decision, its
@@ -67,6 +75,9 @@ def record(verdict: Verdict, specification: Specification) -> Mapping[str, objec
         The verdict on a message.
     specification : Specification
         Under which it was given.
+    arrived : int or None
+        How many messages were scored as they came since the last record that says so,
+        if this one was; None if it was not.
     """
     rows = np.array([verdict.log_prior, *verdict.evidence])
     rows = (rows - rows[:, :1]).round(DECIMALS)
@@ -80,7 +91,7 @@ def record(verdict: Verdict, specification: Specification) -> Mapping[str, objec
         },
         "prior": prior,
         "terms": dict(zip(specification.verdict.names, terms, strict=True)),
-    }
+    } | ({} if arrived is None else {"arrived": arrived})
 
 
 def finite(value: float) -> float | None:
@@ -128,7 +139,15 @@ def evidence_of(
     values = np.array(rows, np.float64)
     if np.abs(values).max() > _FITTED:
         return None
-    return Evidence(values[1:], values[0], float(scores["log_odds"]))
+    return Evidence(
+        values[1:], values[0], float(scores["log_odds"]), arrived_of(scores)
+    )
+
+
+def arrived_of(scores: Mapping[str, Any] | None) -> int | None:
+    """Return how many messages came, as far as a record says so."""
+    found = scores.get("arrived") if isinstance(scores, Mapping) else None
+    return found if _is_number(found) else None
 
 
 MOST_NATS: Final = 1e30
@@ -139,7 +158,7 @@ is not fitted to such a one.
 """
 MOST_NAMES: Final = 64
 """Views, terms or labels, at most; as labels of a profile."""
-_MOST_FEATURES: Final = 2**31 - 1
+_MOST: Final = 2**31 - 1
 _MOST_CHARS: Final = 64
 _SHOWN: Final = 40
 
@@ -164,32 +183,40 @@ def require_record(document: object) -> None:
     app.errors.InvalidObservation: the scores have '4.5' where a number of nats belongs
     """
     for name, value in _object(document).items():
-        if name == "decision":
-            if value not in get_args(Decision):
-                raise _strange(value, "a decision")
-        elif name == "log_odds":
-            _require_nats(value)
-        elif name == "prior":
-            _require_row(value)
-        elif name == "terms":
-            for row in _object(value).values():
-                _require_row(row)
-        elif name == "views":
-            for said in _object(value).values():
-                _require_view(said)
-        else:
+        if name not in _REQUIRED:
             raise _strange(name, "a name that is known")
+        _REQUIRED[name](value)
 
 
-def _require_view(document: object) -> None:
-    """Raise if it is not what one classifier says by itself."""
-    said = _object(document)
-    if said.keys() != {"log_odds", "features"}:
-        raise _strange(document, "what a view says")
-    _require_nats(said["log_odds"])
-    features = said["features"]
-    if type(features) is not int or not 0 <= features <= _MOST_FEATURES:
-        raise _strange(features, "a number of features")
+def _require_decision(value: object) -> None:
+    """Raise if it is not a decision."""
+    if value not in get_args(Decision):
+        raise _strange(value, "a decision")
+
+
+def _require_terms(document: object) -> None:
+    """Raise if it is not what each term says of each label."""
+    for row in _object(document).values():
+        _require_row(row)
+
+
+def _require_views(document: object) -> None:
+    """Raise if it is not what each classifier says by itself."""
+    for said in _object(document).values():
+        if not isinstance(said, dict) or said.keys() != {"log_odds", "features"}:
+            raise _strange(said, "what a view says")
+        _require_nats(said["log_odds"])
+        _require_number(said["features"], of="features")
+
+
+def _require_number(value: object, *, of: str = "messages") -> None:
+    """Raise if it is not a number of things."""
+    if not _is_number(value):
+        raise _strange(value, f"a number of {of}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _MOST
 
 
 def _require_row(document: object) -> None:
@@ -227,3 +254,13 @@ def _strange(value: object, belongs: str) -> InvalidObservation:
         shown = shown[:_SHOWN] + "…"
     msg = f"the scores have {shown} where {belongs} belongs"
     return InvalidObservation(msg)
+
+
+_REQUIRED: Final[Mapping[str, Callable[[object], None]]] = {
+    "decision": _require_decision,
+    "log_odds": _require_nats,
+    "prior": _require_row,
+    "terms": _require_terms,
+    "views": _require_views,
+    "arrived": _require_number,
+}

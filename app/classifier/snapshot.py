@@ -12,7 +12,7 @@ from app.bayes.table import FeatureTable, feature_tables, prepared
 from app.classifier.fusion import Fusion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -162,7 +162,11 @@ class Scorer:
         taught = [tables[model.view].messages for model in models]
         self.messages = self.learned = messages = taught[0]
         self.log_prior = specification.prior.log_prior(messages)
-        self.verdict_log_prior = specification.verdict.prior.log_prior(messages)
+        self.verdict_log_prior = specification.verdict.prior.log_prior(
+            messages,
+            fusion.arrived * specification.unit,
+            specification.spam_mask,
+        )
         # In messages: unlike everything else, it depends on the unit.
         totals = specification.in_messages(
             np.array([int(of_view.sum()) for of_view in taught], np.int64)
@@ -196,7 +200,7 @@ class Snapshot(Scorer):
         states: Mapping[str, Statistics],
         *,
         revision: int,
-        lessons: Iterable[Lesson] = (),
+        lessons: Sequence[Lesson] = (),
     ) -> Snapshot:
         """Return the snapshot of stored statistics.
 
@@ -208,7 +212,7 @@ class Snapshot(Scorer):
             The statistics of each view.
         revision : int
             The ledger row that was learned last.
-        lessons : iterable of Lesson
+        lessons : sequence of Lesson
             The newest rows of the ledger, in their order: at least those that
             `lessons_after` asks for.
 
@@ -250,7 +254,7 @@ class Snapshot(Scorer):
         delta: Mapping[str, Statistics],
         *,
         revision: int,
-        lessons: Iterable[Lesson] = (),
+        lessons: Sequence[Lesson] = (),
     ) -> None:
         """Learn more ledger rows.
 
@@ -260,7 +264,7 @@ class Snapshot(Scorer):
             What they add to each view.
         revision : int
             The last of them.
-        lessons : iterable of Lesson
+        lessons : sequence of Lesson
             The rows themselves, in their order.
 
         Raises
@@ -275,7 +279,7 @@ class Snapshot(Scorer):
         delta: Mapping[str, Statistics],
         *,
         revision: int,
-        lessons: Iterable[Lesson] = (),
+        lessons: Sequence[Lesson] = (),
     ) -> Callable[[], None]:
         """Return the change that learns more ledger rows; see `learn`.
 
@@ -312,6 +316,4 @@ class Snapshot(Scorer):
 def lessons_after(specification: Specification, revision: int) -> int:
     """Return the row after which the fusion of a revision needs every row."""
     rule = specification.verdict.fusion
-    if rule is None:
-        return revision
     return max(0, revision - revision % rule.every - rule.window)

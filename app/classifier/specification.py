@@ -19,7 +19,7 @@ from app.bayes.models.differential import Differential
 from app.bayes.models.discriminant import Discriminant
 from app.bayes.models.gaussian import Gaussian
 from app.bayes.models.multinomial import Multinomial
-from app.bayes.prior import FadingPrior, SmoothedPrior
+from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Backoff, Lidstone
 from app.bayes.sparse import SparseCounts
 from app.classifier.decay import PARTS, Decay
@@ -81,8 +81,6 @@ def prior_in_parts(prior: Prior) -> Prior:
     match prior:
         case SmoothedPrior(alpha=alpha):
             return SmoothedPrior(alpha * PARTS)
-        case FadingPrior(pseudo=pseudo, messages=messages):
-            return replace(prior, pseudo=pseudo * PARTS, messages=messages * PARTS)
         case _:
             # Shares, or what the operator states: they have no unit.
             return prior
@@ -351,7 +349,7 @@ class Specification:
                 for name, model in self.classifiers.items()
             },
             prior=prior_in_parts(self.prior),
-            verdict=replace(self.verdict, prior=prior_in_parts(self.verdict.prior)),
+            verdict=replace(self.verdict, prior=self.verdict.prior.in_parts(PARTS)),
             decay=Decay(half_life),
         )
 
@@ -372,6 +370,11 @@ class Specification:
         if self.decay is None:
             return self
         return replace(self, decay=replace(self.decay, epoch=epoch))
+
+    @property
+    def unit(self) -> int:
+        """What a message counts as that was just learned."""
+        return 1 if self.decay is None else PARTS
 
     def in_messages(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return counts of messages as people count them.

@@ -151,6 +151,9 @@ class Subject:
         # What it will learn by itself once the answer is given.
         self._waiting: tuple[Mapping[str, Payload], Verdict] | None = None
         self._learned = 0
+        # Which messages were scored, and how many since the last that was taught then.
+        self._scored: set[bytes] = set()
+        self._arrived = 0
         self._month = 0
         self._now = datetime.min.replace(tzinfo=UTC)
         # The ledger of a filter that forgets: what is summed by month, the rows that
@@ -182,6 +185,8 @@ class Subject:
         self._settle()
         verdict = score(self._snapshot, views)
         self._latest = identity(views), verdict
+        self._scored.add(self._latest[0])
+        self._arrived += 1
         if confident(verdict, self._snapshot, own_from=self._training.own_from):
             self._waiting = views, verdict
         return verdict
@@ -225,6 +230,9 @@ class Subject:
     ) -> None:
         """Write the row that the service would write, and learn it."""
         snapshot, now = self._snapshot, self._now
+        arrived = None
+        if source != OWN and digest in self._scored:
+            arrived, self._arrived = self._arrived, 0
         specification = snapshot.specification
         evidence = ScoredRow(
             digest=digest,
@@ -243,7 +251,7 @@ class Subject:
                 evidence=evidence,
                 source=source,
                 time=now,
-                scores=record(verdict, specification),
+                scores=record(verdict, specification, arrived=arrived),
             ),
             before=self._own.get(digest),
             remembered=None,

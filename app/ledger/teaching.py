@@ -137,6 +137,9 @@ class Teaching:
         (`app.classifier.record`); None where it was not scored.
     per_day : int or None
         Number of messages that its source may teach on the day; None for any.
+    arrived : int or None
+        How many messages were scored as they came since the teaching before, if this
+        one was; None if it was not, as one of an archive.
     """
 
     digest: bytes
@@ -146,6 +149,7 @@ class Teaching:
     time: datetime
     scores: Mapping[str, Any] | None = None
     per_day: int | None = None
+    arrived: int | None = None
 
     @property
     def own(self) -> bool:
@@ -350,6 +354,5 @@ def scored(teaching: Teaching, snapshot: Scorer) -> tuple[Teaching, Verdict | No
     if teaching.label is not None:
         label = made_of.labels.index(teaching.label)
         evidence = evidence.teaching(taught(evidence.views, verdict, label, made_of))
-    return replace(
-        teaching, evidence=evidence, scores=record(verdict, made_of)
-    ), verdict
+    scores = record(verdict, made_of, arrived=teaching.arrived)
+    return replace(teaching, evidence=evidence, scores=scores), verdict

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.bayes.prior import UniformPrior
 from app.classifier.learn import knows_both_sides
 from app.classifier.levels import agree
 from app.classifier.rule import VerdictRule, terms_of
@@ -206,8 +205,6 @@ def specification(settings: Settings) -> Specification:
         spam_threshold=spam_from,
         ham_threshold=-spam_from,
     )
-    if settings.taught == "mistakes":
-        verdict = replace(verdict, prior=UniformPrior(), fusion=None)
     made = Specification(
         labels=settings.labels,
         spam_labels=settings.spam_labels,

@@ -267,10 +267,14 @@ class Feedback:
         made_of = live.specification
         observation = observe(raw, made_of.views, made_of.key)
         evidence = as_scored(marks, observation)
+        came = evidence is not None or (
+            self._recent is not None
+            and self._recent.has(live.row.id, observation.digest)
+        )
         if evidence is None:
             stored = observation.stored(words=self._store_words)
             evidence = ScoredRow.of(stored, time=self._clock())
-        return self._submit(live, evidence.digest, label, source, evidence)
+        return self._submit(live, evidence.digest, label, source, evidence, came=came)
 
     def start_teach_by_id(
         self,
@@ -292,7 +296,9 @@ class Feedback:
         live.row.require_label(label)
         if stored.evidence is not None:
             evidence = stored.evidence
-            return self._submit(live, evidence.digest, label, source, evidence)
+            return self._submit(
+                live, evidence.digest, label, source, evidence, came=True
+            )
         if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
             # nothing; the ledger refuses another one.
@@ -347,13 +353,19 @@ class Feedback:
         label: str | None,
         source: str,
         evidence: ScoredRow | None = None,
+        *,
+        came: bool = False,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
 
-        Without evidence, the ledger has the features of the message.
+        Without evidence, the ledger has the features of the message.  `came` says
+        whether it was scored when it came.
         """
         if label is not None:
             self._teachers.require(live.row.id, source)
+        arrived = None
+        if came and self._recent is not None:
+            arrived = self._recent.arrived(live.row.id)
         teaching = Teaching(
             digest=digest,
             label=label,
@@ -361,6 +373,7 @@ class Feedback:
             source=source,
             time=self._clock(),
             per_day=self._teachers.bound(source),
+            arrived=arrived,
         )
         begun = time.perf_counter()
         taught = self._tally.teaching()

@@ -101,7 +101,7 @@ def test_a_share_stands_with_its_own_feature():
     """A pair that the corrections alone know adds what the verdict gains by it."""
     x = {"words": SparseCounts.of({1: 1}), "pairs": SparseCounts.of({7: 1})}
     specification = Specification(
-        verdict=VerdictRule(terms=terms_of(("words", "corrections")), fusion=None)
+        verdict=VerdictRule(terms=terms_of(("words", "corrections")))
     )
     snapshot = Snapshot.empty(specification)
     known = {"corrections": SparseCounts.of({7: 1}), "words": SparseCounts.of({2: 1})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,7 +172,7 @@ def test_a_filter_trusts_itself_by_what_it_still_knows():
     specification = SPECIFICATION.decaying(12.0).as_of(MARCH)
     new = learned(specification, history)
     old = learned(specification, history, epoch=MARCH - 100)
-    sure = score(learned(SPECIFICATION, [(views, 1)] * 20), views)
+    sure = replace(score(new, views), decision="spam", log_odds=9.0)
 
     assert confident(sure, new, own_from=0.0)
     assert not confident(sure, old, own_from=0.0)
@@ -184,11 +185,23 @@ def test_what_has_no_pseudo_count_has_no_unit(smoothing):
         assert model(smoothing=smoothing) == in_parts(model(smoothing=smoothing))
 
 
+def test_the_fading_prior_in_parts_is_the_same_prior():
+    """Bit for bit, whatever was learned and whatever came."""
+    counts, came = np.array([3, 17]), np.array([4.5, 20.5])
+    spam = np.array([False, True])
+
+    assert FadingPrior().log_prior(counts, came, spam).tolist() == (
+        FadingPrior()
+        .in_parts(PARTS)
+        .log_prior(counts * PARTS, came * PARTS, spam)
+        .tolist()
+    )
+
+
 @pytest.mark.parametrize(
     "prior",
     [
         SmoothedPrior(0.5),
-        FadingPrior(),
         FittedPrior(),
         UniformPrior(),
         FixedPrior((0.25, 0.75)),

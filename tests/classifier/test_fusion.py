@@ -38,8 +38,9 @@ def specified(rule):
 SPECIFICATION = specified(RULE)
 
 
-def lesson(revision, label, says, *, digest=None, label_before=None):
+def lesson(revision, label, says, *, digest=None, label_before=None, arrived=None):
     """Return a row: what its views said of spam against ham, and what it was."""
+    came = {} if arrived is None else {"arrived": arrived}
     return Lesson(
         revision=revision,
         digest=(digest or revision).to_bytes(16),
@@ -52,6 +53,7 @@ def lesson(revision, label, says, *, digest=None, label_before=None):
                 f"{view}/root": [0.0, said]
                 for view, said in zip(("words", "pairs"), says, strict=True)
             },
+            **came,
         },
     )
 
@@ -74,6 +76,7 @@ def known(fusion):
         fusion.bias.tolist(),
         fusion.fitted_revision,
         fusion.fitted_messages,
+        fusion.arrived.tolist(),
     )
 
 
@@ -98,7 +101,10 @@ def ledgers(draw):
         # So that the sample is fair, most of the time.
         if label == "ham":
             says = tuple(-abs(value) for value in says)
-        row = lesson(revision, label, says, digest=digest, label_before=before)
+        arrived = draw(st.none() | st.integers(0, 9))
+        row = lesson(
+            revision, label, says, digest=digest, label_before=before, arrived=arrived
+        )
         labels[digest] = label
         rows.append(row)
     return rows
@@ -131,6 +137,44 @@ def test_a_start_reads_the_newest_rows_and_has_the_weights_of_a_replay(rows, mor
             [row], SPECIFICATION, before=row.revision - 1, revision=row.revision
         )
     assert known(followed(rows)) == known(fusion)
+
+
+def test_a_side_counts_as_the_other_four_times_at_most():
+    """A thousand spam beside three ham say nothing of the share of spam."""
+    even, uneven = np.array([True, False, True]), np.array([True] * 9 + [False])
+
+    assert [1.0] * 3 == FusionRule().counts(even).tolist()
+    assert [4 / 9] * 9 + [1.0] == FusionRule().counts(uneven).tolist()
+    assert [0.0] * 2 == FusionRule().counts(np.array([True, True])).tolist()
+
+
+def test_what_came_is_what_was_scored_and_half_of_what_nobody_taught():
+    """A row of an archive says nothing of it, nor one that is older than the window."""
+    said = (0.0, 0.0)
+    rows = [
+        lesson(1, "spam", said),
+        lesson(2, "spam", said, arrived=5),
+        lesson(3, "ham", said, arrived=1),
+    ]
+    later = [lesson(number, "spam", said) for number in range(4, 17)]
+
+    assert [0.0, 0.0] == followed(rows[:1]).arrived.tolist()
+    assert [3.0, 3.0] == followed(rows).arrived.tolist()
+    assert [0.0, 0.0] == followed(rows + later).arrived.tolist()
+
+
+def test_a_label_that_is_corrected_counts_for_what_it_is():
+    """From the next fit on, as for the weights."""
+    said = (0.0, 0.0)
+    rows = [
+        lesson(1, "spam", said, arrived=1),
+        lesson(2, "ham", said, arrived=1),
+        lesson(3, "ham", said, digest=1, label_before="spam"),
+        lesson(4, None, said, digest=2, label_before="ham"),
+    ]
+
+    assert [1.0, 1.0] == followed(rows[:3]).arrived.tolist()
+    assert [1.0, 0.0] == followed(rows).arrived.tolist()
 
 
 def test_a_view_that_is_right_is_worth_more_than_one_that_is_noise():
@@ -246,17 +290,6 @@ def test_what_was_scored_in_another_way_is_no_example(scores):
     strange = replace(lesson(8, "spam", (1.0, 1.0)), scores=scores)
 
     assert 7 == followed([*rows, strange]).fitted_messages
-
-
-def test_without_a_rule_the_weights_stand():
-    """A site may keep the shipped ones."""
-    rows = [good(revision) for revision in range(1, 9)]
-    specification = specified(None)
-
-    fusion = followed(rows, specification=specification)
-
-    assert known(Fusion.shipped(specification)) == known(fusion)
-    assert 17 == lessons_after(specification, 17)
 
 
 def test_the_weights_of_a_snapshot_are_those_of_its_verdicts():

@@ -125,7 +125,7 @@ def test_what_is_learned_can_be_tried_beside_everything(run, index):
     said = figures(
         run,
         *("--index", index, "--try", "train=errors"),
-        *("--try", "train=near:4 taught=mistakes", "--try", "train=auto:3"),
+        *("--try", "train=near:4 ham_cost=20", "--try", "train=auto:3"),
     )
     everything, errors, near, auto = said["runs"]
 

@@ -322,7 +322,8 @@ def test_an_evaluation_decays_as_the_service_does(database_url):
             if live.month_began:
                 live.advance_month(app.engine)
             subject.enter(ledger.epoch_of(time))
-            expected.append(subject.score(seen.views).log_odds)
+            # As what is read from a file: it was not scored when it came.
+            expected.append(score(subject.snapshot, seen.views).log_odds)
             subject.learn(seen.views, label)
 
     assert expected == found

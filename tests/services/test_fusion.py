@@ -30,9 +30,14 @@ def learn(app, numbers):
     )
 
 
+def fusion_of(app):
+    """Return the fusion of the site."""
+    return app.live.get("default").snapshot.fusion
+
+
 def fusion(app):
     """Return the weights, and what they were fitted to."""
-    found = app.live.get("default").snapshot.fusion
+    found = fusion_of(app)
     return (
         found.weights.tolist(),
         found.bias.tolist(),
@@ -59,13 +64,35 @@ def test_another_process_and_a_start_come_to_the_same_weights(database_url):
     assert here == there == after_a_start
 
 
-def test_a_site_that_teaches_mistakes_keeps_the_shipped_weights(database_url):
-    """What is taught is no fair sample there, so nothing is fitted to it."""
-    with running(database_url=database_url, taught="mistakes") as app:
-        for first in range(0, 32, 4):
-            learn(app, range(first, first + 4))
+def test_what_a_service_is_taught_tells_what_comes(app):
+    """Of what was scored first: one of four by its id, and one by sending it again."""
+    ids = [
+        app.classify("default", spam(n), strongest=0).observation.digest
+        for n in range(4)
+    ]
+    app.feedback.teach_by_id("default", ids[0], label="spam", source="test")
+    by_id = fusion_of(app).arrived
+    app.feedback.teach("default", spam(1), label="spam", source="test")
+    by_message = fusion_of(app).arrived
+    app.feedback.teach("default", ham(9), label="ham", source="test")
 
-        assert ([5.0, 5.0, 5.0, 3.0], [0.0, 0.0], 0, 0) == fusion(app)
+    assert [1.5, 2.5] == by_id.tolist()
+    assert [1.0, 3.0] == by_message.tolist()
+    # That was never scored, as an archive that is taught.
+    assert [1.0, 3.0] == fusion_of(app).arrived.tolist()
+
+
+def test_reports_of_spam_alone_take_no_ham(app):
+    """Eight messages of two hundred that came."""
+    ids = [
+        app.classify("default", kind(n), strongest=0).observation.digest
+        for n in range(100)
+        for kind in (spam, ham)
+    ]
+    for digest in ids[0:16:2]:
+        app.feedback.teach_by_id("default", digest, label="spam", source="test")
+
+    assert "unsure" == app.classify("default", ham(500), strongest=0).verdict.decision
 
 
 def test_a_profile_says_what_its_views_are_worth(app):

@@ -92,6 +92,7 @@ def fit(
     pull: GaussianPull,
     *,
     mislabelled: float = 0.0,
+    counts: NDArray[np.float64] | None = None,
 ) -> Weights:
     r"""Return the most probable weights, given examples and a Gaussian pull.
 
@@ -107,6 +108,8 @@ def fit(
         What is believed before.
     mislabelled : float, default 0
         The share of the labels that may be any, below 1.
+    counts : ndarray of float64, shape (n,), optional
+        As how many examples each counts; as one unless it is given.
 
     Returns
     -------
@@ -182,6 +185,7 @@ def fit(
         [pull.weight_deviation**-2] * n_opinions + [pull.bias_deviation**-2] * n_classes
     )
     picked = design[:, labels, examples]
+    counts = np.ones(n) if counts is None else counts
 
     def logs(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         joint = (weights @ flat).reshape(base.shape) + base
@@ -195,18 +199,22 @@ def fit(
         chances = logs[labels, examples]
         if mislabelled:
             chances = np.log(honest(logs) + mislabelled / n_classes)
-        return float(chances.sum() - (precision * away**2).sum() / 2)
+        return float(counts @ chances - (precision * away**2).sum() / 2)
 
     weights = centre
     now = logs(weights)
     for _ in range(STEPS):
+        share = counts
+        if mislabelled:
+            right = honest(now)
+            share = counts * right / (right + mislabelled / n_classes)
         weighted = np.exp(now) * design
         mean = weighted.sum(axis=1)
-        away, counted = picked - mean, mean
-        if mislabelled:
-            share = honest(now)
-            share /= share + mislabelled / n_classes
-            weighted, away, counted = weighted * share, away * share, mean * share
+        weighted, away, counted = (
+            weighted * share,
+            (picked - mean) * share,
+            mean * share,
+        )
         gradient = away.sum(axis=1) - precision * (weights - centre)
         curvature = (
             weighted.reshape(flat.shape) @ flat.T

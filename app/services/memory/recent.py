@@ -8,7 +8,7 @@ in memory, so that a feedback by id soon after waits for no query.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -135,6 +135,8 @@ class RecentMessages:
         self._written: BoundedCache[tuple[int, bytes], ScoredRow] = BoundedCache(
             most=rows, weigh=_bytes, heaviest=WRITTEN_BYTES
         )
+        # By profile, since the last one of them that was taught.
+        self._arrived: Counter[int] = Counter()
         self._lock = threading.Lock()
 
     @property
@@ -146,9 +148,20 @@ class RecentMessages:
         """Add one message that a profile has scored."""
         observation = observation.stored(words=self._store_words)
         with self._lock:
+            self._arrived[profile_id] += 1
             self._waiting.put(
                 (profile_id, observation.digest), _Scored(observation, time)
             )
+
+    def has(self, profile_id: int, digest: bytes) -> bool:
+        """Return whether a message is still in memory."""
+        key = profile_id, digest
+        return self._waiting.get(key) is not None or self._written.get(key) is not None
+
+    def arrived(self, profile_id: int) -> int:
+        """Return how many messages a profile has scored since it was asked last."""
+        with self._lock:
+            return self._arrived.pop(profile_id, 0)
 
     def note(self, profile_id: int, line: HistoryLine) -> None:
         """Add the line of a verdict; of two before the next `flush`, the newer one."""
@@ -184,6 +197,8 @@ class RecentMessages:
             for key, row in self._written.items():
                 if row.time < before or key[0] not in profiles:
                     self._written.drop(key)
+            for profile_id in [each for each in self._arrived if each not in profiles]:
+                del self._arrived[profile_id]
 
     def flush(self, engine: Engine) -> int:
         """Write the messages that wait to the database; return how many.

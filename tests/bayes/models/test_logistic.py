@@ -57,6 +57,20 @@ def test_it_finds_the_maximum_that_a_general_optimiser_finds(n_classes):
     )
 
 
+def test_an_example_that_counts_twice_is_two_examples():
+    """And one that counts nothing is none."""
+    opinions, offset, labels = drawn(60, 2, 2)
+    counts = np.arange(60) % 3
+    pull = GaussianPull(weights=(1.0, 0.5), weight_deviation=0.7, bias_deviation=2)
+
+    repeated = [x.repeat(counts, axis=0) for x in (opinions, offset, labels)]
+    of_counts = fit(opinions, offset, labels, pull, mislabelled=0.1, counts=counts)
+    of_all = fit(*repeated, pull, mislabelled=0.1)
+
+    assert of_all.opinions.tolist() == of_counts.opinions.tolist()
+    assert of_all.bias.tolist() == of_counts.bias.tolist()
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_with_wrong_labels_it_finds_the_maximum_near_the_pull(n_classes):
     """Where the general optimiser begins at the pull, too."""
