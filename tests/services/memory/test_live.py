@@ -106,8 +106,9 @@ def test_a_verdict_is_of_one_revision(app):
         rows = [
             outcome.row
             for n in range(150)
+            for label in (("spam", "ham")[n % 3 == 0],)
             for outcome in append(
-                connection, row, [taught(n, ("spam", "ham")[n % 3 == 0], text)]
+                connection, row, [taught(n, label, {**text, label: 1})]
             )
         ]
     made_of = app.live.get("default").specification
