@@ -18,7 +18,7 @@ from app.classifier.specification import check_name
 from app.errors import InvalidSetting, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -297,7 +297,8 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
     Raises
     ------
     InvalidSetting
-        If a line is not of that form, or an alias stands twice.
+        If a line is not of that form, an alias stands twice, or aliases lead back to
+        themselves.
 
     Examples
     --------
@@ -326,4 +327,21 @@ def parse_aliases(text: str, file: str) -> dict[str, str]:
             msg = f"line {number} of {file} names the alias {alias!r} again; keep one"
             raise InvalidSetting(msg)
         aliases[alias] = profile
+        # Only one alias is looked up for a recipient: a loop does no harm, but means
+        # nothing that its author can have wanted.
+        way = _way(aliases, alias)
+        if way[-1] == alias:
+            msg = (
+                f"line {number} of {file} makes a loop of aliases, "
+                f"{' -> '.join((alias, *way))}; give one of them the name of a profile"
+            )
+            raise InvalidSetting(msg)
     return aliases
+
+
+def _way(aliases: Mapping[str, str], alias: str) -> list[str]:
+    """Return where an alias leads, over others, up to itself at most."""
+    way = [aliases[alias].lower()]
+    while way[-1] != alias and way[-1] in aliases:
+        way.append(aliases[way[-1]].lower())
+    return way
