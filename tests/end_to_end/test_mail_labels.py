@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.classifier.specification import KINDS
-from tests.support import dovecot, mail_site
+from tests.support import mail_site
 from tests.support.databases import sqlite_url
 from tests.support.mail_site import required
 from tests.support.messages import ham, spam
@@ -28,8 +28,6 @@ def letter(number):
 def service():
     """A service that has learned ham, newsletters and spam."""
     required()
-    if dovecot.version() >= (2, 4):
-        pytest.skip("the file of labels is for Dovecot 2.3")
     with mail_site.open_folder() as folder:
         service = Service(sqlite_url(folder), folder)
         service.environment |= {

@@ -146,7 +146,7 @@ def configuration(names: Mapping[str, object], *, sieve: Sieve, installed: Path)
         suffix = "-2.4.conf" if new else ".conf"
         files = [f"postbayes{suffix}", f"postbayes-flags{suffix}"]
         if sieve == "labels":
-            files.append("postbayes-labels.conf")
+            files.append(f"postbayes-labels{suffix}")
         ours = "".join((DEPLOY / name).read_text() for name in files)
     # Dovecot 2.4 wants its version in the first line.
     site = (_2_4 if new else _2_3) + _COMMON
