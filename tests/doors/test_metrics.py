@@ -220,11 +220,11 @@ def test_each_worker_has_its_process(tmp_path, monkeypatch):
 
 def test_a_teacher_who_contradicts_the_filter_is_named(client):
     """What he teaches unmarks spam: the share, and who it was."""
-    for number in range(10, 40):
+    for number in range(10, 90):
         side = "spam" if number % 2 else "ham"
         raw = spam(number) if number % 2 else ham(number)
         client.post(f"/feedback?label={side}&source=ann", content=raw, headers=RAW)
-    for number in range(100, 110):
+    for number in range(100, 120):
         teaching = "/feedback?label=ham&source=eve"
         client.post(teaching, content=spam(number), headers=RAW)
 
@@ -237,6 +237,9 @@ def test_a_teacher_who_contradicts_the_filter_is_named(client):
 
     assert contradicted("ann") < 0.2
     assert contradicted("eve") > 0.5
+    name = "postbayes_source_suspect"
+    suspect = {each: told[(name, profile, ("source", each))] for each in ("ann", "eve")}
+    assert {"ann": 0, "eve": 1} == suspect
     key = ("label", "ham"), profile, ("source", "eve")
-    assert 10 == told[("postbayes_source_messages", *key)]
+    assert 20 == told[("postbayes_source_messages", *key)]
     assert 0 <= told[("postbayes_unsure_ratio", profile)] < 1

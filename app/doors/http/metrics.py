@@ -17,6 +17,7 @@ from app.doors.http.guard import Guarded, asking, principal_of
 from app.doors.http.profiles import WINDOW
 from app.doors.http.routes import ApplicationDep, problems
 from app.errors import DatabaseDamaged, DatabaseUnavailable
+from app.services.figures import suspects
 from app.services.profiles import learned
 
 if TYPE_CHECKING:
@@ -214,6 +215,11 @@ STATE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
         "Share of a teacher's newest messages that the filter had decided the other "
         "way.",
     ),
+    "source_suspect": (
+        SOURCE,
+        "1 for a teacher who contradicts what the filter is sure of, while others "
+        "teach as much; 0 for everybody else.",
+    ),
 }
 """Labels and meaning of the gauges of a profile."""
 
@@ -234,8 +240,10 @@ def _of_figures(
         # An undefined figure has no sample, rather than a zero.
         if pct is not None:
             yield name, (), pct / 100.0
+    suspect = suspects(figures.sources)
     for each in figures.sources:
         its = each.errors
+        yield "source_suspect", (each.source,), int(each in suspect)
         yield "source_messages", (each.source, "ham"), its.ham
         yield "source_messages", (each.source, "spam"), its.spam
         if each.messages:
