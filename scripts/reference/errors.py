@@ -39,6 +39,8 @@ METRICS: Final = "GET /metrics"
 LISTS: Final = "GET /profiles/{name}/lists"
 SET_ENTRIES: Final = "POST /profiles/{name}/lists"
 REMOVE_ENTRY: Final = "DELETE /profiles/{name}/lists"
+WRITTEN: Final = "GET /profiles/{name}/correspondents"
+FORGET_WRITTEN: Final = "DELETE /profiles/{name}/correspondents"
 KEYS: Final = "GET /keys"
 MAKE_KEY: Final = "POST /keys"
 REVOKE: Final = "DELETE /keys/{name}"
@@ -70,6 +72,8 @@ ASKING: Final = (
     LISTS,
     SET_ENTRIES,
     REMOVE_ENTRY,
+    WRITTEN,
+    FORGET_WRITTEN,
     KEYS,
     MAKE_KEY,
     REVOKE,
@@ -135,7 +139,7 @@ _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
-    *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
+    *(LISTS, SET_ENTRIES, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
@@ -234,6 +238,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             SETTINGS,
             LISTS,
             REMOVE_ENTRY,
+            WRITTEN,
+            FORGET_WRITTEN,
         ),
     ),
     errors.InvalidSelection: Advice(
@@ -383,6 +389,8 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
             LISTS,
             SET_ENTRIES,
             REMOVE_ENTRY,
+            WRITTEN,
+            FORGET_WRITTEN,
             FIGURES,
             WORD,
             LEDGER,
@@ -594,7 +602,7 @@ def statuses(cls: ErrorClass, operation: str | None = None) -> list[HTTPStatus]:
     wrong = HTTPStatus.UNPROCESSABLE_ENTITY
     without_body = {
         *(FORGET, PROFILES, PROFILE, FIGURES, WORD, LEDGER, SETTINGS),
-        *(LINES, REVIEW, OVERVIEW, LISTS, REMOVE_ENTRY),
+        *(LINES, REVIEW, OVERVIEW, LISTS, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
     }
     return [wrong] if operation in without_body else [status, wrong]
 

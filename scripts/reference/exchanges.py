@@ -168,6 +168,12 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("DELETE", "/profiles/{name}/lists"): (
         Exchange("DELETE", "/profiles/default/lists?entry=ann@example.org"),
     ),
+    ("GET", "/profiles/{name}/correspondents"): (
+        Exchange("GET", "/profiles/default/correspondents"),
+    ),
+    ("DELETE", "/profiles/{name}/correspondents"): (
+        Exchange("DELETE", "/profiles/default/correspondents?address=carl@example.net"),
+    ),
     ("GET", "/keys"): (),
     # With a text that is another one each time.
     ("POST", "/keys"): (),

@@ -7,6 +7,7 @@ parsed like any other, so that there is one path from bytes to features.
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -39,6 +40,18 @@ class SentOut(BaseModel):
     counted: int = Field(
         description="Recipients who are correspondents now. 0 where nobody can be: "
         "without POSTBAYES_AUTHSERV_ID."
+    )
+
+
+class CorrespondentsOut(BaseModel):
+    """Whom the users of a profile have written to."""
+
+    addresses: int = Field(
+        description="How many addresses; of the one that is asked for, 1 or 0."
+    )
+    messages: int = Field(description="Messages to all of them.")
+    last: datetime | None = Field(
+        description="The day of the last one, UTC; null without any."
     )
 
 

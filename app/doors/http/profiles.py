@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import itemgetter
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from app.access.rights import Right
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
+from app.doors.documents.message import CorrespondentsOut
 from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.guard import asking, principal_of, profile_of
@@ -20,7 +21,16 @@ from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
+from app.services.correspondents import (
+    find_correspondent,
+    forget_correspondent,
+    list_correspondents,
+)
 from app.services.profiles import learned
+from app.services.recipients import MAX_ADDRESS
+
+if TYPE_CHECKING:
+    from app.services.application import Application
 
 router = APIRouter(route_class=asking(Right.READ))
 managed = APIRouter(route_class=asking(Right.MANAGE))
@@ -127,6 +137,63 @@ def figures(
     counts as it is now.
     """
     return FiguresOut.of_figures(app.figures(profile_of(request, name), window=window))
+
+
+Correspondent = Annotated[
+    str, Query(max_length=MAX_ADDRESS, description="One address alone.")
+]
+
+
+@router.get(
+    "/profiles/{name}/correspondents",
+    tags=["profiles"],
+    responses=problems(404, 422, 503),
+)
+def correspondents(
+    request: Request,
+    name: Name,
+    app: ApplicationDep,
+    address: Correspondent = "",
+) -> CorrespondentsOut:
+    """Count whom the users of a profile have written to.
+
+    The database has digests of addresses and names nobody. What was counted within
+    the last minute may be missing.
+    """
+    return _correspondents(app, profile_of(request, name), address)
+
+
+def _correspondents(app: Application, name: str, address: str) -> CorrespondentsOut:
+    if not address:
+        for _, each in list_correspondents(app.engine, profile=name):
+            return CorrespondentsOut(
+                addresses=each.addresses, messages=each.messages, last=each.last
+            )
+    else:
+        known = find_correspondent(app.engine, app.settings, address, profile=name)
+        for _, row in known:
+            return CorrespondentsOut(addresses=1, messages=row.messages, last=row.last)
+    return CorrespondentsOut(addresses=0, messages=0, last=None)
+
+
+@managed.delete(
+    "/profiles/{name}/correspondents",
+    tags=["profiles"],
+    responses=problems(404, 422, 503),
+)
+def forget_correspondents(
+    request: Request, name: Name, app: ApplicationDep, address: Correspondent
+) -> CorrespondentsOut:
+    """Forget that the users of a profile have written to an address.
+
+    The answer counts those that are left. Other workers forget within a minute.
+    """
+    name, who = profile_of(request, name), principal_of(request).name
+    # What waits would be counted after it.
+    app.correspondents.flush()
+    forget_correspondent(app.engine, app.settings, address, profile=name, who=who)
+    app.correspondents.follow()
+    return _correspondents(app, name, "")
 
 
 @router.get("/words/{word}", tags=["profiles"], responses=problems(404, 422, 503))

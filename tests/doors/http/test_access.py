@@ -363,8 +363,8 @@ def asked(client, method, path, operation, profile, id_):
         headers = {"Content-Type": "application/json"}
         body = body.replace(b"PROFILE", profile.encode())
     label = {"label": "spam"} if "label" in names else {}
-    if "entry" in names:
-        label["entry"] = "ann@example.org"
+    for each in {"entry", "address"} & names.keys():
+        label[each] = "ann@example.org"
     ways = [
         {way: profile} for way in ("profile", "recipient") if names.get(way) == "query"
     ]

@@ -51,6 +51,8 @@ RIGHTS = {
     ("GET", "/profiles/{name}/lists"): "read",
     ("POST", "/profiles/{name}/lists"): "manage",
     ("DELETE", "/profiles/{name}/lists"): "manage",
+    ("GET", "/profiles/{name}/correspondents"): "read",
+    ("DELETE", "/profiles/{name}/correspondents"): "manage",
     ("GET", "/profiles/{name}/figures"): "read",
     ("GET", "/words/{word}"): "read",
     ("GET", "/history"): "read",

@@ -59,6 +59,9 @@ UNSAID: Final = {
     "POST /profiles/{name}/lists": {"invalid-input"},
     "GET /profiles/{name}/lists": {"invalid-input"},
     "DELETE /profiles/{name}/lists": {"invalid-input"},
+    # An address that is one.
+    "GET /profiles/{name}/correspondents": {"invalid-input"},
+    "DELETE /profiles/{name}/correspondents": {"invalid-input"},
     # A threshold is said in one of two ways; those of a policy depend on one another.
     "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
 }

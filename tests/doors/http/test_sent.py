@@ -70,3 +70,46 @@ def test_nothing_is_counted_where_no_server_is_believed(tmp_path):
         answer = client.post("/sent", json={"sender": "ann", "recipients": CARL})
 
     assert {"counted": 0} == answer.json()
+
+
+WRITTEN = "/profiles/default/correspondents"
+
+
+def test_correspondents_are_counted_and_forgotten(client):
+    """At once by the worker that answers, also what it has not stored yet."""
+    for people in (CARL, CARL[:1]):
+        client.post("/sent", json={"sender": "ann", "recipients": people})
+    client.app.state.application.correspondents.flush()
+    all_of_them = client.get(WRITTEN).json()
+    carl = client.get(WRITTEN, params={"address": "carl@Friends.example"}).json()
+    client.post("/sent", json={"sender": "ann", "recipients": CARL[:1]})
+    left = client.delete(WRITTEN, params={"address": CARL[0]}).json()
+
+    assert (2, 3) == (all_of_them["addresses"], all_of_them["messages"])
+    assert (1, 2) == (carl["addresses"], carl["messages"])
+    assert all_of_them["last"] == carl["last"] == left["last"]
+    assert (1, 1) == (left["addresses"], left["messages"])
+    assert 1 == len(client.app.state.application.correspondents)
+    nobody = client.get(WRITTEN, params={"address": CARL[0]}).json()
+    assert {"addresses": 0, "messages": 0, "last": None} == nobody
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "sentence"),
+    [
+        ("get", f"{WRITTEN}?address=carl", 422, "'carl' is no address"),
+        ("delete", f"{WRITTEN}?address=carl", 422, "'carl' is no address"),
+        ("delete", WRITTEN, 422, "address"),
+        ("delete", "/profiles/x/correspondents?address=a@b.example", 404, "no profile"),
+        ("get", "/profiles/x/correspondents", 404, "no profile"),
+        ("get", "/profiles/x/lists", 404, "no profile"),
+        ("delete", "/profiles/x/lists?entry=a@b.example", 404, "no profile"),
+    ],
+)
+def test_what_is_nobody_is_refused(client, method, path, status, sentence):
+    """With a sentence, and nothing is forgotten."""
+    client.post("/sent", json={"sender": "ann", "recipients": CARL})
+    answer = client.request(method, path)
+
+    assert (status, True) == (answer.status_code, sentence in answer.json()["detail"])
+    assert 2 == len(client.app.state.application.correspondents)

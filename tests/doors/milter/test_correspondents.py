@@ -89,11 +89,11 @@ def app(tmp_path_factory):
         yield app
 
 
-def incoming(app, *results, author=CARL):
+def incoming(app, *results, author=CARL, more=()):
     """Return the log-odds that a message from Carl gets, and the whole answer."""
     found = message_from_bytes(spam(9))
     headers = [("Authentication-Results", each) for each in results]
-    headers += [("From", author), ("Subject", found["Subject"])]
+    headers += [("From", author), ("Subject", found["Subject"]), *more]
     text = found.get_payload().replace("\n", "\r\n").encode()
     answer = tell(app, "<carl@friends.example>", (ANN,), *headers, body=text)
     marked = answer.replace(b"\r\n", b"\n")
@@ -110,6 +110,22 @@ def test_mail_of_somebody_who_was_written_to_is_known_again(app):
     assert b"has written to this address 4 times" not in incoming(app)[1]
     assert b"this site has written to this address" in unfolded
     assert known < unknown - 3
+
+
+def test_who_gets_a_reply_is_known_from_then_on(app):
+    """Nobody has written to him before; the id that he quotes himself is no evidence."""
+    frank = "<frank@partners.example>"
+    verified = f"{SERVER}; dmarc=pass header.from=partners.example"
+    quoting = ("In-Reply-To", "<1@example.org>")
+    first, marked = incoming(app, verified, author=frank, more=[quoting])
+    asked = ("In-Reply-To", "<7@partners.example>")
+    tell(app, ANN, (frank,), asked, login="ann@example.org")
+    then, known = incoming(app, verified, author=frank)
+
+    assert b"written to" not in marked
+    assert b"written to this address once" in known.replace(b"\n ", b" ")
+    assert then < first - 0.5
+    assert b"written to" not in incoming(app, author=frank)[1]
 
 
 @pytest.mark.parametrize(
