@@ -247,6 +247,7 @@ def test_teachers_are_listed_with_the_way_back(run, tmp_path):
 
     assert "nobody has labelled a message" in nobody
     assert 0 == code
+    assert re.search(r"eve's +│ +8\.6 %", out)
     assert "postbayes undo --profile default --source 'eve'\"'\"'s' --dry-run" in out
     assert [("test", False), ("eve's", True)] == [
         (each["source"], each["suspect"]) for each in map(json.loads, lines)

@@ -140,13 +140,14 @@ def teachers_table(document: FiguresOut) -> Table:
     """Return who labelled the messages, and where the filter had said otherwise."""
     table = Table(title="Who labelled them", title_justify="left")
     table.add_column("source")
-    for name in ("ham", "spam", "unsure", "contradicted", "of them sure"):
+    for name in ("share", "ham", "spam", "unsure", "contradicted", "of them sure"):
         table.add_column(name, justify="right")
     table.add_column("corrected by others", justify="right")
     table.add_column("last")
     for each in document.sources:
         table.add_row(
             Text(each.source, style="bold red" if each.suspect else ""),
+            f"{100 * each.messages / max(1, document.messages):.1f} %",
             f"{each.ham}",
             f"{each.spam}",
             f"{each.unsure}",
