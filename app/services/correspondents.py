@@ -461,28 +461,24 @@ def _rows(connection: Connection, profile: str | None) -> list[ProfileRow]:
 
 
 def list_correspondents(
-    engine: Engine, *, profile: str | None = None
+    engine: Engine,
+    settings: Settings,
+    *,
+    address: str | None = None,
+    profile: str | None = None,
 ) -> list[tuple[str, CorrespondentFigures]]:
-    """Return how many correspondents profiles have, by name; one alone or all.
+    """Return how many correspondents profiles have, by the names of those that do.
 
-    Raises
-    ------
-    UnknownProfile
-        If there is no such profile.
-    """
-    with reading(engine) as connection:
-        names = {row.id: row.name for row in _rows(connection, profile)}
-        found = correspondents.figures(connection)
-    named = [
-        (names[each.profile_id], each) for each in found if each.profile_id in names
-    ]
-    return sorted(named)
-
-
-def find_correspondent(
-    engine: Engine, settings: Settings, address: str, *, profile: str | None = None
-) -> list[tuple[str, CorrespondentRow]]:
-    """Return what is known of an address, by the names of the profiles that know it.
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    settings : Settings
+        Where the key of the digests is.
+    address : str or None
+        The only correspondent that counts; None: all.
+    profile : str or None
+        The only profile; None: all.
 
     Raises
     ------
@@ -491,16 +487,24 @@ def find_correspondent(
     UnknownProfile
         If there is no such profile.
     """
-    name = _required(address)
+    name = None if address is None else _required(address)
     with reading(engine) as connection:
-        found = [
-            (
-                each.name,
-                correspondents.find(connection, each.id, _digest(each, name, settings)),
-            )
-            for each in _rows(connection, profile)
-        ]
-    return sorted((name, row) for name, row in found if row is not None)
+        rows = {row.id: row for row in _rows(connection, profile)}
+        if name is None:
+            only = None if profile is None else next(iter(rows))
+            found = correspondents.figures(connection, only)
+        else:
+            found = [
+                each
+                for row in rows.values()
+                for each in correspondents.figures(
+                    connection, row.id, _digest(row, name, settings)
+                )
+            ]
+    # One that is deleted meanwhile is in the counts alone.
+    return sorted(
+        (rows[each.profile_id].name, each) for each in found if each.profile_id in rows
+    )
 
 
 def forget_correspondent(

@@ -99,26 +99,22 @@ def count(connection: Connection) -> int:
     return connection.scalar(select(func.count()).select_from(correspondent)) or 0
 
 
-def figures(connection: Connection) -> list[CorrespondentFigures]:
-    """Return how many correspondents each profile has that has any."""
+def figures(
+    connection: Connection, profile_id: int | None = None, address: bytes = b""
+) -> list[CorrespondentFigures]:
+    """Return how many correspondents each profile has that has any.
+
+    Those of one profile, or one of them alone, where they are given.
+    """
     table = correspondent.c
     asked = select(
         table.profile_id, func.count(), func.sum(table.messages), func.max(table.last)
     ).group_by(table.profile_id)
+    if profile_id is not None:
+        asked = asked.where(table.profile_id == profile_id)
+    if address:
+        asked = asked.where(table.address == address)
     return [CorrespondentFigures(*row) for row in connection.execute(asked)]
-
-
-def find(
-    connection: Connection, profile_id: int, address: bytes
-) -> CorrespondentRow | None:
-    """Return what is known of an address; None where it is unknown."""
-    row = connection.execute(
-        _ALL.where(
-            correspondent.c.profile_id == profile_id,
-            correspondent.c.address == address,
-        )
-    ).first()
-    return None if row is None else CorrespondentRow(*row)
 
 
 def forget(connection: Connection, profile_id: int, address: bytes) -> bool:

@@ -20,7 +20,6 @@ from app.services.correspondents import (
     MOST_NEW,
     MOST_RECIPIENTS,
     Correspondents,
-    find_correspondent,
     forget_correspondent,
     list_correspondents,
 )
@@ -192,7 +191,8 @@ def test_the_writing_of_a_deleted_profile_goes_with_it(app):
         pass
     known.flush()
     assert [("default", 1)] == [
-        (name, each.addresses) for name, each in list_correspondents(app.engine)
+        (name, each.addresses)
+        for name, each in list_correspondents(app.engine, app.settings)
     ]
     app.live.refresh()
     assert 1 == write(known)
@@ -227,7 +227,9 @@ def test_what_is_counted_while_others_are_stored_waits(app, monkeypatch):
     monkeypatch.setattr(storage, "add", adding)
     known.flush()
     known.flush()
-    counted = [each.messages for _, each in list_correspondents(app.engine)]
+    counted = [
+        each.messages for _, each in list_correspondents(app.engine, app.settings)
+    ]
 
     assert [2, 2] == counted
     assert nats(known) == nats(another(app))
@@ -317,7 +319,9 @@ def test_an_address_can_be_forgotten(app):
     known = app.correspondents
     write(known, CARL.address, "dora@friends.example")
     known.flush()
-    found = find_correspondent(app.engine, app.settings, "Carl@friends.example")
+    found = list_correspondents(
+        app.engine, app.settings, address="Carl@friends.example"
+    )
     assert [ANN, "default"] == [name for name, _ in found]
     forgot = forget_correspondent(
         app.engine, app.settings, CARL.address, profile=None, who="test"
@@ -327,7 +331,7 @@ def test_an_address_can_be_forgotten(app):
     assert [ANN, "default"] == forgot
     assert 0.0 == nats(known)
     assert 2 == len(known)
-    assert [] == find_correspondent(app.engine, app.settings, CARL.address)
+    assert [] == list_correspondents(app.engine, app.settings, address=CARL.address)
     one = forget_correspondent(
         app.engine, app.settings, "dora@friends.example", profile=ANN, who="test"
     )
@@ -358,14 +362,16 @@ def test_forgetting_is_noticed_while_others_are_counted(app, monkeypatch):
     known.flush()
     assert [1, 1] == [
         row.messages
-        for _, row in find_correspondent(app.engine, app.settings, CARL.address)
+        for _, row in list_correspondents(
+            app.engine, app.settings, address=CARL.address
+        )
     ]
 
 
 def test_what_is_no_address_is_refused(app):
     """With a sentence."""
     with pytest.raises(InvalidInput, match="'carl' is no address"):
-        find_correspondent(app.engine, app.settings, "carl")
+        list_correspondents(app.engine, app.settings, address="carl")
 
 
 def test_a_key_counts_for_its_profiles(app):
@@ -418,7 +424,12 @@ def test_digests_are_keyed_where_feature_ids_are(tmp_path):
         with running(key_file=tmp_path / f"{name}.key", **given) as app:
             write(app.correspondents)
             app.correspondents.flush()
-            ((_, row),) = find_correspondent(app.engine, app.settings, CARL.address)
-            stored.append(row.address)
+            given_back = list_correspondents(
+                app.engine, app.settings, address=CARL.address
+            )
+            assert [1] == [each.addresses for _, each in given_back]
+            with app.engine.connect() as connection:
+                asked = "select address from correspondent"
+                stored.append(connection.exec_driver_sql(asked).scalar())
 
     assert stored[0] != stored[1]

@@ -10,7 +10,6 @@ from app.doors.cli.console import OUT, Json, print_json, this_user
 from app.errors import InvalidInput
 from app.services.application import opened_database
 from app.services.correspondents import (
-    find_correspondent,
     forget_correspondent,
     list_correspondents,
 )
@@ -73,29 +72,23 @@ def _list(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    found: list[dict[str, object]]
-    if address is None:
-        found = [
-            {
-                "profile": name,
-                "addresses": each.addresses,
-                "messages": each.messages,
-                "last": f"{each.last:%Y-%m-%d}",
-            }
-            for name, each in list_correspondents(engine, profile=profile)
-        ]
-    else:
-        found = [
-            {"profile": name, "messages": row.messages, "last": f"{row.last:%Y-%m-%d}"}
-            for name, row in find_correspondent(
-                engine, settings, address, profile=profile
-            )
-        ]
+    found = [
+        {
+            "profile": name,
+            "addresses": each.addresses,
+            "messages": each.messages,
+            "last": f"{each.last:%Y-%m-%d}",
+        }
+        for name, each in list_correspondents(
+            engine, settings, address=address, profile=profile
+        )
+    ]
     if as_json:
         print_json({"correspondents": found})
         return
     for each in found:
-        numbers = "  ".join(
-            f"{each[name]} {name}" for name in ("addresses", "messages") if name in each
+        addresses = f"{each['addresses']} addresses  " if address is None else ""
+        OUT.print(
+            f"{each['profile']}  {addresses}{each['messages']} messages  "
+            f"last {each['last']}"
         )
-        OUT.print(f"{each['profile']}  {numbers}  last {each['last']}")

@@ -21,11 +21,7 @@ from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.features.observation import parse_id
 from app.ledger.undo import Selection
-from app.services.correspondents import (
-    find_correspondent,
-    forget_correspondent,
-    list_correspondents,
-)
+from app.services.correspondents import forget_correspondent, list_correspondents
 from app.services.profiles import learned
 from app.services.recipients import MAX_ADDRESS
 
@@ -164,16 +160,12 @@ def correspondents(
 
 
 def _correspondents(app: Application, name: str, address: str) -> CorrespondentsOut:
-    if not address:
-        for _, each in list_correspondents(app.engine, profile=name):
-            return CorrespondentsOut(
-                addresses=each.addresses, messages=each.messages, last=each.last
-            )
-    else:
-        known = find_correspondent(app.engine, app.settings, address, profile=name)
-        for _, row in known:
-            return CorrespondentsOut(addresses=1, messages=row.messages, last=row.last)
-    return CorrespondentsOut(addresses=0, messages=0, last=None)
+    found = list_correspondents(
+        app.engine, app.settings, address=address or None, profile=name
+    )
+    if not found:
+        return CorrespondentsOut(addresses=0, messages=0, last=None)
+    return CorrespondentsOut.model_validate(found[0][1], from_attributes=True)
 
 
 @managed.delete(
