@@ -214,6 +214,84 @@ def _side_by_side(examples: Mapping[bytes, _Example]) -> Examples:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How many messages came, taught or not.
+
+    Parameters
+    ----------
+    ham, spam : int
+        Those that were scored when they came, and then taught.
+    all : int
+        All that were scored when they came, as far as the taught ones say so.
+    moved : mapping of bytes to (bool, int) or None
+        Messages that were taught since the examples: whether each is spam, and how
+        many came before it; None where it is not learned, or did not come.
+    """
+
+    ham: int = 0
+    spam: int = 0
+    all: int = 0
+    moved: Mapping[bytes, tuple[bool, int] | None] = field(
+        default_factory=dict, repr=False
+    )
+
+    @classmethod
+    def of(cls, examples: Examples, specification: Specification) -> Self:
+        """Return what examples say."""
+        there = examples.arrived >= 0
+        spam = int(specification.spam_mask[examples.labels[there]].sum())
+        return cls(int(there.sum()) - spam, spam, int(examples.arrived[there].sum()))
+
+    @property
+    def by_side(self) -> NDArray[np.float64]:
+        """Messages of ham, and of spam: of what nobody taught, half of each."""
+        half = max(0, self.all - self.ham - self.spam) / 2
+        return np.array([self.ham + half, self.spam + half])
+
+    def follow(
+        self,
+        examples: Examples,
+        lessons: Iterable[Lesson],
+        specification: Specification,
+    ) -> Arrivals:
+        """Return what rows after the examples say as well."""
+        ham, spam, whole = self.ham, self.spam, self.all
+        moved = dict(self.moved)
+        for row in lessons:
+            arrived = arrived_of(row.scores)
+            if row.label_before is not None:
+                before = (
+                    moved[row.digest]
+                    if row.digest in moved
+                    else _came(row.digest, examples, specification)
+                )
+                arrived = None
+                if before is not None:
+                    was_spam, arrived = before
+                    ham, spam = ham - (not was_spam), spam - was_spam
+                    whole -= arrived
+            if arrived is None or row.label not in specification.labels:
+                moved[row.digest] = None
+                continue
+            is_spam = row.label in specification.spam_labels
+            ham, spam, whole = ham + (not is_spam), spam + is_spam, whole + arrived
+            moved[row.digest] = is_spam, arrived
+        return Arrivals(ham, spam, whole, moved)
+
+
+def _came(
+    digest: bytes, examples: Examples, specification: Specification
+) -> tuple[bool, int] | None:
+    """Return whether an example is spam, and how many came before it, if it came."""
+    if digest not in examples.digests:
+        return None
+    place = examples.digests.index(digest)
+    arrived = int(examples.arrived[place])
+    spam = bool(specification.spam_mask[examples.labels[place]])
+    return None if arrived < 0 else (spam, arrived)
+
+
+@dataclass(frozen=True, slots=True)
 class Fusion:
     """The weights of the verdict at one revision, and what they will be fitted to.
 
@@ -229,9 +307,8 @@ class Fusion:
         Up to which row they were fitted; 0 for the shipped ones.
     fitted_messages : int
         To how many messages; 0 where the shipped ones stand.
-    came : ndarray of int64, shape (3,)
-        How many messages were scored when they came, and then taught as ham, and as
-        spam; and how many came, taught or not.
+    arrivals : Arrivals
+        How many messages came.
     waiting : tuple of Lesson
         The rows after it, in their order.
     """
@@ -239,7 +316,7 @@ class Fusion:
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
     examples: Examples = field(repr=False)
-    came: NDArray[np.int64]
+    arrivals: Arrivals
     fitted_revision: int = 0
     fitted_messages: int = 0
     # Read when the next fit is due: to put 2,000 examples together anew at each row
@@ -253,15 +330,8 @@ class Fusion:
             np.array([term.weight for term in specification.verdict.terms]),
             np.zeros(specification.n_classes),
             Examples.none(specification),
-            np.zeros(3, np.int64),
+            Arrivals(),
         )
-
-    @property
-    def arrived(self) -> NDArray[np.float64]:
-        """Messages that came: ham, and spam, each with half of what nobody taught."""
-        ham, spam, came = self.came.tolist()
-        half = max(0, came - ham - spam) / 2
-        return np.array([ham + half, spam + half])
 
     def follow(
         self,
@@ -286,41 +356,25 @@ class Fusion:
         rows = (*self.waiting, *lessons)
         due = revision - revision % rule.every
         if due <= before:
-            came = self.came + _came(lessons, specification)
-            return replace(self, waiting=rows, came=came)
+            arrivals = self.arrivals.follow(self.examples, lessons, specification)
+            return replace(self, waiting=rows, arrivals=arrivals)
         until = [row for row in rows if row.revision <= due]
         examples = self.examples.follow(until, specification, after=due - rule.window)
         fitted = _fitted(examples, specification, rule, due)
         left = rows[len(until) :]
-        came = fitted.came + _came(left, specification)
-        return replace(fitted, waiting=left, came=came)
-
-
-def _came(lessons: Iterable[Lesson], specification: Specification) -> NDArray[np.int64]:
-    """Return what rows say of the mail that came, as `Fusion.came`."""
-    found = [0, 0, 0]
-    for row in lessons:
-        arrived = arrived_of(row.scores)
-        if arrived is None or row.label_before is not None:
-            continue
-        found[-1] += arrived
-        if row.label in specification.labels:
-            found[row.label in specification.spam_labels] += 1
-    return np.array(found, np.int64)
+        arrivals = fitted.arrivals.follow(examples, left, specification)
+        return replace(fitted, waiting=left, arrivals=arrivals)
 
 
 def _fitted(
     examples: Examples, specification: Specification, rule: FusionRule, revision: int
 ) -> Fusion:
     """Return the weights that are fitted to the examples, and the examples."""
-    there = examples.arrived >= 0
     spam = specification.spam_mask[examples.labels]
     shipped = replace(
         Fusion.shipped(specification),
         examples=examples,
-        came=np.array(
-            [(there & ~spam).sum(), (there & spam).sum(), examples.arrived[there].sum()]
-        ),
+        arrivals=Arrivals.of(examples, specification),
         fitted_revision=revision,
     )
     # Its own labels agree with it whatever it says: fitted to them, it would

@@ -355,7 +355,7 @@ class VerdictRule:
         The summands, of different names.
     prior : FadingPrior
         Class prior of the verdict, by the mail that came
-        (`app.classifier.fusion.Fusion`).
+        (`app.classifier.fusion.Arrivals`).
     fusion : FusionRule
         How the weights of the terms, and a bias of each class, are fitted to what
         was taught.

@@ -164,7 +164,7 @@ class Scorer:
         self.log_prior = specification.prior.log_prior(messages)
         self.verdict_log_prior = specification.verdict.prior.log_prior(
             messages,
-            fusion.arrived * specification.unit,
+            fusion.arrivals.by_side * specification.unit,
             specification.spam_mask,
         )
         # In messages: unlike everything else, it depends on the unit.

@@ -76,7 +76,7 @@ def known(fusion):
         fusion.bias.tolist(),
         fusion.fitted_revision,
         fusion.fitted_messages,
-        fusion.arrived.tolist(),
+        fusion.arrivals.by_side.tolist(),
     )
 
 
@@ -158,23 +158,27 @@ def test_what_came_is_what_was_scored_and_half_of_what_nobody_taught():
     ]
     later = [lesson(number, "spam", said) for number in range(4, 17)]
 
-    assert [0.0, 0.0] == followed(rows[:1]).arrived.tolist()
-    assert [3.0, 3.0] == followed(rows).arrived.tolist()
-    assert [0.0, 0.0] == followed(rows + later).arrived.tolist()
+    assert [0.0, 0.0] == followed(rows[:1]).arrivals.by_side.tolist()
+    assert [3.0, 3.0] == followed(rows).arrivals.by_side.tolist()
+    assert [0.0, 0.0] == followed(rows + later).arrivals.by_side.tolist()
 
 
 def test_a_label_that_is_corrected_counts_for_what_it_is():
-    """From the next fit on, as for the weights."""
+    """And what is forgotten counts no more, before the next fit and after it."""
     said = (0.0, 0.0)
     rows = [
         lesson(1, "spam", said, arrived=1),
         lesson(2, "ham", said, arrived=1),
         lesson(3, "ham", said, digest=1, label_before="spam"),
         lesson(4, None, said, digest=2, label_before="ham"),
+        lesson(5, "spam", said, digest=1, label_before="ham"),
+        lesson(6, None, said, digest=1, label_before="spam"),
+        lesson(7, "ham", said, digest=1, arrived=2),
     ]
+    came = [followed(rows[:n]).arrivals.by_side.tolist() for n in range(1, 8)]
 
-    assert [1.0, 1.0] == followed(rows[:3]).arrived.tolist()
-    assert [1.0, 0.0] == followed(rows).arrived.tolist()
+    assert [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [1.0, 0.0]] == came[:4]
+    assert [[0.0, 1.0], [0.0, 0.0], [1.5, 0.5]] == came[4:]
 
 
 def test_a_view_that_is_right_is_worth_more_than_one_that_is_noise():

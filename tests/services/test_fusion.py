@@ -71,15 +71,15 @@ def test_what_a_service_is_taught_tells_what_comes(app):
         for n in range(4)
     ]
     app.feedback.teach_by_id("default", ids[0], label="spam", source="test")
-    by_id = fusion_of(app).arrived
+    by_id = fusion_of(app).arrivals.by_side
     app.feedback.teach("default", spam(1), label="spam", source="test")
-    by_message = fusion_of(app).arrived
+    by_message = fusion_of(app).arrivals.by_side
     app.feedback.teach("default", ham(9), label="ham", source="test")
 
     assert [1.5, 2.5] == by_id.tolist()
     assert [1.0, 3.0] == by_message.tolist()
     # That was never scored, as an archive that is taught.
-    assert [1.0, 3.0] == fusion_of(app).arrived.tolist()
+    assert [1.0, 3.0] == fusion_of(app).arrivals.by_side.tolist()
 
 
 def test_reports_of_spam_alone_take_no_ham(app):
