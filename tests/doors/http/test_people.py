@@ -463,3 +463,25 @@ def test_the_line_of_a_verdict_names_who_asked(make, caplog):
     assert [["key:mx1"], ["user:tim"], []] == [
         re.findall(r" by=(\S+)", line) for line in lines
     ]
+
+
+def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
+    """Also where a page taught, or one took a message back for good."""
+    client = make()()
+    sign_in(client, "tim")
+    with caplog.at_level("INFO", logger="app.services.feedback"):
+        taught = client.post(
+            "/feedback?label=spam",
+            content=spam(1),
+            headers={"Content-Type": "message/rfc822"},
+        ).json()
+        form = token(client, "/ui/message") | {"id": taught["id"], "label": "ham"}
+        client.post("/ui/message/teach", data=form)
+        client.post(f"/ui/history/{taught['id']}/teach", data=form | {"label": "spam"})
+        client.delete(f"/feedback/{taught['id']}").raise_for_status()
+    lines = [line for line in caplog.messages if line.startswith("feedback ")]
+
+    assert ["learned", "relabelled", "relabelled", "forgotten"] == [
+        re.search(r" outcome=(\w+)", line)[1] for line in lines
+    ]
+    assert all(" door=http " in line and "source=user:tim" in line for line in lines)
