@@ -45,8 +45,23 @@ REVOKE: Final = "DELETE /keys/{name}"
 PEOPLE: Final = "GET /people"
 ADD_PERSON: Final = "POST /people"
 REMOVE_PERSON: Final = "DELETE /people/{name}"
+OWN_PASSWORD: Final = "POST /password"  # noqa: S105  an address
 EVENTS: Final = "GET /events"
 SENT: Final = "POST /sent"
+# They read a body.
+READING: Final = (
+    CLASSIFY,
+    BATCH,
+    MESSAGE,
+    FEEDBACK,
+    UNDO,
+    CHANGE,
+    SET_ENTRIES,
+    MAKE_KEY,
+    ADD_PERSON,
+    OWN_PASSWORD,
+    SENT,
+)
 # Every route but the health checks asks a right.
 ASKING: Final = (
     CLASSIFY,
@@ -76,6 +91,7 @@ ASKING: Final = (
     PEOPLE,
     ADD_PERSON,
     REMOVE_PERSON,
+    OWN_PASSWORD,
     EVENTS,
     SENT,
 )
@@ -136,7 +152,8 @@ _DATABASE: Final = (
     *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
     *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
-    *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
+    *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, OWN_PASSWORD),
+    EVENTS,
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
@@ -155,36 +172,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
         "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.BatchTooLarge: Advice(
         "Send the messages in several batches; larger batches are not faster.",
@@ -192,18 +187,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field or the query parameter. Unknown names are "
@@ -211,19 +195,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "ones. The status is 422 where a query parameter is wrong, and 400 "
         "where the body is.",
         operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
+            *READING,
             FORGET,
-            UNDO,
             PROFILES,
             PROFILE,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
             FIGURES,
             WORD,
             LEDGER,
@@ -245,18 +220,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone declares the body to be a form.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.Unauthenticated: Advice(
         "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "

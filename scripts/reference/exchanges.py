@@ -177,6 +177,8 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/people", '{"name": "anna", "role": "reader"}'),
     ),
     ("DELETE", "/people/{name}"): (Exchange("DELETE", "/people/anna"),),
+    # For a person who has signed in.
+    ("POST", "/password"): (),
     ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),

@@ -66,6 +66,7 @@ RIGHTS = {
     ("GET", "/people"): "manage",
     ("POST", "/people"): "manage",
     ("DELETE", "/people/{name}"): "manage",
+    ("POST", "/password"): "read",
     ("GET", "/events"): "manage",
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,

@@ -258,7 +258,11 @@ def test_a_link_puts_no_words_into_a_page(make):
 
 
 @pytest.mark.parametrize(
-    "path", ["/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"]
+    "path",
+    [
+        *("/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"),
+        "/ui/password",
+    ],
 )
 def test_a_form_of_another_site_changes_nothing(make, path):
     """Without the field, with that of another browser, and of another person."""
@@ -418,6 +422,71 @@ def test_people_are_for_those_who_manage_all(make):
 
     assert [403] * 5 == [each.status_code for each in answers]
     assert {"anna", "tim", "rita"} == {*app.keys.people}
+
+
+def test_people_change_their_own_password(make):
+    """On the page; the browser of the change goes on, and no other."""
+    clients = make()
+    tim, other, thief = clients(), clients(), clients()
+    sign_in(tim, "tim")
+    sign_in(other, "tim")
+    thief.cookies.update(tim.cookies)
+    form = token(tim, "/ui/password")
+    new = {"new": "another horse", "again": "another horse"}
+    wrong = [
+        tim.post("/ui/password", data=form | given)
+        for given in (
+            new | {"password": "wrong"},
+            new | {"password": PASSWORD, "again": "another hose"},
+            {"password": PASSWORD, "new": "short", "again": "short"},
+        )
+    ]
+    changed = tim.post("/ui/password", data=form | new | {"password": PASSWORD})
+
+    assert [401, 422, 422, 200] == [each.status_code for each in (*wrong, changed)]
+    assert "do not belong together" in wrong[0].text
+    assert "the two new passwords differ" in wrong[1].text
+    assert "from 8 to 1,024 letters" in wrong[2].text
+    assert "Your password is changed." in changed.text
+    assert [200, 401, 401] == [
+        each.get("/profiles").status_code for each in (tim, other, thief)
+    ]
+    assert 303 == sign_in(clients(), "tim", "another horse").status_code
+
+
+def test_a_password_is_changed_over_http(make):
+    """With the cookie of a new session in the answer; for nobody but a person."""
+    clients = make()
+    rita, local = clients(), clients(("127.0.0.1", 1))
+    sign_in(rita, "rita")
+    passwords = {"password": PASSWORD, "new_password": "another horse"}
+    answers = [
+        rita.post("/password", json=passwords | {"password": "wrong"}),
+        rita.post("/password", json=passwords),
+        local.post("/password", json=passwords),
+    ]
+
+    assert [401, 200, 403] == [each.status_code for each in answers]
+    assert ("rita", "reader") == tuple(
+        answers[1].json()[each] for each in ("name", "role")
+    )
+    assert "horse" not in answers[1].text
+    assert 404 == rita.get("/profiles/rita").status_code
+    assert "has no password here" in answers[2].json()["detail"]
+
+
+def test_the_way_to_the_password_is_there_for_people(make):
+    """A key in a browser has none."""
+    clients = make()
+    tim, keyed = clients(), clients()
+    sign_in(tim, "tim")
+    text, key = made_key("mx1", ["read"])
+    tim.app.state.application.add_key(key, who="test")
+    keyed.headers["X-API-Key"] = text
+
+    assert 'href="/ui/password"' in tim.get("/ui/history").text
+    assert "/ui/password" not in keyed.get("/ui/history").text
+    assert "mx1" in keyed.get("/ui/history").text
 
 
 def places(page):
