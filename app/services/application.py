@@ -555,6 +555,26 @@ class Application:
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
+    def create_profile(
+        self,
+        name: str,
+        labels: tuple[str, ...],
+        spam_labels: tuple[str, ...],
+        **by: str,
+    ) -> None:
+        """Create a profile, as `app.services.profiles.create_profile`; here at once."""
+        create_profile(
+            self.engine,
+            name,
+            labels=labels,
+            spam_labels=spam_labels,
+            time=now(),
+            id_key=id_key_of_new(self.engine, self.settings),
+            **by,
+        )
+        with explaining("the profile is made, and answers as soon as it can be read"):
+            self.live.refresh()
+
     def change_policy(
         self, name: str, changes: Mapping[str, Any], *, who: str = "http"
     ) -> Changed:

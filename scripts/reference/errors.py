@@ -24,6 +24,7 @@ FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
 PROFILES: Final = "GET /profiles"
 PROFILE: Final = "GET /profiles/{name}"
+CREATE: Final = "POST /profiles"
 CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
@@ -55,6 +56,7 @@ READING: Final = (
     MESSAGE,
     FEEDBACK,
     UNDO,
+    CREATE,
     CHANGE,
     SET_ENTRIES,
     MAKE_KEY,
@@ -72,6 +74,7 @@ ASKING: Final = (
     UNDO,
     PROFILES,
     PROFILE,
+    CREATE,
     CHANGE,
     FIGURES,
     WORD,
@@ -149,7 +152,7 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 # Those that read the database, or load a profile.
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
-    *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(PROFILE, CREATE, CHANGE, FIGURES, WORD, LEDGER, READY),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
     *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, OWN_PASSWORD),
@@ -330,6 +333,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidSetting: Advice(
         "Correct the setting that the sentence names; [settings.md](settings.md) has "
         "the values.",
+        operations=(CREATE,),
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
@@ -406,6 +410,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.ProfileExists: Advice(
         "Choose another name, or the labels of the existing profile.",
+        operations=(CREATE,),
         commands=("profiles",),
     ),
     errors.OtherProfile: Advice(

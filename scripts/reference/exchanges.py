@@ -138,6 +138,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ),
     ("GET", "/profiles"): (Exchange("GET", "/profiles?limit=10"),),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
+    ("POST", "/profiles"): (
+        Exchange("POST", "/profiles", '{"name": "desk@example.org", "kind": "mail"}'),
+    ),
     ("PATCH", "/profiles/{name}"): (
         Exchange(
             "PATCH",

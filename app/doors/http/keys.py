@@ -158,8 +158,8 @@ async def events(
     """List who did what beside the ledger, the newest first.
 
     Keys made and revoked, people added and removed, sign-ins, policies and lists
-    changed, correspondents forgotten, undos and profiles deleted. Wrong keys and
-    passwords are counted, and no event each.
+    changed, correspondents forgotten, undos, and profiles made and deleted. Wrong keys
+    and passwords are counted, and no event each.
     """
     principal_of(request).require_all("the events, which are of all profiles")
     ask = partial(list_events, app.engine, before=before, limit=limit)

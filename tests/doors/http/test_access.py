@@ -316,6 +316,7 @@ BODIES = {
     ("post", "/feedback/undo"): ({}, b'{"source": "test", "dry_run": true}'),
     ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
     ("post", "/people"): ({}, b'{"name": "x", "role": "reader"}'),
+    ("post", "/profiles"): ({}, b'{"name": "PROFILE"}'),
     ("post", "/password"): ({}, b'{"password": "x", "new_password": "y"}'),
     ("post", "/sent"): ({}, b'{"sender": "PROFILE", "recipients": ["x@example.net"]}'),
 }
@@ -382,7 +383,7 @@ def test_a_key_of_one_profile_reaches_no_other_through_any_route(limited):
     answers = {}
     for path, methods in paths.items():
         for method, operation in methods.items():
-            if "x-right" in operation and path != "/profiles":
+            if "x-right" in operation and (method, path) != ("get", "/profiles"):
                 found = asked(client, method, path, operation, "bob@example.org", id_)
                 answers[method, path] = {each.status_code for each in found}
     listed = client.get("/profiles").json()["profiles"]

@@ -47,6 +47,7 @@ RIGHTS = {
     ("POST", "/feedback/undo"): "manage",
     ("GET", "/profiles"): "read",
     ("GET", "/profiles/{name}"): "read",
+    ("POST", "/profiles"): "manage",
     ("PATCH", "/profiles/{name}"): "manage",
     ("GET", "/profiles/{name}/lists"): "read",
     ("POST", "/profiles/{name}/lists"): "manage",

@@ -59,6 +59,8 @@ UNSAID: Final = {
     "POST /profiles/{name}/lists": {"invalid-input"},
     "GET /profiles/{name}/lists": {"invalid-input"},
     "DELETE /profiles/{name}/lists": {"invalid-input"},
+    # A name of letters that names have, once; labels that go together.
+    "POST /profiles": {"invalid-setting", "invalid-input", "profile-exists"},
     # A threshold is said in one of two ways; those of a policy depend on one another.
     "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
 }
