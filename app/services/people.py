@@ -281,8 +281,8 @@ class Sessions:
         person = self._keys.people.get(name) if who.kind == "person" else None
         if person is None or person.password is None:
             msg = (
-                f"{who.name} has no password here; one is changed by a person who "
-                "signs in with it"
+                f"{who.name} does not sign in with a password here; a person who does "
+                "can change it"
             )
             raise Forbidden(msg)
         check_password(new)

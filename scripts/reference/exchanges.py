@@ -180,8 +180,13 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
         Exchange("POST", "/people", '{"name": "anna", "role": "reader"}'),
     ),
     ("DELETE", "/people/{name}"): (Exchange("DELETE", "/people/anna"),),
-    # For a person who has signed in.
-    ("POST", "/password"): (),
+    ("POST", "/password"): (
+        Exchange(
+            "POST",
+            "/password",
+            '{"password": "a long sentence", "new_password": "another sentence"}',
+        ),
+    ),
     ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),

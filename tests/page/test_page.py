@@ -58,6 +58,15 @@ def label_of(site, id_):
     return entries[0]["label"]
 
 
+def spilt(browser):
+    """Return the cards that are narrower than what they hold."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('.card, .wide')].filter((each) => "
+        "each.scrollWidth > each.clientWidth && "
+        "getComputedStyle(each).overflowX === 'visible').map((each) => each.innerText)"
+    )
+
+
 def focused(browser):
     """Return the id of the element that has the focus."""
     return browser.execute_script("return document.activeElement.id")
@@ -133,10 +142,15 @@ def test_the_keys_are_shown_when_asked(browser):
 
 @pytest.mark.parametrize(
     "path",
-    ["overview", "history", "review", "message", "ledger", "words", "lists", "site"],
+    [
+        *("overview", "history", "review", "message", "ledger", "words"),
+        *("lists", "site", "keys", "people", "password", "sign-in"),
+    ],
 )
 def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     """The body does not scroll sideways; a wide table scrolls in itself."""
+    show(browser, f"/ui/{path}")
+    on_a_desk = spilt(browser)
     wait(browser, written(site))
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     show(browser, f"/ui/{path}")
@@ -145,6 +159,7 @@ def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
         picture("overview-phone")
 
     assert wide <= PHONE["width"]
+    assert ([], []) == (on_a_desk, spilt(browser))
 
 
 def test_the_overview_is_read_on_a_desk(browser, site, picture):

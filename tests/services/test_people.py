@@ -190,7 +190,7 @@ def test_a_password_is_a_persons(engine, keys, sessions, who):
         "one of a proxy": sessions.named("eve"),
     }[who]
 
-    with pytest.raises(Forbidden, match="has no password here"):
+    with pytest.raises(Forbidden, match="does not sign in with a password"):
         sessions.change_password(principal, PASSWORD, "another horse", host=None)
 
 

@@ -472,7 +472,7 @@ def test_a_password_is_changed_over_http(make):
     )
     assert "horse" not in answers[1].text
     assert 404 == rita.get("/profiles/rita").status_code
-    assert "has no password here" in answers[2].json()["detail"]
+    assert "does not sign in with a password" in answers[2].json()["detail"]
 
 
 def test_the_way_to_the_password_is_there_for_people(make):
