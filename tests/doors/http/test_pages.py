@@ -74,6 +74,37 @@ def test_no_template_has_inline_script_or_style():
         assert "|safe" not in text.replace(" ", "")
 
 
+def luminance(colour):
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
+        for x in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_can_be_read_on_its_ground(scheme):
+    """With a contrast of 4.5 to 1 at least (WCAG 2.2, 1.4.3, level AA)."""
+    style = STATIC["style.css"].content.decode()
+    root = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]
+    light = {
+        name: luminance(colour)
+        for name, colour in re.findall(r"--([\w-]+): (#\w{6})", root)
+    }
+    inks = ("ink", "soft", "link", "ham", "spam", "unsure", "good", "bad")
+    grounds = [(ink, ground) for ink in inks for ground in ("paper", "card", "hover")]
+    grounds += [(ink, f"wash-{ink}") for ink in inks[3:]] + [("card", "link")]
+    contrasts = {
+        pair: (max(each) + 0.05) / (min(each) + 0.05)
+        for pair in grounds
+        for each in [[light[name] for name in pair]]
+    }
+
+    assert {} == {pair: x for pair, x in contrasts.items() if x < 4.5}
+
+
 def test_half_a_surrogate_pair_cannot_break_a_page():
     """UTF-8 has no bytes for it."""
     assert b"a?b" == PageResponse("a\ud83db").body
