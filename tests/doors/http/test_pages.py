@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 
 from app.doors.http.page.environment import STATIC, TEMPLATES, PageResponse, link
 from tests.support.application import served
+from tests.support.messages import spam
 
 POLICY = "Content-Security-Policy"
 
@@ -64,6 +66,31 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     assert "<script>" not in answer.text
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("lists", "lists?entry={}", "overview", "ledger", "ledger?source={}", "site"),
+        *("keys?revoked={}", "people?done={}", "sign-in?next={}", "words?word={}"),
+    ],
+)
+def test_names_that_somebody_chose_stay_text(client, path):
+    """A source, a note, and whatever an address of these pages says."""
+    hostile = "<script>alert(1)</script>'\"{{7*7}}"
+    entry = {"verb": "allow", "entry": "ann@example.org", "note": hostile}
+    client.post("/ui/lists", data=entry).raise_for_status()
+    client.post(
+        "/feedback",
+        params={"label": "spam", "source": hostile},
+        content=spam(1),
+        headers={"Content-Type": "message/rfc822"},
+    ).raise_for_status()
+    page = client.get(f"/ui/{path}".format(quote(hostile)))
+
+    assert 200 == page.status_code
+    assert "<script>alert" not in page.text
+    assert "'\"49" not in page.text
+
+
 def test_no_template_has_inline_script_or_style():
     """The policy of the pages forbids them."""
     for name in TEMPLATES.list_templates():
@@ -78,8 +105,7 @@ def luminance(colour):
     """Return the relative luminance of a colour (WCAG 2.2)."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (
-        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
-        for x in parts
+        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
