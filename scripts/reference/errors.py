@@ -46,6 +46,7 @@ REVOKE: Final = "DELETE /keys/{name}"
 PEOPLE: Final = "GET /people"
 ADD_PERSON: Final = "POST /people"
 REMOVE_PERSON: Final = "DELETE /people/{name}"
+SET_PASSWORD: Final = "PUT /people/{name}/password"  # noqa: S105  an address
 OWN_PASSWORD: Final = "POST /password"  # noqa: S105  an address
 EVENTS: Final = "GET /events"
 SENT: Final = "POST /sent"
@@ -61,6 +62,7 @@ READING: Final = (
     SET_ENTRIES,
     MAKE_KEY,
     ADD_PERSON,
+    SET_PASSWORD,
     OWN_PASSWORD,
     SENT,
 )
@@ -94,6 +96,7 @@ ASKING: Final = (
     PEOPLE,
     ADD_PERSON,
     REMOVE_PERSON,
+    SET_PASSWORD,
     OWN_PASSWORD,
     EVENTS,
     SENT,
@@ -156,7 +159,7 @@ _DATABASE: Final = (
     *(HISTORY, LINES, REVIEW, OVERVIEW),
     *(LISTS, SET_ENTRIES, REMOVE_ENTRY),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, OWN_PASSWORD),
-    EVENTS,
+    *(SET_PASSWORD, EVENTS),
 )
 ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidInput: Advice(
@@ -252,7 +255,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.UnknownPerson: Advice(
         "`postbayes people list` names those who may sign in.",
-        operations=(REMOVE_PERSON,),
+        operations=(REMOVE_PERSON, SET_PASSWORD),
         commands=("people",),
     ),
     errors.NameTaken: Advice(

@@ -86,7 +86,7 @@ class Exchange:
     def command(self) -> str:
         """Return the request as a shell command."""
         words = ["curl -sS"]
-        if self.method in {"DELETE", "PATCH"}:
+        if self.method in {"DELETE", "PATCH", "PUT"}:
             words.append(f"-X {self.method}")
         words.append(f"'{URL}{self.path}'")
         if self.body:
@@ -178,6 +178,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("GET", "/people"): (Exchange("GET", "/people"),),
     ("POST", "/people"): (
         Exchange("POST", "/people", '{"name": "anna", "role": "reader"}'),
+    ),
+    ("PUT", "/people/{name}/password"): (
+        Exchange("PUT", "/people/anna/password", '{"password": "a long sentence"}'),
     ),
     ("DELETE", "/people/{name}"): (Exchange("DELETE", "/people/anna"),),
     ("POST", "/password"): (

@@ -130,6 +130,14 @@ class PasswordIn(BaseModel):
     new_password: str = Field(description="The one from now on, 8 letters or more.")
 
 
+class NewPasswordIn(BaseModel):
+    """Another password of somebody."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    password: str = Field(description="8 letters or more.")
+
+
 class PersonOut(BaseModel):
     """Somebody who may sign in, without the password."""
 

@@ -317,12 +317,14 @@ BODIES = {
     ("post", "/keys"): ({}, b'{"name": "x", "rights": ["read"]}'),
     ("post", "/people"): ({}, b'{"name": "x", "role": "reader"}'),
     ("post", "/profiles"): ({}, b'{"name": "PROFILE"}'),
+    ("put", "/people/{name}/password"): ({}, b'{"password": "a long sentence"}'),
     ("post", "/password"): ({}, b'{"password": "x", "new_password": "y"}'),
     ("post", "/sent"): ({}, b'{"sender": "PROFILE", "recipients": ["x@example.net"]}'),
 }
 OF_ALL = {
     *("/settings", "/metrics", "/events"),
     *("/keys", "/keys/{name}", "/people", "/people/{name}"),
+    "/people/{name}/password",
 }
 
 

@@ -66,6 +66,7 @@ RIGHTS = {
     ("DELETE", "/keys/{name}"): "manage",
     ("GET", "/people"): "manage",
     ("POST", "/people"): "manage",
+    ("PUT", "/people/{name}/password"): "manage",
     ("DELETE", "/people/{name}"): "manage",
     ("POST", "/password"): "read",
     ("GET", "/events"): "manage",

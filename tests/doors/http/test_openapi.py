@@ -55,6 +55,8 @@ UNSAID: Final = {
     # A name of letters that names have, once; a known role; a password long enough.
     "POST /keys": {"invalid-input", "name-taken"},
     "POST /people": {"invalid-input", "name-taken"},
+    # A password long enough.
+    "PUT /people/{name}/password": {"invalid-input"},
     # A sender that can be told; nats other than 0; an expiry that is to come.
     "POST /profiles/{name}/lists": {"invalid-input"},
     "GET /profiles/{name}/lists": {"invalid-input"},

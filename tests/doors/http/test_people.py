@@ -261,7 +261,7 @@ def test_a_link_puts_no_words_into_a_page(make):
     "path",
     [
         *("/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"),
-        "/ui/password",
+        *("/ui/people/password", "/ui/password"),
     ],
 )
 def test_a_form_of_another_site_changes_nothing(make, path):
@@ -398,6 +398,55 @@ def test_a_person_who_cannot_be_added(make, status, fields):
 
     assert status == answer.status_code
     assert answer.json()["detail"]
+
+
+def test_somebody_gets_another_password(make):
+    """Of who manages, on the page or over HTTP; the old sessions end."""
+    clients = make()
+    anna, tim, rita = clients(), clients(), clients()
+    sign_in(anna, "anna")
+    sign_in(tim, "tim")
+    sign_in(rita, "rita")
+    new = {"password": "another horse"}
+    refused = tim.put("/people/anna/password", json=new)
+    changed = anna.post(
+        "/ui/people/password", data=token(anna, "/ui/people") | new | {"name": "tim"}
+    )
+    shown = anna.get(changed.headers["location"]).text
+    answers = [
+        anna.put("/people/rita/password", json=new),
+        anna.put("/people/nobody/password", json=new),
+        anna.put("/people/rita/password", json={"password": "short"}),
+    ]
+
+    assert (403, 303) == (refused.status_code, changed.status_code)
+    assert "their sessions have ended" in shown
+    assert [200, 404, 422] == [each.status_code for each in answers]
+    assert "argon2" not in answers[0].text
+    assert [401, 401] == [each.get("/ledger").status_code for each in (tim, rita)]
+    assert [303, 303] == [
+        sign_in(clients(), name, "another horse").status_code
+        for name in ("tim", "rita")
+    ]
+    assert ("user:anna", "password changed", "rita") in [
+        (each["who"], each["act"], each["object"])
+        for each in anna.get("/events").json()["events"]
+    ]
+
+
+def test_whoever_manages_takes_over_nobody_with_more_rights(make):
+    """A key that only manages cannot sign in as an admin, who also teaches."""
+    clients = make()
+    app = clients().app.state.application
+    text, key = made_key("manager", ["manage"])
+    app.add_key(key, who="test")
+    answer = clients(headers={"X-API-Key": text}).put(
+        "/people/anna/password", json={"password": "another horse"}
+    )
+
+    assert 403 == answer.status_code
+    assert "cannot give the right" in answer.json()["detail"]
+    assert 303 == sign_in(clients(), "anna").status_code
 
 
 def test_people_are_for_those_who_manage_all(make):

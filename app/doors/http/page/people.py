@@ -57,6 +57,7 @@ _OF_ALL: Final = "the keys and the people, who are of all profiles"
 _DONE: Final = {
     "added": "They may sign in now.",
     "removed": "They may not sign in any more.",
+    "changed": "They sign in with the new password; their sessions have ended.",
 }
 Field = Annotated[str, Query(max_length=64)]
 Next = Annotated[str, Query(max_length=2000)]
@@ -364,6 +365,18 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
     )
     await to_thread.run_sync(add, limiter=PASSWORDS)
     return RedirectResponse(link("/ui/people", done="added"), HTTPStatus.SEE_OTHER)
+
+
+@managing.post("/people/password")
+async def set_password_page(request: Request, app: ApplicationDep) -> Response:
+    """Give somebody another password."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    name, password = form.get("name", ""), form.get("password", "")
+    change = partial(app.set_password, name, password, who=who)
+    await to_thread.run_sync(change, limiter=PASSWORDS)
+    return RedirectResponse(link("/ui/people", done="changed"), HTTPStatus.SEE_OTHER)
 
 
 @managing.post("/people/remove")
