@@ -13,7 +13,7 @@ from tests.page.conftest import PHONE
 ROWS = "tr[data-row]"
 PATHS = (
     *("overview", "history", "review", "message", "ledger", "words"),
-    *("lists", "site", "keys", "people", "password", "sign-in"),
+    *("lists", "site", "keys", "people", "events", "password", "sign-in"),
 )
 CONTROLS = {
     *("button", "checkbox", "combobox", "link", "listbox", "radio"),

@@ -59,7 +59,14 @@ def test_a_person_signs_in_and_changes_the_password(browser, site):
     after = browser.get_cookies()
     browser.find_element(By.XPATH, "//button[.='Sign out']").click()
     wait(browser, shows("Sign in"))
+    show(browser, "/ui/people")
+    fields = browser.find_elements(By.CSS_SELECTOR, "form[action$=password] input")
+    for field, text in zip(fields[1:], ("tim", PASSWORD + Keys.ENTER), strict=True):
+        field.send_keys(text)
+    wait(browser, shows("They sign in with the new password"))
+    show(browser, "/ui/events")
 
+    assert "user:tim" in browser.find_element(By.TAG_NAME, "main").text
     old, new = (
         next(each["value"] for each in found if each["name"] == "postbayes_session")
         for found in (before, after)

@@ -52,6 +52,8 @@ UNSAID: Final = {
     "DELETE /feedback/{id}": {"invalid-input"},
     # Something has to be selected, and a time has to begin before it ends.
     "POST /feedback/undo": {"invalid-selection", "invalid-input", "malformed-request"},
+    # A name of letters that names have, once; labels that go together.
+    "POST /profiles": {"invalid-setting", "invalid-input", "profile-exists"},
     # A name of letters that names have, once; a known role; a password long enough.
     "POST /keys": {"invalid-input", "name-taken"},
     "POST /people": {"invalid-input", "name-taken"},
@@ -61,8 +63,6 @@ UNSAID: Final = {
     "POST /profiles/{name}/lists": {"invalid-input"},
     "GET /profiles/{name}/lists": {"invalid-input"},
     "DELETE /profiles/{name}/lists": {"invalid-input"},
-    # A name of letters that names have, once; labels that go together.
-    "POST /profiles": {"invalid-setting", "invalid-input", "profile-exists"},
     # A threshold is said in one of two ways; those of a policy depend on one another.
     "PATCH /profiles/{name}": {"malformed-request", "invalid-policy"},
 }

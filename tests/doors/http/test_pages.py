@@ -71,6 +71,7 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     [
         *("lists", "lists?entry={}", "overview", "ledger", "ledger?source={}", "site"),
         *("keys?revoked={}", "people?done={}", "sign-in?next={}", "words?word={}"),
+        "events",
     ],
 )
 def test_names_that_somebody_chose_stay_text(client, path):

@@ -20,6 +20,7 @@ from tests.support.messages import spam
 PASSWORD = "correct horse"  # noqa: S105  of a test
 STRANGER = ("198.51.100.9", 50000)
 CSRF = re.compile(r'name="csrf" value="([^"]*)"')
+ACT = re.compile(r'data-is="What">([^<]*)')
 KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
 
 
@@ -329,6 +330,25 @@ def test_sign_ins_are_on_record(make):
 
     assert ("user:anna", "signed in") == found[0]
     assert 4 == len(found)
+
+
+def test_events_have_a_page(make, monkeypatch):
+    """Newest first, page by page; for those who manage all profiles."""
+    monkeypatch.setattr("app.doors.http.page.people.EVENTS", 2)
+    clients = make()
+    anna, tim = clients(), clients()
+    sign_in(tim, "tim")
+    sign_in(anna, "anna")
+    anna.patch("/profiles/default", json={"ham_cost": 20}).raise_for_status()
+    first = anna.get("/ui/events").text
+    older = re.search(r'href="(/ui/events\?before=\d+)"', first)[1]
+    second = anna.get(older).text
+
+    assert ["policy changed", "signed in"] == ACT.findall(first)
+    assert "user:anna" in first
+    assert '{"ham_cost": 20.0}' in unescape(first)
+    assert ["signed in", "person added"] == ACT.findall(second)
+    assert 403 == tim.get("/ui/events").status_code
 
 
 def test_wrong_sign_ins_are_counted(make):

@@ -1,4 +1,4 @@
-"""People and keys: sign-in, sign-out, passwords, and the pages that let others in."""
+"""People, keys and events: sign-in, passwords, who is let in, and who did what."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.doors.documents.access import KeyOut, PasswordIn, PersonOut
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.keys import PASSWORDS
+from app.doors.http.keys import PASSWORDS, events
 from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.page.session import begin_session, end_session, set_cookie
@@ -53,6 +53,8 @@ PROVIDERS: Final = CapacityLimiter(4)
 ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
 """The cookie of a browser that is at the provider."""
 FIRST: Final = "/ui/overview"
+EVENTS: Final = 100
+"""Events of one page."""
 _OF_ALL: Final = "the keys and the people, who are of all profiles"
 _DONE: Final = {
     "added": "They may sign in now.",
@@ -388,6 +390,17 @@ async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     remove = partial(app.remove_person, name, who=who.name)
     await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
     return RedirectResponse(link("/ui/people", done="removed"), HTTPStatus.SEE_OTHER)
+
+
+@managing.get("/events")
+async def events_page(
+    request: Request,
+    app: ApplicationDep,
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> Response:
+    """Show who did what beside the ledger."""
+    found = await events(request, app, before, EVENTS)
+    return render(request, "events.html", here="keys", found=found)
 
 
 def _listed(text: str) -> list[str]:
