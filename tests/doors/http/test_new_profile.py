@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from app.access.rights import Right
+from app.doors.http.app import create_app
+from app.services.application import Application
 from app.services.keys import made_key
-from tests.support.application import served
+from app.settings import Settings
+from tests.support.application import PageClient
+from tests.support.databases import on_sqlite
 from tests.support.messages import spam
 
 RAW = {"Content-Type": "message/rfc822"}
 
 
 @pytest.fixture
-def client(tmp_path):
+def client(database_url):
     """A client of an empty service."""
-    with served(tmp_path) as client:
+    app = Application(Settings(_env_file=None, database_url=database_url))
+    with PageClient(create_app(app), client=("127.0.0.1", 50000)) as client:
         yield client
 
 
@@ -25,6 +30,7 @@ def acts(client):
     return [(each["act"], each["who"], each["object"]) for each in events]
 
 
+@on_sqlite
 def test_a_profile_is_made_and_answers_at_once(client):
     """With the labels of the settings; the events say who made it."""
     made = client.post("/profiles", json={"name": "ann@example.org"})
@@ -41,6 +47,7 @@ def test_a_profile_is_made_and_answers_at_once(client):
     assert [("profile created", "http", "ann@example.org")] == acts(client)
 
 
+@on_sqlite
 def test_a_kind_has_its_labels(client):
     """As the command has them."""
     made = client.post("/profiles", json={"name": "post", "kind": "mail"}).json()
@@ -62,6 +69,7 @@ def test_the_same_profile_twice_is_one(client):
     assert [("profile created", "http", "tickets")] == acts(client)
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("status", "fields"),
     [
@@ -85,6 +93,7 @@ def test_a_profile_that_cannot_be(client, status, fields):
     ]
 
 
+@on_sqlite
 def test_who_manages_a_domain_makes_its_profiles(client):
     """And no others."""
     text, key = made_key("org", [Right.MANAGE, Right.READ], profiles=["@example.org"])
@@ -98,6 +107,7 @@ def test_who_manages_a_domain_makes_its_profiles(client):
     assert "bob@example.net" not in client.app.state.application.live
 
 
+@on_sqlite
 def test_the_page_of_the_site_makes_one(client):
     """And shows it; a name that cannot be is a page that says so."""
     made = client.post("/ui/site/profiles", data={"name": "ann@example.org"})
