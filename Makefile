@@ -81,8 +81,11 @@ lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-h
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
 # Not a part of `check`, which asks nobody: an answer of today says nothing of tomorrow.
-audit:  ## ask the public databases for known flaws of the locked versions; needs uv
-	$(UV) tool run pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
+# Without --strict, what could not be asked about has no known flaw.
+audit:  ## ask the public database for known flaws of the locked versions
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip --disable-pip-version-check --quiet install pip-audit==2.10.1
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/run.txt
 
 image:  ## build the container image `postbayes`
 	docker build --tag postbayes \

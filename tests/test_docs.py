@@ -23,7 +23,7 @@ from scripts.reference import errors as error_pages
 from scripts.reference import exchanges
 from scripts.reference import http as http_pages
 from scripts.reference.pages import pages
-from tests.support.command import on_path
+from tests.support.command import PATIENCE, on_path
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
 from tests.support.service import Service
@@ -319,6 +319,45 @@ def test_the_text_of_words_can_be_dropped(service):
     assert service.audit()[0] == 0
     for path in service.folder.glob("postbayes.db*"):
         assert b"subject:" not in path.read_bytes()
+
+
+def test_all_mail_of_a_person_can_be_forgotten(service):
+    """What the history finds, taught or not, and nobody else's."""
+    [script] = [
+        each
+        for each in blocks(DOCS / "operating.md", "sh")
+        if "-X DELETE" in each and "history" in each
+    ]
+    raw = {"content-type": "message/rfc822"}
+    ids = {
+        to: {
+            service.client.post(
+                "/classify", params={"recipient": to}, content=each, headers=raw
+            ).json()["id"]
+            for each in messages
+        }
+        for to, messages in {
+            "ann@example.org": (spam(1), spam(20)),
+            "bob@example.org": (spam(2), spam(21)),
+        }.items()
+    }
+    deadline = time.monotonic() + PATIENCE
+    while len(listed(service)) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    printed = shell(service, script).decode().split()
+
+    assert ids["ann@example.org"] == set(printed)
+    assert ids["bob@example.org"] == listed(service)
+    assert {"ham": 5, "spam": 4} == service.client.get("/profiles/default").json()[
+        "messages"
+    ]
+
+
+def listed(service):
+    """Return the ids of the history."""
+    entries = service.client.get("/history?limit=200").json()["entries"]
+    return {each["id"] for each in entries}
 
 
 def test_a_backup_of_a_running_service_is_whole(service, tmp_path):

@@ -254,6 +254,14 @@ def test_ci_runs_what_contributors_run():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
+def test_an_audit_that_could_ask_nobody_fails():
+    """Without `--strict` it says that no flaw is known of what it did not look up."""
+    recipe = text("Makefile").split("\naudit:")[1].split("\n\n")[0]
+
+    assert "pip-audit --strict " in recipe
+    assert "make audit" in text(".ci/run")
+
+
 def test_each_container_is_limited_and_none_has_a_password_that_everybody_knows():
     """Memory and processes; and images of one version, not of the day."""
     compose = text("docker-compose.yml")

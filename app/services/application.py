@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.access.rights import ROLES
 from app.classifier.learn import knows_both_sides
 from app.classifier.levels import agree
 from app.classifier.rule import VerdictRule, terms_of
@@ -43,7 +44,7 @@ from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recall import Recall
 from app.services.memory.recent import RecentMessages
 from app.services.openid import provider_of
-from app.services.people import Sessions, add_person, remove_person
+from app.services.people import Sessions, add_person, remove_person, set_password
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
 
     from app.access.keys import AccessKey
     from app.access.lists import ListEntry, ListSubject
+    from app.access.people import Person
+    from app.access.rights import Principal
     from app.classifier.statement import Witness
     from app.services.profiles import Changed
     from app.settings import Settings
@@ -555,6 +558,26 @@ class Application:
             self.live.get(name), undo_days=self.settings.vector_days or None
         )
 
+    def create_profile(
+        self,
+        name: str,
+        labels: tuple[str, ...],
+        spam_labels: tuple[str, ...],
+        **by: str,
+    ) -> None:
+        """Create a profile, as `app.services.profiles.create_profile`; here at once."""
+        create_profile(
+            self.engine,
+            name,
+            labels=labels,
+            spam_labels=spam_labels,
+            time=now(),
+            id_key=id_key_of_new(self.engine, self.settings),
+            **by,
+        )
+        with explaining("the profile is made, and answers as soon as it can be read"):
+            self.live.refresh()
+
     def change_policy(
         self, name: str, changes: Mapping[str, Any], *, who: str = "http"
     ) -> Changed:
@@ -607,6 +630,22 @@ class Application:
         """Let somebody sign in, as `app.services.people.add_person`; here at once."""
         add_person(self.engine, name, **given)
         self.keys.refresh()
+
+    def set_password(self, name: str, password: str, *, who: Principal) -> Person:
+        """Give somebody another password, and return them.
+
+        Raises
+        ------
+        Forbidden
+            If they have a right that who does it lacks, and could then use.
+        UnknownPerson, InvalidInput
+            As `app.services.people.set_password`.
+        """
+        if name in self.keys.people:
+            who.require_rights(ROLES[self.keys.people[name].role])
+        set_password(self.engine, name, password, who=who.name)
+        self.keys.refresh()
+        return self.keys.people[name]
 
     def remove_person(self, name: str, *, who: str) -> None:
         """Let somebody sign in no more, as `app.services.people.remove_person`."""

@@ -190,8 +190,16 @@ class Feedback:
         wanted = webhook is not None and webhook.wants("feedback")
         self._webhook = webhook if wanted else None
 
-    def teach(self, profile: str, raw: bytes, *, label: str, source: str) -> Taught:
-        """Learn a message, or move it to another label.
+    def teach(
+        self,
+        profile: str,
+        raw: bytes,
+        *,
+        label: str,
+        source: str,
+        door: str | None = None,
+    ) -> Taught:
+        """Learn a message, or move it to another label; the log names the door.
 
         A message whose headers name the id under which it was scored is learned as it
         was scored, whatever mail servers have changed since.
@@ -205,7 +213,7 @@ class Feedback:
         """
         marks = self._marks(profile, raw)
         return self.start_teach(
-            profile, raw, marks, label=label, source=source
+            profile, raw, marks, label=label, source=source, door=door
         ).result()
 
     def teach_by_id(
@@ -227,7 +235,9 @@ class Feedback:
             profile, digest, stored, label=label, source=source
         ).result()
 
-    def forget(self, profile: str, digest: bytes, *, source: str) -> Taught:
+    def forget(
+        self, profile: str, digest: bytes, *, source: str, door: str | None = None
+    ) -> Taught:
         """Take back a message for good, as if it had never been learned.
 
         Its words are gone with the answer, and its features once the counts have
@@ -242,7 +252,7 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then it is still learned.
         """
-        return self.start_forget(profile, digest, source=source).result()
+        return self.start_forget(profile, digest, source=source, door=door).result()
 
     def start_teach(
         self,
@@ -252,6 +262,7 @@ class Feedback:
         *,
         label: str,
         source: str,
+        door: str | None = None,
     ) -> PendingFeedback:
         """Begin `teach`, given the messages that the ids in the headers name.
 
@@ -274,7 +285,9 @@ class Feedback:
         if evidence is None:
             stored = observation.stored(words=self._store_words)
             evidence = ScoredRow.of(stored, time=self._clock())
-        return self._submit(live, evidence.digest, label, source, evidence, came=came)
+        return self._submit(
+            live, evidence.digest, label, source, evidence, came=came, door=door
+        )
 
     def start_teach_by_id(
         self,
@@ -284,6 +297,7 @@ class Feedback:
         *,
         label: str,
         source: str,
+        door: str | None = None,
     ) -> PendingFeedback:
         """Begin `teach_by_id`, given what is stored of the message.
 
@@ -297,12 +311,12 @@ class Feedback:
         if stored.evidence is not None:
             evidence = stored.evidence
             return self._submit(
-                live, evidence.digest, label, source, evidence, came=True
+                live, evidence.digest, label, source, evidence, came=True, door=door
             )
         if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
             # nothing; the ledger refuses another one.
-            return self._submit(live, digest, label, source)
+            return self._submit(live, digest, label, source, door=door)
         msg = (
             f"nothing is stored of a message {digest.hex()}: it was not scored "
             "here, or too long ago; send the message itself"
@@ -310,7 +324,7 @@ class Feedback:
         raise UnknownMessage(msg)
 
     def start_forget(
-        self, profile: str, digest: bytes, *, source: str
+        self, profile: str, digest: bytes, *, source: str, door: str | None = None
     ) -> PendingFeedback:
         """Begin `forget`.
 
@@ -324,7 +338,7 @@ class Feedback:
         live = self._live.get(profile)
         if self._recent is not None:
             self._recent.drop(live.row.id, digest)
-        return self._submit(live, digest, None, source)
+        return self._submit(live, digest, None, source, door=door)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest that a message is taught under, to forget it by.
@@ -355,6 +369,7 @@ class Feedback:
         evidence: ScoredRow | None = None,
         *,
         came: bool = False,
+        door: str | None,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
 
@@ -393,7 +408,7 @@ class Feedback:
                 self._health.succeeded()
             webhook = None if outcome.row is None else self._webhook
             if webhook is not None or log.isEnabledFor(logging.INFO):
-                event = feedback(done.result(), teaching, seconds=seconds)
+                event = feedback(done.result(), teaching, door=door, seconds=seconds)
                 log.info(event)
                 if webhook is not None:
                     webhook(event)

@@ -171,14 +171,20 @@ def verdict(
     return Event("verdict", fields)
 
 
-def feedback(written: Written, teaching: Teaching, *, seconds: float) -> Event:
-    """Return the line of a feedback; its verdict is that from before it was learned."""
+def feedback(
+    written: Written, teaching: Teaching, *, door: str | None, seconds: float
+) -> Event:
+    """Return the line of a feedback; its verdict is that from before it was learned.
+
+    The door is None for a command.
+    """
 
     def fields() -> dict[str, str | float | None]:
         said = written.verdict_before
         log_odds = None if said is None else finite(said.log_odds)
         return {
             "id": teaching.digest.hex(),
+            "door": door,
             "profile": written.profile.row.name,
             "source": teaching.source,
             "label": teaching.label,

@@ -24,7 +24,7 @@ from app.access.people import Person
 from app.access.rates import Buckets
 from app.access.rights import ROLES
 from app.classifier.specification import check_name
-from app.errors import InvalidInput, TooManyRequests, Unauthenticated
+from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
 from app.services.clock import now
 from app.services.events import note
 from app.services.keys import SECRET
@@ -259,6 +259,40 @@ class Sessions:
         TooManyRequests
             If there were too many tries for this name or from this address.
         """
+        return self._signed_in(self._proved(name, password, host))
+
+    def change_password(
+        self, who: Principal, password: str, new: str, *, host: str | None
+    ) -> str:
+        """Give a person another password, and return the cookie of a new session.
+
+        All sessions until then end.
+
+        Raises
+        ------
+        Forbidden
+            If it is not a person, or one who signs in elsewhere.
+        InvalidInput
+            If the new password is too short or too long.
+        Unauthenticated, TooManyRequests
+            As `sign_in`.
+        """
+        name = who.name.partition(":")[2]
+        person = self._keys.people.get(name) if who.kind == "person" else None
+        if person is None or person.password is None:
+            msg = (
+                f"{who.name} does not sign in with a password here; a person who does "
+                "can change it"
+            )
+            raise Forbidden(msg)
+        check_password(new)
+        self._proved(name, password, host)
+        set_password(self._engine, name, new, who=who.name)
+        self._keys.refresh()
+        return self.begin(self._keys.people[name])
+
+    def _proved(self, name: str, password: str, host: str | None) -> Person:
+        """Return the person of a name and a password."""
         tries = (
             (self._of_names, name[:64]),
             (self._of_hosts, network(host or "")),
@@ -274,7 +308,7 @@ class Sessions:
             self._refused("password")
             msg = "this name and password do not belong together"
             raise Unauthenticated(msg)
-        return self._signed_in(person)
+        return person
 
     def sign_in_as(self, name: str) -> str:
         """Return the cookie of a new session of somebody whom a provider has signed in.

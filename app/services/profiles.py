@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
-from app.classifier.specification import check_name
+from app.classifier.specification import check_labels, check_name
 from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy
 from app.features.extract import FEATURE_SET
@@ -145,10 +145,12 @@ def create_profile(
     spam_labels: tuple[str, ...],
     time: datetime,
     id_key: str | None = None,
+    who: str | None = None,
 ) -> None:
     """Create a profile unless it exists with the same labels.
 
-    Its feature ids are keyed where the digest of a key is given.
+    Its feature ids are keyed where the digest of a key is given, and the events say who
+    made it.
 
     Raises
     ------
@@ -158,8 +160,9 @@ def create_profile(
         If the profile exists with other labels.
     """
     check_name(name)
+    check_labels(labels, spam_labels)
     with writing(engine) as connection:
-        profiles.create(
+        made = profiles.create(
             connection,
             name=name,
             labels=labels,
@@ -168,6 +171,8 @@ def create_profile(
             created_at=time,
             id_key=id_key,
         )
+        if who is not None and made.created_at == time:
+            note(connection, "profile created", who=who, of=name)
 
 
 def count_messages(engine: Engine) -> defaultdict[int, Counter[str]]:

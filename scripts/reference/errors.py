@@ -24,6 +24,7 @@ FORGET: Final = "DELETE /feedback/{id}"
 UNDO: Final = "POST /feedback/undo"
 PROFILES: Final = "GET /profiles"
 PROFILE: Final = "GET /profiles/{name}"
+CREATE: Final = "POST /profiles"
 CHANGE: Final = "PATCH /profiles/{name}"
 FIGURES: Final = "GET /profiles/{name}/figures"
 WORD: Final = "GET /words/{word}"
@@ -47,8 +48,26 @@ REVOKE: Final = "DELETE /keys/{name}"
 PEOPLE: Final = "GET /people"
 ADD_PERSON: Final = "POST /people"
 REMOVE_PERSON: Final = "DELETE /people/{name}"
+SET_PASSWORD: Final = "PUT /people/{name}/password"  # noqa: S105  an address
+OWN_PASSWORD: Final = "POST /password"  # noqa: S105  an address
 EVENTS: Final = "GET /events"
 SENT: Final = "POST /sent"
+# They read a body.
+READING: Final = (
+    CLASSIFY,
+    BATCH,
+    MESSAGE,
+    FEEDBACK,
+    UNDO,
+    CREATE,
+    CHANGE,
+    SET_ENTRIES,
+    MAKE_KEY,
+    ADD_PERSON,
+    SET_PASSWORD,
+    OWN_PASSWORD,
+    SENT,
+)
 # Every route but the health checks asks a right.
 ASKING: Final = (
     CLASSIFY,
@@ -59,6 +78,7 @@ ASKING: Final = (
     UNDO,
     PROFILES,
     PROFILE,
+    CREATE,
     CHANGE,
     FIGURES,
     WORD,
@@ -80,6 +100,8 @@ ASKING: Final = (
     PEOPLE,
     ADD_PERSON,
     REMOVE_PERSON,
+    SET_PASSWORD,
+    OWN_PASSWORD,
     EVENTS,
     SENT,
 )
@@ -137,7 +159,8 @@ _RAISED_ITSELF: Final = (errors.InvalidInput, errors.DatabaseUnavailable)
 # Those that read the database, or load a profile.
 _DATABASE: Final = (
     *(CLASSIFY, MESSAGE, FEEDBACK, FORGET, UNDO),
-    *(PROFILE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(PROFILE, CREATE, CHANGE, FIGURES, WORD, LEDGER, READY),
+    *(SET_PASSWORD, OWN_PASSWORD),
     *(HISTORY, LINES, REVIEW, OVERVIEW),
     *(LISTS, SET_ENTRIES, REMOVE_ENTRY, WRITTEN, FORGET_WRITTEN),
     *(KEYS, MAKE_KEY, REVOKE, PEOPLE, ADD_PERSON, REMOVE_PERSON, EVENTS),
@@ -159,36 +182,14 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.EmptyMessage: Advice(
         "Send the message whole, headers and body. An empty file in a mail folder "
         "needs no action: `learn` passes over it.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
         commands=("classify", "feedback"),
     ),
     errors.MessageTooLarge: Advice(
         "Send raw messages as `message/rfc822`, of which the first 4 MiB are read "
         "and the rest may be left out. JSON has to fit into memory: 8 MiB at most. "
         "`POSTBAYES_MAX_REQUEST_BYTES` is the limit of raw messages.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.BatchTooLarge: Advice(
         "Send the messages in several batches; larger batches are not faster.",
@@ -196,18 +197,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.SlowRequest: Advice(
         "The whole body has to arrive within 60 seconds. Send it again.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.MalformedRequest: Advice(
         "The sentence names the field or the query parameter. Unknown names are "
@@ -215,19 +205,10 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
         "ones. The status is 422 where a query parameter is wrong, and 400 "
         "where the body is.",
         operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
+            *READING,
             FORGET,
-            UNDO,
             PROFILES,
             PROFILE,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
             FIGURES,
             WORD,
             LEDGER,
@@ -251,18 +232,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.UnsupportedContentType: Advice(
         "Send `Content-Type: message/rfc822` or `application/json`. "
         "With curl, `-d` alone declares the body to be a form.",
-        operations=(
-            CLASSIFY,
-            BATCH,
-            MESSAGE,
-            FEEDBACK,
-            UNDO,
-            CHANGE,
-            SET_ENTRIES,
-            MAKE_KEY,
-            ADD_PERSON,
-            SENT,
-        ),
+        operations=READING,
     ),
     errors.Unauthenticated: Advice(
         "Send a key as `Authorization: Bearer`, as `X-API-Key`, or as the password of "
@@ -291,7 +261,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.UnknownPerson: Advice(
         "`postbayes people list` names those who may sign in.",
-        operations=(REMOVE_PERSON,),
+        operations=(REMOVE_PERSON, SET_PASSWORD),
         commands=("people",),
     ),
     errors.NameTaken: Advice(
@@ -372,6 +342,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     errors.InvalidSetting: Advice(
         "Correct the setting that the sentence names; [settings.md](settings.md) has "
         "the values.",
+        operations=(CREATE,),
         commands=(*_STORED, "evaluate", "imap"),
     ),
     errors.UnknownProfile: Advice(
@@ -450,6 +421,7 @@ ADVICE: Final[dict[ErrorClass, Advice]] = {
     ),
     errors.ProfileExists: Advice(
         "Choose another name, or the labels of the existing profile.",
+        operations=(CREATE,),
         commands=("profiles",),
     ),
     errors.OtherProfile: Advice(

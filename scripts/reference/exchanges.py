@@ -86,7 +86,7 @@ class Exchange:
     def command(self) -> str:
         """Return the request as a shell command."""
         words = ["curl -sS"]
-        if self.method in {"DELETE", "PATCH"}:
+        if self.method in {"DELETE", "PATCH", "PUT"}:
             words.append(f"-X {self.method}")
         words.append(f"'{URL}{self.path}'")
         if self.body:
@@ -138,6 +138,9 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ),
     ("GET", "/profiles"): (Exchange("GET", "/profiles?limit=10"),),
     ("GET", "/profiles/{name}"): (Exchange("GET", "/profiles/default"),),
+    ("POST", "/profiles"): (
+        Exchange("POST", "/profiles", '{"name": "desk@example.org", "kind": "mail"}'),
+    ),
     ("PATCH", "/profiles/{name}"): (
         Exchange(
             "PATCH",
@@ -182,7 +185,17 @@ EXAMPLES: Final[dict[tuple[str, str], tuple[Exchange, ...]]] = {
     ("POST", "/people"): (
         Exchange("POST", "/people", '{"name": "anna", "role": "reader"}'),
     ),
+    ("PUT", "/people/{name}/password"): (
+        Exchange("PUT", "/people/anna/password", '{"password": "a long sentence"}'),
+    ),
     ("DELETE", "/people/{name}"): (Exchange("DELETE", "/people/anna"),),
+    ("POST", "/password"): (
+        Exchange(
+            "POST",
+            "/password",
+            '{"password": "a long sentence", "new_password": "another sentence"}',
+        ),
+    ),
     ("GET", "/events"): (),
     # Text with times in it; the page lists the metrics instead.
     ("GET", "/metrics"): (),

@@ -90,5 +90,7 @@ def test_json_lines_are_all_lines(service, workers):
     [said] = [line for line in lines if line.get("event") == "verdict"]
     [taught] = [line for line in lines if line.get("event") == "feedback"]
     assert ("<1@example.org>", "http") == (said["message_id"], said["door"])
-    assert (said["id"], "http") == (taught["id"], taught["source"])
+    assert (said["id"], "http", "http") == tuple(
+        taught[each] for each in ("id", "door", "source")
+    )
     assert "secretword" not in text

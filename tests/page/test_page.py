@@ -11,6 +11,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.page.conftest import PHONE
 
 ROWS = "tr[data-row]"
+PATHS = (
+    *("overview", "history", "review", "message", "ledger", "words"),
+    *("lists", "site", "keys", "people", "events", "password", "sign-in"),
+)
+CONTROLS = {
+    *("button", "checkbox", "combobox", "link", "listbox", "radio"),
+    *("searchbox", "spinbutton", "textbox"),
+}
 PATIENCE = 120
 """Seconds after which a page is not what it should be."""
 
@@ -56,6 +64,15 @@ def label_of(site, id_):
     """Return what a message is taught as."""
     entries = site.client.get(f"/history/{id_}").json()["entries"]
     return entries[0]["label"]
+
+
+def spilt(browser):
+    """Return the cards that are narrower than what they hold."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('.card, .wide')].filter((each) => "
+        "each.scrollWidth > each.clientWidth && "
+        "getComputedStyle(each).overflowX === 'visible').map((each) => each.innerText)"
+    )
 
 
 def focused(browser):
@@ -131,12 +148,11 @@ def test_the_keys_are_shown_when_asked(browser):
     wait(browser, lambda _: not dialog.is_displayed())
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["overview", "history", "review", "message", "ledger", "words", "lists", "site"],
-)
+@pytest.mark.parametrize("path", PATHS)
 def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
     """The body does not scroll sideways; a wide table scrolls in itself."""
+    show(browser, f"/ui/{path}")
+    on_a_desk = spilt(browser)
     wait(browser, written(site))
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     show(browser, f"/ui/{path}")
@@ -145,6 +161,26 @@ def test_no_page_is_wider_than_a_phone(browser, site, picture, path):
         picture("overview-phone")
 
     assert wide <= PHONE["width"]
+    assert ([], []) == (on_a_desk, spilt(browser))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_screen_reader_names_what_a_page_has(browser, site, path):
+    """Each control, table, search and picture; and one heading of the page."""
+    wait(browser, written(site))
+    show(browser, f"/ui/{path}")
+    wait(browser, shows(""))
+    tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    found = [
+        (each["role"]["value"], each.get("name", {}).get("value", ""))
+        for each in tree
+        if not each["ignored"]
+    ]
+    named = {*CONTROLS, "table", "search", "image", "navigation"}
+
+    assert "main" in {role for role, _ in found}
+    assert [] == [role for role, name in found if role in named and not name.strip()]
+    assert 1 == len(browser.find_elements(By.TAG_NAME, "h1"))
 
 
 def test_the_overview_is_read_on_a_desk(browser, site, picture):

@@ -167,6 +167,7 @@ def test_each_feedback_has_a_line(database_url, caplog):
     said.pop("ms")
     assert {
         "id": taught.outcome.digest.hex(),
+        "door": None,
         "profile": "default",
         "source": "test",
         "label": "spam",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 
+from app.access.rights import ALL_RIGHTS, LOCAL, Principal
 from app.errors import (
+    Forbidden,
     InvalidInput,
     NameTaken,
     TooManyRequests,
     Unauthenticated,
     UnknownPerson,
 )
+from app.services.events import list_events
 from app.services.keys import LiveKeys
 from app.services.people import (
     SKEW,
@@ -148,6 +151,58 @@ def test_a_change_of_the_person_ends_the_session(engine, keys, sessions, end):
     keys.refresh()
 
     assert sessions.find(cookie) is None
+
+
+def test_another_password_of_ones_own_ends_all_sessions_but_a_new_one(
+    engine, keys, sessions
+):
+    """Who knows the present one; another process follows."""
+    cookies = [sessions.sign_in("ann", PASSWORD, host=None) for _ in range(2)]
+    ann, _ = sessions.find(cookies[0])
+    with pytest.raises(Unauthenticated):
+        sessions.change_password(ann, "wrong", "another horse", host=None)
+    with pytest.raises(InvalidInput, match="got 5"):
+        sessions.change_password(ann, PASSWORD, "short", host=None)
+    before = [sessions.find(each) is None for each in cookies]
+    new = sessions.change_password(ann, PASSWORD, "another horse", host=None)
+    elsewhere = LiveKeys(engine)
+    elsewhere.refresh()
+    with pytest.raises(Unauthenticated):
+        sessions.sign_in("ann", PASSWORD, host=None)
+
+    assert [False, False] == before
+    assert [None, None] == [sessions.find(each) for each in cookies]
+    assert ("user:ann", False) == name(sessions.find(new))
+    assert keys.people == elsewhere.people
+    assert ("user:ann", "password changed") in [
+        (each.who, each.act) for each in list_events(engine, before=None, limit=9)
+    ]
+
+
+@pytest.mark.parametrize("who", ["a key", "a client without one", "one of a proxy"])
+def test_a_password_is_a_persons(engine, keys, sessions, who):
+    """And of one who signs in with it."""
+    add_person(engine, "eve", role="admin", password=None, who="test")
+    keys.refresh()
+    principal = {
+        "a key": Principal("key:ann", ALL_RIGHTS),
+        "a client without one": LOCAL,
+        "one of a proxy": sessions.named("eve"),
+    }[who]
+
+    with pytest.raises(Forbidden, match="does not sign in with a password"):
+        sessions.change_password(principal, PASSWORD, "another horse", host=None)
+
+
+def test_guesses_of_the_present_password_are_slowed(sessions):
+    """As those of who signs in: a browser that was left open gives no more of them."""
+    ann, _ = sessions.find(sessions.sign_in("ann", PASSWORD, host=None))
+    for _ in range(4):
+        with pytest.raises(Unauthenticated):
+            sessions.change_password(ann, "wrong", "another horse", host=None)
+
+    with pytest.raises(TooManyRequests):
+        sessions.change_password(ann, PASSWORD, "another horse", host=None)
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "a.b.c", "é", "." * 99])

@@ -95,11 +95,12 @@ class Feedback:
     def __init__(self, labels):
         self.labels = labels
         self.learned = {}
-        self.sources = []
+        self.sources, self.doors = [], []
         self.away = False
 
-    def teach(self, profile, raw, *, label, source):
+    def teach(self, profile, raw, *, label, source, door=None):
         """Learn a message, or move it."""
+        self.doors.append(door)
         self.needs_database()
         if label not in self.labels[profile]:
             msg = f"no label {label!r}"
@@ -120,8 +121,9 @@ class Feedback:
         self.needs_database()
         return observe(raw, ()).digest
 
-    def forget(self, profile, digest, *, source):
+    def forget(self, profile, digest, *, source, door=None):
         """Take a message back."""
+        self.doors.append(door)
         self.needs_database()
         if self.learned.pop((profile, digest), None) is None:
             msg = "not learned"

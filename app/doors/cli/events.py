@@ -24,7 +24,7 @@ def events(
     """Show who did what beside the ledger, the newest first.
 
     Keys made and revoked, people added and removed, sign-ins, policies and lists
-    changed, correspondents forgotten, undos and profiles deleted.
+    changed, correspondents forgotten, undos, and profiles made and deleted.
     """
     with opened_database(load_settings()) as engine:
         found = list_events(engine, limit=last)

@@ -90,6 +90,7 @@ def profiles(
                 spam_labels=settings.spam_labels,
                 time=now(),
                 id_key=id_key_of_new(engine, settings),
+                who=this_user(),
             )
         if rename is not None:
             rename_profile(engine, *rename)

@@ -121,6 +121,23 @@ class PersonIn(BaseModel):
     )
 
 
+class PasswordIn(BaseModel):
+    """Another password of who asks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    password: str = Field(description="The present one.")
+    new_password: str = Field(description="The one from now on, 8 letters or more.")
+
+
+class NewPasswordIn(BaseModel):
+    """Another password of somebody."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    password: str = Field(description="8 letters or more.")
+
+
 class PersonOut(BaseModel):
     """Somebody who may sign in, without the password."""
 

@@ -9,7 +9,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.classifier.policy import MAX_COST
+from app.classifier.specification import KINDS
 from app.classifier.verdict import MAX_NATS
+from app.errors import InvalidInput
 
 
 class ViewStateOut(BaseModel):
@@ -115,6 +117,49 @@ class ProfileOut(BaseModel):
         description="What old mail weighs; null where it weighs as much as new mail. "
         "Counts are then what they weigh now, as whole messages."
     )
+
+
+class ProfileIn(BaseModel):
+    """A profile that is to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(
+        max_length=128,
+        description="What it is called: the address or the domain of those whose mail "
+        "it decides about, or any other name.",
+    )
+    kind: Literal["mail"] | None = Field(
+        default=None,
+        description="Labels by a name, in place of both lists. mail: ham, newsletter, "
+        "notification, phishing and spam, of which the last two stand for spam.",
+    )
+    labels: list[str] = Field(
+        default=[],
+        description="What its messages can be labelled as. Empty: POSTBAYES_LABELS.",
+    )
+    spam_labels: list[str] = Field(
+        default=[],
+        description="Those of the labels that stand for unwanted mail. Empty: "
+        "POSTBAYES_SPAM_LABELS.",
+    )
+
+    def of_labels(
+        self, labels: tuple[str, ...], spam_labels: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return its labels, and those for spam; what is not given is as given here.
+
+        Raises
+        ------
+        InvalidInput
+            If they are given twice.
+        """
+        if self.kind is None:
+            return tuple(self.labels) or labels, tuple(self.spam_labels) or spam_labels
+        if self.labels or self.spam_labels:
+            msg = "`kind` has labels of its own; leave `labels` and `spam_labels` out"
+            raise InvalidInput(msg)
+        return KINDS[self.kind]
 
 
 # Not true and false, which pydantic takes for 1 and 0.

@@ -17,6 +17,7 @@ from app.doors.documents.access import (
     KeyOut,
     KeysOut,
     NewKeyOut,
+    NewPasswordIn,
     PeopleOut,
     PersonIn,
     PersonOut,
@@ -126,6 +127,30 @@ async def add_person(request: Request, body: Body, app: ApplicationDep) -> Perso
     return PersonOut.of(app.keys.people[asked.name])
 
 
+@router.put(
+    "/people/{name}/password",
+    responses=problems(400, 404, 408, 413, 415, 422, 503),
+    openapi_extra=json_body(NewPasswordIn, {"password": "a long sentence"}),
+)
+async def set_password(
+    request: Request,
+    name: Annotated[str, Path(max_length=MAX_NAME)],
+    body: Body,
+    app: ApplicationDep,
+) -> PersonOut:
+    """Give somebody another password, and end their sessions.
+
+    At once in the worker that answers, and within a second or two in the others. The
+    rights of their role are some of those of the client.
+    """
+    who = principal_of(request)
+    who.require_all(_PEOPLE)
+    require_json(request)
+    asked = parse_document(body, NewPasswordIn)
+    change = partial(app.set_password, name, asked.password, who=who)
+    return PersonOut.of(await to_thread.run_sync(change, limiter=PASSWORDS))
+
+
 @router.delete("/people/{name}", responses=problems(404, 422, 503))
 async def remove_person(
     request: Request,
@@ -158,8 +183,8 @@ async def events(
     """List who did what beside the ledger, the newest first.
 
     Keys made and revoked, people added and removed, sign-ins, policies and lists
-    changed, correspondents forgotten, undos and profiles deleted. Wrong keys and
-    passwords are counted, and no event each.
+    changed, correspondents forgotten, undos, and profiles made and deleted. Wrong keys
+    and passwords are counted, and no event each.
     """
     principal_of(request).require_all("the events, which are of all profiles")
     ask = partial(list_events, app.engine, before=before, limit=limit)

@@ -13,7 +13,13 @@ from app.access.rights import Right
 from app.doors.documents.feedback import UndoIn, UndoOut
 from app.doors.documents.figures import FiguresOut, WordOut
 from app.doors.documents.message import CorrespondentsOut
-from app.doors.documents.profile import ListedOut, PolicyIn, ProfileOut, ProfilesOut
+from app.doors.documents.profile import (
+    ListedOut,
+    PolicyIn,
+    ProfileIn,
+    ProfileOut,
+    ProfilesOut,
+)
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.guard import asking, principal_of, profile_of
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
@@ -72,6 +78,38 @@ def profile(request: Request, name: Name, app: ApplicationDep) -> ProfileOut:
     """Return the specification and the counts of a profile."""
     state = app.profile(profile_of(request, name))
     return ProfileOut.model_validate(state, from_attributes=True)
+
+
+@managed.post(
+    "/profiles",
+    tags=["profiles"],
+    responses=problems(400, 408, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(ProfileIn, {"name": "ann@example.org", "kind": "mail"}),
+)
+async def create_profile(
+    request: Request, body: Body, app: ApplicationDep
+) -> ProfileOut:
+    """Create a profile, and return it; one that exists with these labels stays.
+
+    It answers at once in this worker, and within a second in the others.
+    """
+    require_json(request)
+    asked = parse_document(body, ProfileIn)
+    await create(request, app, asked)
+    state = await computing(partial(app.profile, asked.name), 0)
+    return ProfileOut.model_validate(state, from_attributes=True)
+
+
+async def create(request: Request, app: Application, asked: ProfileIn) -> None:
+    """Create a profile that the client may use."""
+    who, of_site = principal_of(request), app.settings
+    make = partial(
+        app.create_profile,
+        who.require(asked.name),
+        *asked.of_labels(of_site.labels, of_site.spam_labels),
+        who=who.name,
+    )
+    await to_thread.run_sync(make, limiter=DATABASE_THREADS)
 
 
 @managed.patch(

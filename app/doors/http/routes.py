@@ -173,6 +173,7 @@ async def feedback(
     said = {
         "label": who.require_label(_label(given.label or query.label)),
         "source": _source(who, given.source or query.source),
+        "door": "http",
     }
     if given.id is None:
         message = required(raw)
@@ -206,7 +207,9 @@ async def forget(
     """
     name = profile_of(request, profile, recipient)
     said = _source(principal_of(request), source)
-    begin = partial(app.feedback.start_forget, name, parse_id(id), source=said)
+    begin = partial(
+        app.feedback.start_forget, name, parse_id(id), source=said, door="http"
+    )
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 

@@ -194,6 +194,7 @@ class Rspamd:
             raw,
             label=label,
             source=said,
+            door="rspamd",
         )
         taught = await learning(teach)
         if taught.outcome.kind == "unchanged":

@@ -134,7 +134,7 @@ class Spamd:
         if request.removes:
             digest = app.feedback.identify(profile, request.message)
             try:
-                app.feedback.forget(profile, digest, source=said)
+                app.feedback.forget(profile, digest, source=said, door="spamd")
             except errors.UnknownMessage:
                 return answer.tell_result(learned=False, forgotten=False)
             return answer.tell_result(learned=False, forgotten=True)
@@ -146,6 +146,7 @@ class Spamd:
             request.message,
             label=label_of(app.live.find(profile).row, request.label),
             source=said,
+            door="spamd",
         )
         changed = taught.outcome.kind != "unchanged"
         return answer.tell_result(learned=changed, forgotten=False)

@@ -50,6 +50,10 @@ MEANINGS: Final = (
     ),
     ("Brier", "The mean square of probability minus truth; 0.25 for a coin."),
 )
+_OF_LABELS: Final = (
+    "macro-F1",
+    "F1 of the most probable label, the mean over the labels; more is better.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,8 @@ def page(document: Document) -> str:
     title = f"Postbayes on {_and(streams)}"
     several = len(document.runs) > 1
     summary = _summary(document)
-    meanings = "".join(f"<dt>{name}</dt><dd>{said}</dd>" for name, said in MEANINGS)
+    said = (*MEANINGS, _OF_LABELS) if document.runs[0].several else MEANINGS
+    meanings = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>" for name, meaning in said)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(" ".join(document.protocol))}</p>',
@@ -116,6 +121,11 @@ def _tiles(run: Run, *, several: bool) -> str:
         ("lam", _pct(report.lam_pct, 2), "both errors, averaged"),
         ("Unsure", f"{report.unsure:,}", f"of {report.messages:,} messages"),
         ("Calibration error", _pct(report.ece_pct, 2), "of the probability"),
+        *(
+            (("macro-F1", _pct(report.macro_f1_pct, 2), "of the labels"),)
+            if run.several
+            else ()
+        ),
     )
     whose = (
         f"<p><strong>{escape(f'{run.stream}, {run.configuration}')}</strong></p>"
@@ -131,6 +141,7 @@ def _tiles(run: Run, *, several: bool) -> str:
 
 def _summary(document: Document) -> str:
     rows = []
+    of_labels = document.runs[0].several
     for run in document.runs:
         report = run.report()
         gold = run.is_spam
@@ -150,17 +161,18 @@ def _summary(document: Document) -> str:
                 number(report.ece_pct, 2),
                 number(report.brier, 4),
                 number(report.messages_per_second, 0),
+                *((number(report.macro_f1_pct, 2),) if of_labels else ()),
             )
         )
     headings = (
         *("stream", "configuration", "messages", "spam", "1-ROCA %"),
         *("ham lost %", "spam missed %", "lam %", "missed at 0.1 %"),
         *("calibration error %", "Brier", "messages a second"),
+        *(("macro-F1 %",) if of_labels else ()),
     )
-    caption = "All figures; 95 % bootstrap intervals in brackets. Lower is better."
+    caption = "95 % bootstrap intervals in brackets; of errors, lower is better."
     if len(rows) == 1:
         # One run reads better down than across.
-        caption = "95 % bootstrap intervals in brackets; of errors, lower is better."
         down = list(zip(headings, rows[0], strict=True))
         return f"<h2>Figures</h2>{table(caption, ('figure', 'value'), down, text=2)}"
     return f"<h2>Figures</h2>{table(caption, headings, rows, text=2)}"

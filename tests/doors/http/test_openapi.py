@@ -52,9 +52,13 @@ UNSAID: Final = {
     "DELETE /feedback/{id}": {"invalid-input"},
     # Something has to be selected, and a time has to begin before it ends.
     "POST /feedback/undo": {"invalid-selection", "invalid-input", "malformed-request"},
+    # A name of letters that names have, once; labels that go together.
+    "POST /profiles": {"invalid-setting", "invalid-input", "profile-exists"},
     # A name of letters that names have, once; a known role; a password long enough.
     "POST /keys": {"invalid-input", "name-taken"},
     "POST /people": {"invalid-input", "name-taken"},
+    # A password long enough.
+    "PUT /people/{name}/password": {"invalid-input"},
     # A sender that can be told; nats other than 0; an expiry that is to come.
     "POST /profiles/{name}/lists": {"invalid-input"},
     "GET /profiles/{name}/lists": {"invalid-input"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 
 from app.doors.http.page.environment import STATIC, TEMPLATES, PageResponse, link
 from tests.support.application import served
+from tests.support.messages import spam
 
 POLICY = "Content-Security-Policy"
 
@@ -64,6 +66,32 @@ def test_a_missing_page_is_a_page_that_says_so(client):
     assert "<script>" not in answer.text
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("lists", "lists?entry={}", "overview", "ledger", "ledger?source={}", "site"),
+        *("keys?revoked={}", "people?done={}", "sign-in?next={}", "words?word={}"),
+        "events",
+    ],
+)
+def test_names_that_somebody_chose_stay_text(client, path):
+    """A source, a note, and whatever an address of these pages says."""
+    hostile = "<script>alert(1)</script>'\"{{7*7}}"
+    entry = {"verb": "allow", "entry": "ann@example.org", "note": hostile}
+    client.post("/ui/lists", data=entry).raise_for_status()
+    client.post(
+        "/feedback",
+        params={"label": "spam", "source": hostile},
+        content=spam(1),
+        headers={"Content-Type": "message/rfc822"},
+    ).raise_for_status()
+    page = client.get(f"/ui/{path}".format(quote(hostile)))
+
+    assert 200 == page.status_code
+    assert "<script>alert" not in page.text
+    assert "'\"49" not in page.text
+
+
 def test_no_template_has_inline_script_or_style():
     """The policy of the pages forbids them."""
     for name in TEMPLATES.list_templates():
@@ -72,6 +100,36 @@ def test_no_template_has_inline_script_or_style():
         assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:", text), name
         assert all("src=" in each for each in re.findall(r"<script[^>]*>", text))
         assert "|safe" not in text.replace(" ", "")
+
+
+def luminance(colour):
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_can_be_read_on_its_ground(scheme):
+    """With a contrast of 4.5 to 1 at least (WCAG 2.2, 1.4.3, level AA)."""
+    style = STATIC["style.css"].content.decode()
+    root = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]
+    light = {
+        name: luminance(colour)
+        for name, colour in re.findall(r"--([\w-]+): (#\w{6})", root)
+    }
+    inks = ("ink", "soft", "link", "ham", "spam", "unsure", "good", "bad")
+    grounds = [(ink, ground) for ink in inks for ground in ("paper", "card", "hover")]
+    grounds += [(ink, f"wash-{ink}") for ink in inks[3:]] + [("card", "link")]
+    contrasts = {
+        pair: (max(each) + 0.05) / (min(each) + 0.05)
+        for pair in grounds
+        for each in [[light[name] for name in pair]]
+    }
+
+    assert {} == {pair: x for pair, x in contrasts.items() if x < 4.5}
 
 
 def test_half_a_surrogate_pair_cannot_break_a_page():

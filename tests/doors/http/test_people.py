@@ -20,6 +20,7 @@ from tests.support.messages import spam
 PASSWORD = "correct horse"  # noqa: S105  of a test
 STRANGER = ("198.51.100.9", 50000)
 CSRF = re.compile(r'name="csrf" value="([^"]*)"')
+ACT = re.compile(r'data-is="What">([^<]*)')
 KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
 
 
@@ -258,7 +259,11 @@ def test_a_link_puts_no_words_into_a_page(make):
 
 
 @pytest.mark.parametrize(
-    "path", ["/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"]
+    "path",
+    [
+        *("/ui/keys", "/ui/keys/revoke", "/ui/people", "/ui/people/remove"),
+        *("/ui/people/password", "/ui/password"),
+    ],
 )
 def test_a_form_of_another_site_changes_nothing(make, path):
     """Without the field, with that of another browser, and of another person."""
@@ -325,6 +330,25 @@ def test_sign_ins_are_on_record(make):
 
     assert ("user:anna", "signed in") == found[0]
     assert 4 == len(found)
+
+
+def test_events_have_a_page(make, monkeypatch):
+    """Newest first, page by page; for those who manage all profiles."""
+    monkeypatch.setattr("app.doors.http.page.people.EVENTS", 2)
+    clients = make()
+    anna, tim = clients(), clients()
+    sign_in(tim, "tim")
+    sign_in(anna, "anna")
+    anna.patch("/profiles/default", json={"ham_cost": 20}).raise_for_status()
+    first = anna.get("/ui/events").text
+    older = re.search(r'href="(/ui/events\?before=\d+)"', first)[1]
+    second = anna.get(older).text
+
+    assert ["policy changed", "signed in"] == ACT.findall(first)
+    assert "user:anna" in first
+    assert '{"ham_cost": 20.0}' in unescape(first)
+    assert ["signed in", "person added"] == ACT.findall(second)
+    assert 403 == tim.get("/ui/events").status_code
 
 
 def test_wrong_sign_ins_are_counted(make):
@@ -396,6 +420,55 @@ def test_a_person_who_cannot_be_added(make, status, fields):
     assert answer.json()["detail"]
 
 
+def test_somebody_gets_another_password(make):
+    """Of who manages, on the page or over HTTP; the old sessions end."""
+    clients = make()
+    anna, tim, rita = clients(), clients(), clients()
+    sign_in(anna, "anna")
+    sign_in(tim, "tim")
+    sign_in(rita, "rita")
+    new = {"password": "another horse"}
+    refused = tim.put("/people/anna/password", json=new)
+    changed = anna.post(
+        "/ui/people/password", data=token(anna, "/ui/people") | new | {"name": "tim"}
+    )
+    shown = anna.get(changed.headers["location"]).text
+    answers = [
+        anna.put("/people/rita/password", json=new),
+        anna.put("/people/nobody/password", json=new),
+        anna.put("/people/rita/password", json={"password": "short"}),
+    ]
+
+    assert (403, 303) == (refused.status_code, changed.status_code)
+    assert "their sessions have ended" in shown
+    assert [200, 404, 422] == [each.status_code for each in answers]
+    assert "argon2" not in answers[0].text
+    assert [401, 401] == [each.get("/ledger").status_code for each in (tim, rita)]
+    assert [303, 303] == [
+        sign_in(clients(), name, "another horse").status_code
+        for name in ("tim", "rita")
+    ]
+    assert ("user:anna", "password changed", "rita") in [
+        (each["who"], each["act"], each["object"])
+        for each in anna.get("/events").json()["events"]
+    ]
+
+
+def test_whoever_manages_takes_over_nobody_with_more_rights(make):
+    """A key that only manages cannot sign in as an admin, who also teaches."""
+    clients = make()
+    app = clients().app.state.application
+    text, key = made_key("manager", ["manage"])
+    app.add_key(key, who="test")
+    answer = clients(headers={"X-API-Key": text}).put(
+        "/people/anna/password", json={"password": "another horse"}
+    )
+
+    assert 403 == answer.status_code
+    assert "cannot give the right" in answer.json()["detail"]
+    assert 303 == sign_in(clients(), "anna").status_code
+
+
 def test_people_are_for_those_who_manage_all(make):
     """Not for a teacher, a key of some profiles, or one that lacks what it gives."""
     clients = make()
@@ -418,6 +491,71 @@ def test_people_are_for_those_who_manage_all(make):
 
     assert [403] * 5 == [each.status_code for each in answers]
     assert {"anna", "tim", "rita"} == {*app.keys.people}
+
+
+def test_people_change_their_own_password(make):
+    """On the page; the browser of the change goes on, and no other."""
+    clients = make()
+    tim, other, thief = clients(), clients(), clients()
+    sign_in(tim, "tim")
+    sign_in(other, "tim")
+    thief.cookies.update(tim.cookies)
+    form = token(tim, "/ui/password")
+    new = {"new": "another horse", "again": "another horse"}
+    wrong = [
+        tim.post("/ui/password", data=form | given)
+        for given in (
+            new | {"password": "wrong"},
+            new | {"password": PASSWORD, "again": "another hose"},
+            {"password": PASSWORD, "new": "short", "again": "short"},
+        )
+    ]
+    changed = tim.post("/ui/password", data=form | new | {"password": PASSWORD})
+
+    assert [401, 422, 422, 200] == [each.status_code for each in (*wrong, changed)]
+    assert "do not belong together" in wrong[0].text
+    assert "the two new passwords differ" in wrong[1].text
+    assert "from 8 to 1,024 letters" in wrong[2].text
+    assert "Your password is changed." in changed.text
+    assert [200, 401, 401] == [
+        each.get("/profiles").status_code for each in (tim, other, thief)
+    ]
+    assert 303 == sign_in(clients(), "tim", "another horse").status_code
+
+
+def test_a_password_is_changed_over_http(make):
+    """With the cookie of a new session in the answer; for nobody but a person."""
+    clients = make()
+    rita, local = clients(), clients(("127.0.0.1", 1))
+    sign_in(rita, "rita")
+    passwords = {"password": PASSWORD, "new_password": "another horse"}
+    answers = [
+        rita.post("/password", json=passwords | {"password": "wrong"}),
+        rita.post("/password", json=passwords),
+        local.post("/password", json=passwords),
+    ]
+
+    assert [401, 200, 403] == [each.status_code for each in answers]
+    assert ("rita", "reader") == tuple(
+        answers[1].json()[each] for each in ("name", "role")
+    )
+    assert "horse" not in answers[1].text
+    assert 404 == rita.get("/profiles/rita").status_code
+    assert "does not sign in with a password" in answers[2].json()["detail"]
+
+
+def test_the_way_to_the_password_is_there_for_people(make):
+    """A key in a browser has none."""
+    clients = make()
+    tim, keyed = clients(), clients()
+    sign_in(tim, "tim")
+    text, key = made_key("mx1", ["read"])
+    tim.app.state.application.add_key(key, who="test")
+    keyed.headers["X-API-Key"] = text
+
+    assert 'href="/ui/password"' in tim.get("/ui/history").text
+    assert "/ui/password" not in keyed.get("/ui/history").text
+    assert "mx1" in keyed.get("/ui/history").text
 
 
 def places(page):
@@ -463,3 +601,25 @@ def test_the_line_of_a_verdict_names_who_asked(make, caplog):
     assert [["key:mx1"], ["user:tim"], []] == [
         re.findall(r" by=(\S+)", line) for line in lines
     ]
+
+
+def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
+    """Also where a page taught, or one took a message back for good."""
+    client = make()()
+    sign_in(client, "tim")
+    with caplog.at_level("INFO", logger="app.services.feedback"):
+        taught = client.post(
+            "/feedback?label=spam",
+            content=spam(1),
+            headers={"Content-Type": "message/rfc822"},
+        ).json()
+        form = token(client, "/ui/message") | {"id": taught["id"], "label": "ham"}
+        client.post("/ui/message/teach", data=form)
+        client.post(f"/ui/history/{taught['id']}/teach", data=form | {"label": "spam"})
+        client.delete(f"/feedback/{taught['id']}").raise_for_status()
+    lines = [line for line in caplog.messages if line.startswith("feedback ")]
+
+    assert ["learned", "relabelled", "relabelled", "forgotten"] == [
+        re.search(r" outcome=(\w+)", line)[1] for line in lines
+    ]
+    assert all(" door=http " in line and "source=user:tim" in line for line in lines)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from app.access.rights import ALL_RIGHTS, Principal
+from app.access.rights import ALL_RIGHTS, ROLES, Principal
 from app.services.clock import now
 from app.services.profiles import create_profile
 from app.services.site import HIDDEN, in_force
@@ -16,6 +17,7 @@ from tests.support.application import served, teach
 from tests.support.messages import ham, spam
 
 CANARY = "canary-4711"
+FORM = re.compile(r'action="(/ui/site/\w+)')
 NO_SECRETS = {
     # Networks that need no key, rates of keys, and days for which those made are known.
     "keyless_from",
@@ -167,6 +169,21 @@ def test_who_may_use_one_profile_does_not_see_the_settings(tmp_path):
     assert (403, True) == (twin.status_code, "all profiles" in twin.json()["detail"])
     assert "Policy of default" in text
     assert "POSTBAYES_" not in text
+
+
+def test_who_only_reads_is_shown_no_form(client):
+    """What it cannot do is not offered."""
+
+    async def admit(access):
+        access.admit(Principal("user:ann", ROLES["reader"], None, "person"))
+
+    manager = client.get("/ui/site").text
+    client.app.state.guards = (client.app.state.guards[0], admit)
+    reader = client.get("/ui/site").text
+
+    assert ["/ui/site/profiles", "/ui/site/policy"] == FORM.findall(manager)
+    assert [] == FORM.findall(reader)
+    assert "Settings in force" in reader
 
 
 def test_an_unknown_profile_is_a_page_that_says_so(client):

@@ -32,6 +32,7 @@ def test_a_message_is_learned_once_and_moved():
     assert 208 == told[1][0]
     assert "has been already learned as spam" in told[1][1]["error"]
     assert ["rspamd:ann", "rspamd", "rspamd:default"] == app.feedback.sources
+    assert ["rspamd"] * 3 == app.feedback.doors
 
 
 @pytest.mark.parametrize(

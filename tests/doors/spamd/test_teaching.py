@@ -28,6 +28,7 @@ def test_learning_moving_and_forgetting_are_told():
     ]
     assert [b"SPAMD/1.1 0 EX_OK\r\n" + each + b"\r\n" for each in did] == told
     assert ["spamd:ann", "spamd:ann", "spamd", "spamd"] == app.feedback.sources
+    assert {"spamd"} == set(app.feedback.doors)
 
 
 def test_a_message_is_known_again_with_the_headers_that_it_was_given():

@@ -42,9 +42,9 @@ def words_only():
     )
 
 
-def made(index, *, plan=None, several=False):
+def made(index, *, plan=None, several=False, **given):
     """Return the page of an evaluation."""
-    configurations = {"as set": Configuration(Specification())}
+    configurations = {"as set": Configuration(Specification(**given))}
     if several:
         configurations["text_views=words"] = Configuration(words_only())
     protocol = Protocol(plan=plan or Online())
@@ -163,6 +163,19 @@ def test_configurations_stand_side_by_side(index):
     """With the difference and its interval; one alone has no such part."""
     assert "Side by side" in made(index, several=True)
     assert "Side by side" not in made(index)
+
+
+def test_more_labels_have_a_figure_of_their_own(index):
+    """In the tiles, the table and the meanings; two labels are told by their errors."""
+    two = made(index)
+    index.write_text(re.sub(r"(?m)^ham (.*[02468])$", r"letter \1", index.read_text()))
+    text = made(index, labels=("ham", "letter", "spam"))
+
+    [shown] = re.findall(r"<span>macro-F1</span><b>([\d.]+) %</b>", text)
+    assert 0 < float(shown) <= 100
+    assert f'<th scope="row">macro-F1 %</th><td>{shown}</td>' in text
+    assert "<dt>macro-F1</dt>" in text
+    assert "macro-F1" not in two
 
 
 @pytest.mark.parametrize("label", ["ham", "spam"])

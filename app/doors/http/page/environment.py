@@ -243,6 +243,7 @@ def _environment() -> Environment:
         "csrf_field": _csrf,
         "csrf_token": csrf_token,
         "signed_in": signed_in,
+        "is_person": lambda request: principal_in(request).kind == "person",
     }
     return made
 

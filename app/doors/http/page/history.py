@@ -26,18 +26,13 @@ from app.doors.documents.history import (
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import moment_of, read_form, text_of
+from app.doors.http.page.message import teach_by_id
 from app.doors.http.profiles import UNDO_THREADS
 from app.doors.http.query import (  # noqa: TC001  read at run time
     Explain,
     ProfileName,
 )
-from app.doors.http.routes import (
-    DATABASE_THREADS,
-    ApplicationDep,
-    answered,
-    problems,
-    recalled,
-)
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
 from app.errors import MalformedRequest
 from app.features.observation import parse_id
@@ -309,23 +304,9 @@ async def teach_from_history(
     name = profile or app.settings.profile
     digest = parse_id(id)
     who = principal_of(request)
-    stored = await recalled(app, name, digest, within=app.recall.write_behind)
-    teach = partial(
-        app.feedback.start_teach_by_id,
-        name,
-        digest,
-        stored,
-        label=who.require_label(text_of(form.get("label", b""))),
-        source=who.name,
-    )
-    told = await answered(await computing(teach, 0))
-    return _back(
-        form,
-        digest,
-        profile,
-        said=told.outcome.kind,
-        label=told.outcome.label or "",
-    )
+    label = who.require_label(text_of(form.get("label", b"")))
+    outcome = await teach_by_id(app, name, digest, label=label, source=who.name)
+    return _back(form, digest, profile, said=outcome.kind, label=outcome.label or "")
 
 
 @teaching.post("/history/{id}/undo")

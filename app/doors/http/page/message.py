@@ -199,5 +199,6 @@ async def teach_by_id(
         stored,
         label=label,
         source=source,
+        door="http",
     )
     return (await answered(await computing(teach, 0))).outcome

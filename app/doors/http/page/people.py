@@ -1,4 +1,4 @@
-"""People and keys: sign-in, sign-out, and the pages that let others in."""
+"""People, keys and events: sign-in, passwords, who is let in, and who did what."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from app.access.rights import MEANINGS, ROLES, Right
-from app.doors.documents.access import KeyOut
+from app.doors.documents.access import KeyOut, PasswordIn, PersonOut
+from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.errors import status_of
 from app.doors.http.guard import Guarded, asking, principal_of
-from app.doors.http.keys import PASSWORDS
+from app.doors.http.keys import PASSWORDS, events
 from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.page.session import begin_session, end_session, set_cookie
-from app.doors.http.routes import DATABASE_THREADS, ApplicationDep
+from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.errors import (
     InvalidInput,
     NotFound,
@@ -38,9 +39,12 @@ if TYPE_CHECKING:
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 
+# What every role may.
+router = APIRouter(route_class=asking(Right.READ))
 page = APIRouter(
     prefix="/ui", route_class=asking(None, Guarded), include_in_schema=False
 )
+own = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
 managing = APIRouter(
     prefix="/ui", route_class=asking(Right.MANAGE), include_in_schema=False
 )
@@ -49,10 +53,13 @@ PROVIDERS: Final = CapacityLimiter(4)
 ELSEWHERE_COOKIE: Final = "postbayes_sign_in"
 """The cookie of a browser that is at the provider."""
 FIRST: Final = "/ui/overview"
+EVENTS: Final = 100
+"""Events of one page."""
 _OF_ALL: Final = "the keys and the people, who are of all profiles"
 _DONE: Final = {
     "added": "They may sign in now.",
     "removed": "They may not sign in any more.",
+    "changed": "They sign in with the new password; their sessions have ended.",
 }
 Field = Annotated[str, Query(max_length=64)]
 Next = Annotated[str, Query(max_length=2000)]
@@ -185,6 +192,79 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
+@router.post(
+    "/password",
+    tags=["access"],
+    responses=problems(400, 408, 413, 415, 422, 503),
+    openapi_extra=json_body(
+        PasswordIn, {"password": "the present one", "new_password": "a new sentence"}
+    ),
+)
+async def change_password(
+    request: Request, response: Response, body: Body, app: ApplicationDep
+) -> PersonOut:
+    """Give yourself another password, as a person who has signed in.
+
+    All your sessions end, in this worker at once and in the others within a second or
+    two. The answer has the cookie of a new one.
+    """
+    require_json(request)
+    asked = parse_document(body, PasswordIn)
+    cookie = await _changed(request, app, asked.password, asked.new_password)
+    begin_session(request, response, cookie)
+    return PersonOut.of(app.keys.people[principal_of(request).name.partition(":")[2]])
+
+
+async def _changed(request: Request, app: Application, password: str, new: str) -> str:
+    """Change the password of who asks, and return the cookie of a new session."""
+    client = request.scope["client"]
+    change = partial(
+        app.sessions.change_password,
+        principal_of(request),
+        password,
+        new,
+        host=None if client is None else client[0],
+    )
+    return await to_thread.run_sync(change, limiter=PASSWORDS)
+
+
+@own.get("/password")
+async def password_page(request: Request) -> Response:
+    """Show the form that changes a password."""
+    return _password(request)
+
+
+def _password(
+    request: Request,
+    *,
+    wrong: str | None = None,
+    changed: bool = False,
+    status: int = HTTPStatus.OK,
+) -> Response:
+    return render(
+        request, "password.html", here="", status=status, wrong=wrong, changed=changed
+    )
+
+
+@own.post("/password")
+async def change_password_page(request: Request, app: ApplicationDep) -> Response:
+    """Change the password of who asks."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    new = form.get("new", "")
+    if new != form.get("again"):
+        differ = "the two new passwords differ; try again"
+        return _password(request, wrong=differ, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    try:
+        cookie = await _changed(request, app, form.get("password", ""), new)
+    except (Unauthenticated, TooManyRequests, InvalidInput) as error:
+        return _password(request, wrong=str(error), status=status_of(error).value)
+    # Not behind a redirect: another worker may answer that, which still knows the
+    # sessions of before.
+    response = _password(request, changed=True)
+    begin_session(request, response, cookie)
+    return response
+
+
 @managing.get("/keys")
 async def keys_page(
     request: Request, app: ApplicationDep, revoked: Field = ""
@@ -289,6 +369,18 @@ async def add_person_page(request: Request, app: ApplicationDep) -> Response:
     return RedirectResponse(link("/ui/people", done="added"), HTTPStatus.SEE_OTHER)
 
 
+@managing.post("/people/password")
+async def set_password_page(request: Request, app: ApplicationDep) -> Response:
+    """Give somebody another password."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    who = principal_of(request)
+    who.require_all(_OF_ALL)
+    name, password = form.get("name", ""), form.get("password", "")
+    change = partial(app.set_password, name, password, who=who)
+    await to_thread.run_sync(change, limiter=PASSWORDS)
+    return RedirectResponse(link("/ui/people", done="changed"), HTTPStatus.SEE_OTHER)
+
+
 @managing.post("/people/remove")
 async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     """Let somebody sign in no more."""
@@ -298,6 +390,17 @@ async def remove_person_page(request: Request, app: ApplicationDep) -> Response:
     remove = partial(app.remove_person, name, who=who.name)
     await to_thread.run_sync(remove, limiter=DATABASE_THREADS)
     return RedirectResponse(link("/ui/people", done="removed"), HTTPStatus.SEE_OTHER)
+
+
+@managing.get("/events")
+async def events_page(
+    request: Request,
+    app: ApplicationDep,
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> Response:
+    """Show who did what beside the ledger."""
+    found = await events(request, app, before, EVENTS)
+    return render(request, "events.html", here="keys", found=found)
 
 
 def _listed(text: str) -> list[str]:

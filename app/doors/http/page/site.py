@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
@@ -12,12 +12,12 @@ from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
-from app.doors.documents.profile import ProfileOut
+from app.doors.documents.profile import ProfileIn, ProfileOut
 from app.doors.documents.settings import SettingsOut
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.page.environment import LARGE, link, render
 from app.doors.http.page.forms import read_form, text_of
-from app.doors.http.profiles import profiles
+from app.doors.http.profiles import create, profiles
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
@@ -57,6 +57,7 @@ async def site_page(
     profile: ProfileName = None,
     after: Annotated[str, Query(max_length=128)] = "",
     changed: Annotated[str | None, Query(max_length=1)] = None,
+    made: Annotated[str | None, Query(max_length=1)] = None,
 ) -> Response:
     """Show the profiles, the policy of one of them, and the settings."""
     name = profile or app.settings.profile
@@ -69,6 +70,8 @@ async def site_page(
             listed=profiles(request, app, after, LISTED),
             one=ProfileOut.model_validate(app.profile(name), from_attributes=True),
             site=site_state(app) if _sees_the_site(request) else None,
+            may_manage=principal_of(request).may(Right.MANAGE),
+            made=made,
             fields=FIELDS,
             says=SAYS,
             changed=changed,
@@ -80,6 +83,17 @@ async def site_page(
 def _sees_the_site(request: Request) -> bool:
     """Return whether a client may use all profiles, and so see what they share."""
     return principal_of(request).profiles is None
+
+
+@changing.post("/site/profiles")
+async def create_profile_page(request: Request, app: ApplicationDep) -> Response:
+    """Create a profile, and show it."""
+    form = {name: text_of(value) for name, value in (await read_form(request)).items()}
+    kind: Literal["mail"] | None = "mail" if form.get("kind") == "mail" else None
+    asked = ProfileIn(name=form.get("name", "").strip()[:128], kind=kind)
+    await create(request, app, asked)
+    there = link("/ui/site", profile=asked.name, made="1")
+    return RedirectResponse(f"{there}#policy", HTTPStatus.SEE_OTHER)
 
 
 @changing.post("/site/policy")
