@@ -398,7 +398,16 @@ def _fitted(
     )
     return replace(
         shipped,
-        weights=fitted.opinions,
+        weights=_within(fitted.opinions, shipped.weights, rule.least),
         bias=fitted.bias,
         fitted_messages=len(known),
     )
+
+
+def _within(
+    weights: NDArray[np.float64], shipped: NDArray[np.float64], least: float
+) -> NDArray[np.float64]:
+    """Return weights that are not too far from the shipped ones."""
+    ends = np.sort([shipped * least, shipped / least], axis=0)
+    found: NDArray[np.float64] = weights.clip(*ends)
+    return found

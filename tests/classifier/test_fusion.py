@@ -139,6 +139,20 @@ def test_a_start_reads_the_newest_rows_and_has_the_weights_of_a_replay(rows, mor
     assert known(followed(rows)) == known(fusion)
 
 
+def test_a_weight_stays_near_the_shipped_one():
+    """However much is taught that contradicts a view."""
+    rows = [
+        lesson(number, label, says)
+        for number in range(1, 401)
+        for label, says in ((("ham", (-0.9, 0.9)), ("spam", (0.9, -0.9)))[number % 2],)
+    ]
+    specification = specified(FusionRule(every=400, window=400))
+    words, pairs = followed(rows, specification=specification).weights
+
+    assert 2.0 * 0.6 == pairs
+    assert 2.0 < words <= 2.0 / 0.6
+
+
 def test_a_side_counts_as_the_other_four_times_at_most():
     """A thousand spam beside three ham say nothing of the share of spam."""
     even, uneven = np.array([True, False, True]), np.array([True] * 9 + [False])
