@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.errors import Expired, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
-from app.services.log import feedback
+from app.services.log import Via, feedback
 from app.services.memory.recall import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
@@ -197,9 +197,9 @@ class Feedback:
         *,
         label: str,
         source: str,
-        door: str | None = None,
+        via: Via | None = None,
     ) -> Taught:
-        """Learn a message, or move it to another label; the log names the door.
+        """Learn a message, or move it to another label.
 
         A message whose headers name the id under which it was scored is learned as it
         was scored, whatever mail servers have changed since.
@@ -213,7 +213,7 @@ class Feedback:
         """
         marks = self._marks(profile, raw)
         return self.start_teach(
-            profile, raw, marks, label=label, source=source, door=door
+            profile, raw, marks, label=label, source=source, via=via
         ).result()
 
     def teach_by_id(
@@ -236,7 +236,7 @@ class Feedback:
         ).result()
 
     def forget(
-        self, profile: str, digest: bytes, *, source: str, door: str | None = None
+        self, profile: str, digest: bytes, *, source: str, via: Via | None = None
     ) -> Taught:
         """Take back a message for good, as if it had never been learned.
 
@@ -252,7 +252,7 @@ class Feedback:
         DatabaseUnavailable
             If it could not be stored; then it is still learned.
         """
-        return self.start_forget(profile, digest, source=source, door=door).result()
+        return self.start_forget(profile, digest, source=source, via=via).result()
 
     def start_teach(
         self,
@@ -262,7 +262,7 @@ class Feedback:
         *,
         label: str,
         source: str,
-        door: str | None = None,
+        via: Via | None = None,
     ) -> PendingFeedback:
         """Begin `teach`, given the messages that the ids in the headers name.
 
@@ -286,7 +286,7 @@ class Feedback:
             stored = observation.stored(words=self._store_words)
             evidence = ScoredRow.of(stored, time=self._clock())
         return self._submit(
-            live, evidence.digest, label, source, evidence, came=came, door=door
+            live, evidence.digest, label, source, evidence, came=came, via=via
         )
 
     def start_teach_by_id(
@@ -297,7 +297,7 @@ class Feedback:
         *,
         label: str,
         source: str,
-        door: str | None = None,
+        via: Via | None = None,
     ) -> PendingFeedback:
         """Begin `teach_by_id`, given what is stored of the message.
 
@@ -311,12 +311,12 @@ class Feedback:
         if stored.evidence is not None:
             evidence = stored.evidence
             return self._submit(
-                live, evidence.digest, label, source, evidence, came=True, door=door
+                live, evidence.digest, label, source, evidence, came=True, via=via
             )
         if stored.learned:
             # Learned so long ago that only its label is stored. The same label changes
             # nothing; the ledger refuses another one.
-            return self._submit(live, digest, label, source, door=door)
+            return self._submit(live, digest, label, source, via=via)
         msg = (
             f"nothing is stored of a message {digest.hex()}: it was not scored "
             "here, or too long ago; send the message itself"
@@ -324,7 +324,7 @@ class Feedback:
         raise UnknownMessage(msg)
 
     def start_forget(
-        self, profile: str, digest: bytes, *, source: str, door: str | None = None
+        self, profile: str, digest: bytes, *, source: str, via: Via | None = None
     ) -> PendingFeedback:
         """Begin `forget`.
 
@@ -338,7 +338,7 @@ class Feedback:
         live = self._live.get(profile)
         if self._recent is not None:
             self._recent.drop(live.row.id, digest)
-        return self._submit(live, digest, None, source, door=door)
+        return self._submit(live, digest, None, source, via=via)
 
     def identify(self, profile: str, raw: bytes) -> bytes:
         """Return the digest that a message is taught under, to forget it by.
@@ -369,7 +369,7 @@ class Feedback:
         evidence: ScoredRow | None = None,
         *,
         came: bool = False,
-        door: str | None,
+        via: Via | None,
     ) -> PendingFeedback:
         """Hand a teaching to the writer, and count its outcome.
 
@@ -408,7 +408,7 @@ class Feedback:
                 self._health.succeeded()
             webhook = None if outcome.row is None else self._webhook
             if webhook is not None or log.isEnabledFor(logging.INFO):
-                event = feedback(done.result(), teaching, door=door, seconds=seconds)
+                event = feedback(done.result(), teaching, via=via, seconds=seconds)
                 log.info(event)
                 if webhook is not None:
                     webhook(event)

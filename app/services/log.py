@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.classifier.explain import strongest_reason
 from app.classifier.record import finite
@@ -171,12 +171,27 @@ def verdict(
     return Event("verdict", fields)
 
 
+class Via(NamedTuple):
+    """The way of a feedback, for its line.
+
+    Parameters
+    ----------
+    door : str
+        The door that it came through.
+    by : Principal or None
+        Who sent it, which may be a mail server that names its users as sources.
+    """
+
+    door: str
+    by: Principal | None = None
+
+
 def feedback(
-    written: Written, teaching: Teaching, *, door: str | None, seconds: float
+    written: Written, teaching: Teaching, *, via: Via | None, seconds: float
 ) -> Event:
     """Return the line of a feedback; its verdict is that from before it was learned.
 
-    The door is None for a command.
+    A command came by no way.
     """
 
     def fields() -> dict[str, str | float | None]:
@@ -184,7 +199,8 @@ def feedback(
         log_odds = None if said is None else finite(said.log_odds)
         return {
             "id": teaching.digest.hex(),
-            "door": door,
+            "door": None if via is None else via.door,
+            "by": None if via is None else _other_than(teaching.source, via.by),
             "profile": written.profile.row.name,
             "source": teaching.source,
             "label": teaching.label,
@@ -195,6 +211,13 @@ def feedback(
         }
 
     return Event("feedback", fields)
+
+
+def _other_than(source: str, by: Principal | None) -> str | None:
+    """Return the name of who asked, where the source does not say it."""
+    if by is None or by.kind == "local" or by.name == source:
+        return None
+    return by.name
 
 
 class TextFormat(logging.Formatter):

@@ -168,6 +168,7 @@ def test_each_feedback_has_a_line(database_url, caplog):
     assert {
         "id": taught.outcome.digest.hex(),
         "door": None,
+        "by": None,
         "profile": "default",
         "source": "test",
         "label": "spam",

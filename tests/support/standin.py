@@ -98,9 +98,9 @@ class Feedback:
         self.sources, self.doors = [], []
         self.away = False
 
-    def teach(self, profile, raw, *, label, source, door=None):
+    def teach(self, profile, raw, *, label, source, via=None):
         """Learn a message, or move it."""
-        self.doors.append(door)
+        self.doors.append(via.door)
         self.needs_database()
         if label not in self.labels[profile]:
             msg = f"no label {label!r}"
@@ -121,9 +121,9 @@ class Feedback:
         self.needs_database()
         return observe(raw, ()).digest
 
-    def forget(self, profile, digest, *, source, door=None):
+    def forget(self, profile, digest, *, source, via=None):
         """Take a message back."""
-        self.doors.append(door)
+        self.doors.append(via.door)
         self.needs_database()
         if self.learned.pop((profile, digest), None) is None:
             msg = "not learned"

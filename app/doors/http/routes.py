@@ -49,6 +49,7 @@ from app.errors import (
 from app.features.observation import parse_id
 from app.ledger.entry import check_source
 from app.services.application import Application
+from app.services.log import Via
 from app.services.memory.recall import LOOK_AGAIN, PATIENCE, marked_ids, too_late
 
 if TYPE_CHECKING:
@@ -170,10 +171,10 @@ async def feedback(
             msg = "the body and the query have two different labels; send one"
             raise MalformedRequest(msg)
     who = principal_of(request)
-    said = {
+    said: dict[str, Any] = {
         "label": who.require_label(_label(given.label or query.label)),
         "source": _source(who, given.source or query.source),
-        "door": "http",
+        "via": Via("http", who),
     }
     if given.id is None:
         message = required(raw)
@@ -206,10 +207,9 @@ async def forget(
     two minutes.
     """
     name = profile_of(request, profile, recipient)
-    said = _source(principal_of(request), source)
-    begin = partial(
-        app.feedback.start_forget, name, parse_id(id), source=said, door="http"
-    )
+    who = principal_of(request)
+    said, via = _source(who, source), Via("http", who)
+    begin = partial(app.feedback.start_forget, name, parse_id(id), source=said, via=via)
     pending = await computing(begin, 0)
     return FeedbackOut.of(await answered(pending))
 

@@ -30,7 +30,7 @@ from app.doors.serving.caller import caller_of
 from app.doors.serving.process import computing, learning
 from app.doors.serving.site import Site
 from app.mail.limits import MAX_BYTES
-from app.services.log import SparingLog
+from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Rspamd:
             raw,
             label=label,
             source=said,
-            door="rspamd",
+            via=Via("rspamd", who),
         )
         taught = await learning(teach)
         if taught.outcome.kind == "unchanged":

@@ -21,7 +21,7 @@ from app.doors.spamd import answer, codec
 from app.doors.spamd.answer import SpamdVerdict
 from app.doors.spamd.session import Request, SpamdSession
 from app.services.gate import Caller
-from app.services.log import SparingLog
+from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Spamd:
         if request.removes:
             digest = app.feedback.identify(profile, request.message)
             try:
-                app.feedback.forget(profile, digest, source=said, door="spamd")
+                app.feedback.forget(profile, digest, source=said, via=Via("spamd"))
             except errors.UnknownMessage:
                 return answer.tell_result(learned=False, forgotten=False)
             return answer.tell_result(learned=False, forgotten=True)
@@ -146,7 +146,7 @@ class Spamd:
             request.message,
             label=label_of(app.live.find(profile).row, request.label),
             source=said,
-            door="spamd",
+            via=Via("spamd"),
         )
         changed = taught.outcome.kind != "unchanged"
         return answer.tell_result(learned=changed, forgotten=False)

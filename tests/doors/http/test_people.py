@@ -623,3 +623,25 @@ def test_the_line_of_a_feedback_names_door_and_teacher(make, caplog):
         re.search(r" outcome=(\w+)", line)[1] for line in lines
     ]
     assert all(" door=http " in line and "source=user:tim" in line for line in lines)
+    assert not any(" by=" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("names_sources", "named"),
+    [(True, " by=key:mx1 profile=default source=ann "), (False, " source=key:mx1 ")],
+)
+def test_a_key_is_in_the_line_of_its_feedback(make, caplog, names_sources, named):
+    """Also that of a mail server, whose users are the sources."""
+    clients = make()
+    text, key = made_key("mx1", ["teach"], names_sources=names_sources)
+    clients().app.state.application.add_key(key, who="test")
+    with caplog.at_level("INFO", logger="app.services.feedback"):
+        taught = clients(headers={"X-API-Key": text}).post(
+            "/feedback?label=spam&source=ann",
+            content=spam(1),
+            headers={"Content-Type": "message/rfc822"},
+        )
+    [line] = [line for line in caplog.messages if line.startswith("feedback ")]
+
+    assert 200 == taught.status_code
+    assert named in line

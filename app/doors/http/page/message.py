@@ -23,6 +23,7 @@ from app.doors.http.routes import ApplicationDep, answered, problems, recalled, 
 from app.doors.serving.process import computing
 from app.errors import EmptyMessage
 from app.features.observation import parse_id
+from app.services.log import Via
 
 if TYPE_CHECKING:
     from app.classifier.shading import FeatureHere, Shading
@@ -199,6 +200,6 @@ async def teach_by_id(
         stored,
         label=label,
         source=source,
-        door="http",
+        via=Via("http"),
     )
     return (await answered(await computing(teach, 0))).outcome
