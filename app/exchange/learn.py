@@ -351,9 +351,10 @@ def _require_joinable(survey: Survey, profile: ProfileRow) -> None:
     if survey.dropped:
         msg = (
             f"the features of {survey.dropped:,} ledger rows of this export were "
-            "dropped for their age, so that their messages cannot be told from those "
-            "that the profile knows. Import it into a profile of its own with "
-            "--profile NEWNAME, or into this one with --replace; or export the counts"
+            "dropped for their age, or are in a sum, so that their messages cannot be "
+            "told from those that the profile knows. Import it into a profile of its "
+            "own with --profile NEWNAME, or into this one with --replace; or export "
+            "the counts"
         )
         raise OtherProfile(msg)
     if header.contents == "counts" and header.created == profile.created_at:

@@ -71,7 +71,7 @@ class Survey:
     rows : int
         Rows of the ledger.
     dropped : int
-        Rows whose features were dropped for their age.
+        Rows whose features were dropped for their age, or are in a sum.
     undos : int
         Undos of the ledger.
     names : int
@@ -133,7 +133,7 @@ class Survey:
         """
         for row in rows:
             self.rows += 1
-            self.dropped += row.vector is None
+            self.dropped += not row.kept
             self.epochs.add(row.epoch)
             self._carried_out = max(self._carried_out, row.undo or 0)
             if row.revision != self.rows:

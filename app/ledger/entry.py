@@ -4,6 +4,10 @@ A row is self-contained.  The row of a message holds one vector and the labels b
 and after; it adds ``-delta(vector, label_before) + delta(vector, label)`` to the counts
 of its month.  The row of a sum has no labels, and its vector is what it adds.
 
+A part of an archive may be learned as a sum: rows of its messages that add nothing
+(`app.ledger.vector.IN_SUM`), and sums of the same source and time that add what all of
+them have.  They were written together, and are taken back together.
+
 The source of a row is the name under which it was taught, text of one line.  People
 choose theirs; four kinds of names are the filter's own, and nobody else may teach under
 them: what is undone or audited by its source must not be mixed with what a person said
@@ -23,8 +27,8 @@ from app.classifier.fusion import Lesson
 from app.classifier.learn import Move, sum_of_moves
 from app.errors import CorruptVector, InconsistentCounts, InvalidInput
 from app.features.observation import DIGEST_BYTES
-from app.ledger.sums import decode_sum, encode_sum
-from app.ledger.vector import decode, decode_names
+from app.ledger.sums import decode_sum
+from app.ledger.vector import IN_SUM, decode, decode_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -109,17 +113,8 @@ class LedgerRow:
     )
 
     @classmethod
-    def of_sum(
-        cls, state: State, labels: Sequence[str], *, profile_id: int, **fields: Any
-    ) -> LedgerRow:
-        """Return the row that adds a state, with any other `fields` of a row.
-
-        Raises
-        ------
-        InvalidObservation
-            If the state is of another number of classes than `labels`, or too large.
-        """
-        vector = encode_sum(state, labels)
+    def of_sum(cls, vector: bytes, *, profile_id: int, **fields: Any) -> LedgerRow:
+        """Return the row that adds an encoded sum, with any other `fields` of a row."""
         # The digest is of content and place: two sums of the same content are two rows.
         place = f"{profile_id}/{fields['revision']}".encode()
         return cls(
@@ -166,6 +161,11 @@ class LedgerRow:
     def forgotten(self) -> bool:
         """Whether somebody had the message forgotten, for good."""
         return self.kind == "message" and self.label is None and self.undo is None
+
+    @property
+    def kept(self) -> bool:
+        """Whether it has what it adds: it was not dropped, and is in no other row."""
+        return self.vector not in (None, IN_SUM)
 
     @property
     def own(self) -> bool:

@@ -109,7 +109,8 @@ Kind = Literal[
 A label that the filter had taught itself and a person confirms is ``learned``, too.
 ``unchanged``: the message has that label already.  ``unknown``: it is to be
 forgotten but was not learned, or it is taught by id and nothing is stored of it.
-``expired``: its vector was dropped for its age, so it cannot be taken back.
+``expired``: its vector was dropped for its age, or is in a sum, so it cannot be taken
+back alone.
 ``full``: its teacher has taught as many messages today as one may, or the filter has
 learned as many of its own verdicts.
 """
@@ -228,10 +229,10 @@ def decide(
         teaching.label == label_before
         and learned is not None
         and learned.own
-        and learned.vector is not None
+        and learned.kept
     )
     # What an undo took back is not learned, and has its features still.
-    there = before is not None and before.vector is not None and not before.forgotten
+    there = before is not None and before.kept and not before.forgotten
     if teaching.label is None and not there:
         return nothing("unknown" if learned is None else "expired")
     if teaching.label is not None and teaching.label == label_before and not confirms:
@@ -240,7 +241,7 @@ def decide(
     if teaching.label is not None and taught_before >= bound:
         return nothing("full")
     evidence = learned or teaching.evidence or remembered or (before if there else None)
-    if evidence is None or evidence.vector is None:
+    if evidence is None or evidence.vector is None or (learned and not learned.kept):
         return nothing("unknown" if learned is None else "expired")
     row = LedgerRow(
         revision=revision,

@@ -103,6 +103,10 @@ def encode(views: Mapping[str, Payload]) -> bytes:
     return _HEAD.pack(VERSION, zlib.crc32(body)) + body
 
 
+IN_SUM: Final = encode({})
+"""The vector of a message whose features are in a sum, with those of others."""
+
+
 def decode(vector: bytes) -> dict[str, Payload]:
     """Return the views of an encoded vector.
 

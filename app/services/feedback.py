@@ -73,9 +73,9 @@ class PendingFeedback:
             raise self.full()
         if outcome.kind == "expired":
             msg = (
-                f"message {self.digest.hex()} was learned too long ago to be changed: "
-                "its features are no longer stored (POSTBAYES_VECTOR_DAYS); teach "
-                "newer mail like it instead"
+                f"message {self.digest.hex()} was learned too long ago to be changed "
+                "(POSTBAYES_VECTOR_DAYS), or in a sum (`postbayes learn --sums`): its "
+                "features are no longer stored; teach newer mail like it instead"
             )
             raise Expired(msg)
         if outcome.kind == "unknown" and written.verdict_before is None:

@@ -137,10 +137,11 @@ class MessageHistories:
             remembered = found.get(digest)
         if not rows and remembered is None:
             return None
-        stored = [row for row in (remembered, *reversed(rows)) if row and row.vector]
+        kept = (row for row in reversed(rows) if row.kept)
+        evidence = remembered or next(kept, None)
         now = None
-        if stored:
-            now = _classified(self._live.get(profile.row.name), stored[0], strongest)
+        if evidence is not None:
+            now = _classified(self._live.get(profile.row.name), evidence, strongest)
         return MessageHistory(
             profile=profile.row.name,
             scored=None if remembered is None else remembered.time,
@@ -461,7 +462,7 @@ class VerdictHistory:
         entries = []
         for line in lines:
             row = latest.get(line.digest)
-            kept = row is not None and row.vector is not None and not row.forgotten
+            kept = row is not None and row.kept and not row.forgotten
             entries.append(
                 HistoryEntry(
                     line=line,

@@ -78,6 +78,14 @@ def test_the_write_path_has_a_row_for_each_way_to_write(tmp_path):
         assert row in printed
 
 
+def test_archives_have_a_row_for_each_way_to_learn_them(tmp_path):
+    """Read, learned message by message, and as sums."""
+    index = write_stream(tmp_path / "stream", 12)
+    rows = run("archives", "--index", index, "--repeats", "1").splitlines()
+
+    assert ["read", "learn", "learn --sums"] == [row[:14].strip() for row in rows[1:4]]
+
+
 def test_batches_are_compared_with_single_messages(tmp_path):
     """Messages a second, and what those wait who send none."""
     index = write_stream(tmp_path / "stream", 160)

@@ -53,6 +53,25 @@ def test_an_index_is_learned_once(run, index):
     assert (0, "default: difference 0\n", "") == run("audit")
 
 
+def test_an_archive_is_learned_as_sums(run, index):
+    """Once, whatever the parts are; it can be undone as a whole."""
+    first = learned(run, "--sums", "--index", index)
+    again = learned(run, "--sums", "--index", index, "--batch", "3")
+    index.write_text(index.read_text().replace("ham ham5\n", "spam ham5\n"))
+    said = run("learn", "--sums", "--index", index)[1]
+    out = run("undo", "--source", "learn")[1]
+
+    assert {"learned": 20, "relabelled": 0, "unchanged": 0, "empty": 0} == first
+    assert {"learned": 0, "relabelled": 0, "unchanged": 20, "empty": 0} == again
+    assert "19 unchanged, 0 empty, 1 left as they were" in said
+    assert "as an archive, without scores" in said
+    assert "10 messages: ham -> not learned" in out
+    assert "messages of imports" not in out
+    assert "To have them back, learn the archive again." in out
+    assert "learned 0 ham, 0 spam" in run("profiles")[1]
+    assert (0, "default: difference 0\n", "") == run("audit")
+
+
 def scores(tmp_path):
     """Return the score records of the ledger, in its order."""
     with closing(sqlite3.connect(tmp_path / "postbayes.db")) as db:

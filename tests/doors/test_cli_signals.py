@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from app.services.application import open_database
 from app.settings import Settings
 from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
 
 ROOT = Path(__file__).parent.parent.parent
 # What a command is at work with when the signal comes, and comes once more.
@@ -99,6 +101,40 @@ def test_a_copy_that_is_stopped_leaves_nothing(
     code = 130 if number == signal.SIGINT else -number
     assert (code, f"postbayes: interrupted; {told}\n") == (done.returncode, done.stderr)
     assert [] == sorted(each.name for each in tmp_path.glob("today*"))
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_archive_that_is_killed_in_a_part_goes_on_with_it(
+    python, tmp_path, processes
+):
+    """The parts before it are not counted twice, and half of it not once."""
+    (tmp_path / "index").write_text(
+        "".join(f"{'spam' if n % 2 else 'ham'} {n}\n" for n in range(20))
+    )
+    for n in range(20):
+        (tmp_path / str(n)).write_bytes(spam(n) if n % 2 else ham(n))
+    arguments = ["learn", "--sums", "--index", "index", "--json"]
+    arguments += ["--processes", processes]
+    killed = dedent("""
+        import os, signal, sys
+        from app.services import learn as command
+        real, stored = command.append, []
+        def append(*given):
+            stored.append(given)
+            if len(stored) == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given)
+        command.append = append
+        """)
+    first = python("-c", killed + RUN, *arguments, "--batch", "4")
+    again = python("-c", "import sys" + RUN, *arguments)
+    audit = python("-c", "import sys" + RUN, "audit")
+    profiles = python("-c", "import sys" + RUN, "profiles")
+
+    assert -signal.SIGKILL == first.returncode
+    assert {"learned": 12, "unchanged": 8}.items() <= json.loads(again.stdout).items()
+    assert "default: difference 0\n" == audit.stdout
+    assert "learned 10 ham, 10 spam" in profiles.stdout
 
 
 def test_a_signal_that_is_ignored_stays_so(python, tmp_path):

@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter, deque
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -35,7 +36,7 @@ from app.errors import InvalidInput, MissingLabel, PostbayesError
 from app.ledger.entry import check_source
 from app.services.application import load_profiles, opened_database
 from app.services.clock import now
-from app.services.learn import BATCH, Learn
+from app.services.learn import BATCH, PART, Learn, LearnSums
 from app.settings import load_settings
 
 if TYPE_CHECKING:
@@ -77,8 +78,22 @@ def learn(
     ] = None,
     profile: Profile = None,
     batch: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Messages per transaction.")
-    ] = BATCH,
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help=f"Messages per transaction: {BATCH}, or {PART} with --sums.",
+        ),
+    ] = None,
+    sums: Annotated[
+        bool,
+        typer.Option(
+            "--sums",
+            help="Store the sum of each batch instead of the features of each message: "
+            "a third of the room on disk, but no message can be relabelled or "
+            "forgotten alone, and an undo takes back whole batches.",
+        ),
+    ] = False,
     processes: Processes = None,
     source: Annotated[
         str, typer.Option(help="Who teaches it; kept in the ledger.")
@@ -93,8 +108,8 @@ def learn(
 
     An index in which the labels come by turns is taken for a stream of mail: each
     message is scored before it is learned, and `postbayes figures` counts it. Any
-    other mail is learned as an archive, without scores. `postbayes evaluate` shows how
-    well the filter does on an archive.
+    other mail is learned as an archive, without scores, and with --sums all mail is.
+    `postbayes evaluate` shows how well the filter does on an archive.
 
     It can be interrupted and run again: nothing is learned twice. A service
     on the same database follows within a second.
@@ -117,13 +132,10 @@ def learn(
     ):
         taught = load_profiles(engine, settings).get(profile or settings.profile)
         total, in_order = (None, False) if index is None else summarise_index(index)
-        learner = Learn(
-            engine,
-            taught,
-            now,
-            source=source,
-            store_words=settings.store_words,
-            in_order=in_order,
+        in_order = in_order and not sums
+        kind = LearnSums if sums else partial(Learn, in_order=in_order)
+        learner = kind(
+            engine, taught, now, source=source, store_words=settings.store_words
         )
         entries = _walk(paths, label, junk) if index is None else read_index(index)
         begun = time.perf_counter()
@@ -138,7 +150,7 @@ def learn(
             task = bar.add_task("learning", total=total, rate="")
             places: deque[str] = deque()
             for more in learner.batches(
-                _batches(entries, batch, places),
+                _batches(entries, batch or (PART if sums else BATCH), places),
                 executor=executor,
                 on_unreadable=lambda at, error: _name(places[at], error),
             ):
@@ -157,7 +169,14 @@ def learn(
         "messages": counted.total(),
         **{
             kind: counted[kind]
-            for kind in ("learned", "relabelled", "unchanged", "empty", "unreadable")
+            for kind in (
+                "learned",
+                "relabelled",
+                "unchanged",
+                "expired",
+                "empty",
+                "unreadable",
+            )
         },
         "scored": in_order,
         "messages_per_second": rate,
@@ -182,6 +201,11 @@ def learn(
             f"{counted.total()} messages in {seconds:.1f} s ({rate:,.0f}/s): "
             f"{counted['learned']} learned, {counted['relabelled']} relabelled, "
             f"{counted['unchanged']} unchanged, {counted['empty']} empty"
+            + (
+                f", {counted['expired']} left as they were"
+                if counted["expired"]
+                else ""
+            )
             + (f", {passed} passed over" if passed else "")
             + f"; folded into the counts in {folding_seconds:.1f} s. "
             f"Profile {taught.row.name!r} is at revision {learner.revision}."

@@ -94,6 +94,14 @@ def undo(
         return
     for sentence in _sentences(document):
         OUT.print(sentence)
+    if document.undo is None:
+        return
+    again = undo_of(document.undo, profile=document.profile)
+    OUT.print(
+        "To have them back, learn the archive again."
+        if undone.plan.of_parts
+        else f"To take that back: {again}"
+    )
 
 
 def _carry_out(
@@ -167,9 +175,6 @@ def _sentences(document: UndoOut) -> list[str]:
         lines.append(f"  errors then: {_errors(document.figures_after)}")
     if document.confirm is not None:
         lines.append(f"To do it, repeat this with: --confirm {document.confirm}")
-    if document.undo is not None:
-        again = undo_of(document.undo, profile=document.profile)
-        lines.append(f"To take that back: {again}")
     return lines
 
 

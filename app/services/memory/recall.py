@@ -220,7 +220,7 @@ class Recall:
             kept: dict[bytes, LedgerRow | ScoredRow] = {
                 digest: row
                 for digest, row in latest.items()
-                if row.vector is not None and not row.forgotten
+                if row.kept and not row.forgotten
             }
             kept |= scored.get_many(connection, profile.id, set(digests) - set(kept))
             if set(digests) - set(kept):

@@ -22,7 +22,12 @@ from app.ledger.undo import MessageRow, UndoRow, in_force, to_take, transition
 from app.storage import ledger, profiles, tables
 from app.storage.database.statements import chunks
 from app.storage.undo import records
-from app.storage.undo.sums import require_kept, require_reachable, too_old
+from app.storage.undo.sums import (
+    require_kept,
+    require_reachable,
+    require_whole,
+    too_old,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -174,6 +179,8 @@ class Plan:
         filter decided, the label and the one after, as often as that occurs.
     asked : Selection
         What for.
+    of_parts : bool
+        Whether it takes parts of archives back, so that it cannot be undone.
     basis : Basis
         The ledger that it was made on.
     """
@@ -185,6 +192,7 @@ class Plan:
     work: tuple[tuple[int, int], ...]
     scored: Mapping[tuple[str, str | None, str | None], int]
     asked: Selection
+    of_parts: bool
     basis: Basis
 
     @property
@@ -261,7 +269,10 @@ def plan(
     ]
     if not affected:
         own, undo = frozenset(), replace(undo, takes=frozenset())
-    require_kept(connection, profile, [row for row in affected if row.revision in own])
+    taken_back = [row for row in affected if row.revision in own]
+    require_kept(connection, profile, taken_back)
+    if asked.ids:
+        require_whole(connection, profile, taken_back)
     sums = [row for row in affected if row.is_sum]
     require_kept(connection, profile, sums)
     # 1 for a sum to add again, -1 for one to take back.
@@ -299,6 +310,7 @@ def plan(
         work=tuple(work),
         scored=scored,
         asked=asked,
+        of_parts=any(row.in_sum for row in taken_back),
         basis=basis_of(
             connection,
             profile,

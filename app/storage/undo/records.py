@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, bindparam, exists, insert, select
 
 from app.ledger.undo import UndoRecord, UndoRow
+from app.ledger.vector import IN_SUM
 from app.storage import tables
 from app.storage.database.statements import chunks
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
+    from app.ledger.entry import LedgerRow
     from app.ledger.undo import Selection
 
 _LEDGER: Final = tables.ledger
@@ -37,6 +39,7 @@ class TaughtRow:
     digest: bytes
     is_sum: bool
     kept: bool
+    in_sum: bool
 
 
 def all_of(connection: Connection, profile_id: int) -> list[UndoRow]:
@@ -136,6 +139,19 @@ def digests_known(
     return found
 
 
+def has_messages(connection: Connection, profile_id: int, row: LedgerRow) -> bool:
+    """Return whether a sum is of messages that have rows of their own beside it."""
+    # Not by their vectors, which are erased of what is forgotten.
+    beside = exists().where(
+        _LEDGER.c.profile_id == profile_id,
+        _LEDGER.c.source == row.source,
+        _LEDGER.c.time == row.time,
+        _LEDGER.c.kind == "message",
+    )
+    found: bool = connection.execute(select(beside)).scalar_one()
+    return found
+
+
 def oldest_kept(
     connection: Connection, profile_id: int, *, upto: int | None = None
 ) -> tuple[datetime, int] | None:
@@ -177,12 +193,19 @@ def _taught(
             _LEDGER.c.digest,
             _LEDGER.c.kind,
             _LEDGER.c.vector.is_not(None).label("kept"),
+            (_LEDGER.c.vector == IN_SUM).label("in_sum"),
         )
         .where(and_(*conditions), ~forgotten)
         .order_by(_LEDGER.c.revision)
     )
     return [
-        TaughtRow(row.revision, row.digest, row.kind == "sum", bool(row.kept))
+        TaughtRow(
+            row.revision,
+            row.digest,
+            row.kind == "sum",
+            bool(row.kept),
+            bool(row.in_sum),
+        )
         for row in rows
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,10 +16,13 @@ from app.storage.undo import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
+    from app.bayes.state import State
+    from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
     from app.storage.undo.records import TaughtRow
 
@@ -31,6 +34,32 @@ def require_kept(
     gone = [row.revision for row in rows if not row.kept]
     if gone:
         raise Expired(too_old(connection, profile, min(gone)))
+
+
+def require_whole(
+    connection: Connection, profile: ProfileRow, rows: Iterable[TaughtRow]
+) -> None:
+    """Raise if messages are to be taken back whose features are in a sum.
+
+    Raises
+    ------
+    Expired
+        With the selection of the part of one of them.
+    """
+    alone = [row.revision for row in rows if row.in_sum]
+    if not alone:
+        return
+    (row,) = ledger.get_many(connection, profile.id, [min(alone)])
+    since, until = (
+        f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        for time in (row.time, row.time + timedelta(microseconds=1))
+    )
+    msg = (
+        f"the message {row.digest.hex()} was learned in a sum, and cannot be undone "
+        f"alone; the part of the archive that it was in can be, by its source "
+        f"{row.source!r}, from {since} until {until}. Nothing was undone"
+    )
+    raise Expired(msg)
 
 
 def too_old(connection: Connection, profile: ProfileRow, revision: int) -> str:
@@ -54,18 +83,24 @@ def require_reachable(
     """Return the messages that sums change, if no count becomes negative."""
     if not changed:
         return {}
-    delta = History()
-    for revision in sorted(changed):
-        (row,) = ledger.get_many(connection, profile.id, [revision])
-        added = row.delta(profile.labels)
-        if changed[revision] > 0 and any(part.negative for part in added.values()):
-            msg = (
-                f"row {revision} of the ledger, by {row.source!r}, takes counts "
-                "away that may be needed since it was undone; do again what "
-                "wrote it instead of undoing the undo"
-            )
-            raise Irreversible(msg)
-        delta += History({row.epoch: added if changed[revision] > 0 else -added})
+    delta, counted = History(), History()
+    parts: dict[tuple[str, datetime], bool] = {}
+    for chunk in chunks(sorted(changed)):
+        moved, beside = [delta], [counted]
+        for row in ledger.get_many(connection, profile.id, chunk):
+            added = row.delta(profile.labels)
+            written = row.source, row.time
+            if written not in parts:
+                parts[written] = records.has_messages(connection, profile.id, row)
+            if changed[row.revision] > 0:
+                _require_repeatable(row, added, of_part=parts[written])
+            else:
+                added = -added
+            moved.append(History({row.epoch: added}))
+            # The messages of a part have rows of their own, and are counted there.
+            if not parts[written]:
+                beside.append(moved[-1])
+        delta, counted = History.sum(moved), History.sum(beside)
     after = state.load_by_epoch(connection, profile) + delta
     for epoch, view, _ in delta.parts():
         if after[epoch][view].negative:
@@ -76,9 +111,27 @@ def require_reachable(
             )
             raise Irreversible(msg)
     messages = np.zeros(len(profile.labels), np.int64)
-    for views in delta.values():
+    for views in counted.values():
         messages += max((part.messages for part in views.values()), key=_size)
     return dict(zip(profile.labels, messages.tolist(), strict=True))
+
+
+def _require_repeatable(row: LedgerRow, added: State, *, of_part: bool) -> None:
+    """Raise if a sum that was taken back cannot be added again."""
+    if of_part:
+        msg = (
+            f"row {row.revision} of the ledger, by {row.source!r}, is the sum of "
+            "messages that may have been taught again since it was undone; learn that "
+            "archive again instead of undoing the undo"
+        )
+        raise Irreversible(msg)
+    if any(part.negative for part in added.values()):
+        msg = (
+            f"row {row.revision} of the ledger, by {row.source!r}, takes counts "
+            "away that may be needed since it was undone; do again what "
+            "wrote it instead of undoing the undo"
+        )
+        raise Irreversible(msg)
 
 
 def _size(messages: NDArray[np.int64]) -> int:

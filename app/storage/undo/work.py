@@ -16,6 +16,7 @@ from sqlalchemy import delete, func, insert, select
 
 from app.errors import InconsistentCounts
 from app.ledger.entry import LedgerRow
+from app.ledger.sums import encode_sum
 from app.ledger.undo import UndoRecord, in_force
 from app.storage import ledger, profiles, tables
 from app.storage.database.statements import chunks
@@ -173,8 +174,7 @@ def _of_sum(
     """Return the row that adds a sum again, or takes it back."""
     state = row.delta(profile.labels)
     return LedgerRow.of_sum(
-        -state if sign < 0 else state,
-        profile.labels,
+        encode_sum(-state if sign < 0 else state, profile.labels),
         profile_id=profile.id,
         revision=revision,
         epoch=row.epoch,

@@ -1,0 +1,319 @@
+"""Archives learned as sums: the counts of `Learn`, without the features of a message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import (
+    Expired,
+    Irreversible,
+    OtherProfile,
+    UnknownMessage,
+    UnreadableMessage,
+)
+from app.ledger.undo import Selection
+from app.services import learn as learning
+from app.services.fold import Folding
+from app.services.learn import Learn, LearnSums
+from app.storage.database.engine import reading, writing
+from app.storage.ledger import latest_of
+from app.storage.upkeep.retention import erase, prepare_erasure
+from tests.support.application import running, teach
+from tests.support.builders import drop_vectors, named, new_profile, seen
+from tests.support.ledger import audited, contents, loaded
+from tests.support.messages import ham, spam
+from tests.support.transfer import exported, imported
+
+JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def app(database_url):
+    """A service that drops no vector for its age, however long ago January was."""
+    with running(database_url=database_url, vector_days=0) as app:
+        yield app
+
+
+def mail(numbers):
+    """Return labelled messages, the even ones ham."""
+    return [("spam", spam(n)) if n % 2 else ("ham", ham(n)) for n in numbers]
+
+
+def digest(message):
+    """Return what identifies a labelled message."""
+    return seen(message[1]).digest
+
+
+def learn(app, kind, messages, *, profile="default", part=100, **more):
+    """Learn messages, a day for each part, and return what became of them."""
+    days = count()
+    more.setdefault("source", "archive")
+    learner = kind(
+        app.engine,
+        app.live.get(profile),
+        lambda: JANUARY + next(days) * DAY,
+        store_words=True,
+        **({"in_order": False} if kind is Learn else {}),
+        **more,
+    )
+    parts = [messages[at : at + part] for at in range(0, len(messages), part)]
+    became = sum(learner.batches(parts), Counter())
+    app.live.refresh()
+    return dict(became)
+
+
+def undo(app, **asked):
+    """Take back some teachings of the profile, however many they are."""
+    chosen = Selection(**asked)
+    confirm = app.undo.forecast("default", chosen).forecast.confirm
+    return app.undo("default", chosen, source="boss", confirm=confirm)
+
+
+def state_of(app, profile="default"):
+    """Return all that is counted, and its text, once the ledger is sound."""
+    row = app.live.get(profile).row
+    found = contents(app.engine, row), loaded(app.engine, row)
+
+    assert audited(app.engine, row)[0]
+    return found, named(app.engine, row)
+
+
+def labels_of(app, messages):
+    """Return what each message is learned as."""
+    row = app.live.get("default").row
+    with reading(app.engine) as connection:
+        latest = latest_of(connection, row.id, map(digest, messages))
+    return [latest[digest(each)].label for each in messages]
+
+
+def messages_of(app):
+    """Return how many messages of each label are learned."""
+    return app.live.get("default").snapshot.messages.tolist()
+
+
+numbers = st.lists(st.integers(0, 30), max_size=12)
+steps = st.lists(
+    st.tuples(st.sampled_from([Learn, LearnSums]), numbers, st.integers(1, 6)),
+    max_size=4,
+)
+
+
+@given(steps)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_counts_are_those_of_each_message_learned_once(app, story):
+    """In whatever parts, whichever were known, and however often they came."""
+    plain, parts = (new_profile(app.engine).name for _ in range(2))
+    app.live.refresh()
+    for kind, chosen, size in story:
+        learn(app, kind, mail(chosen), profile=parts, part=size)
+        learn(app, Learn, mail(chosen), profile=plain)
+
+    assert state_of(app, plain) == state_of(app, parts)
+
+
+def test_what_became_of_each_message_is_counted(app):
+    """New, known, twice in one part, of two labels, blank."""
+    first = learn(app, LearnSums, mail(range(6)))
+    again = learn(app, LearnSums, [*mail(range(8)), *mail([7]), ("ham", spam(7))])
+    blank = learn(app, LearnSums, [("ham", b" \n"), *mail([8])])
+
+    assert {"learned": 6} == first
+    assert {"learned": 2, "unchanged": 7, "expired": 1} == again
+    assert {"empty": 1, "learned": 1} == blank
+    assert labels_of(app, mail(range(9))) == [label for label, _ in mail(range(9))]
+
+
+def test_a_message_that_cannot_be_read_is_left_out(app, monkeypatch):
+    """The sum is that of the others."""
+    monkeypatch.setattr("app.features.extract.digest", lambda _: 1 / 0)
+    learner = LearnSums(
+        app.engine,
+        app.live.get("default"),
+        lambda: JANUARY,
+        source="archive",
+        store_words=True,
+    )
+    with pytest.raises(UnreadableMessage):
+        learner.batch(mail([1]))
+
+    assert {"unreadable": 1} == learner.batch(mail([1]), on_unreadable=lambda *_: None)
+    assert 0 == learner.revision
+
+
+def test_a_message_with_features_of_its_own_is_relabelled(app):
+    """Its row in the ledger has what is moved."""
+    plain, both = (new_profile(app.engine).name for _ in range(2))
+    app.live.refresh()
+    other = [("ham", spam(1)), *mail([2])]
+    for kind, name in ((Learn, plain), (LearnSums, both)):
+        learn(app, Learn, mail([1, 3]), profile=name)
+        became = learn(app, kind, other, profile=name)
+
+        assert {"relabelled": 1, "learned": 1} == became
+
+    assert state_of(app, plain) == state_of(app, both)
+
+
+def test_what_is_taught_meanwhile_is_not_counted_twice(app, monkeypatch):
+    """Between the reading of a part and its transaction."""
+    other = new_profile(app.engine).name
+    app.live.refresh()
+    real = learning.observe
+
+    def observe(raw, *more):
+        """Read a message, which somebody teaches at that moment."""
+        if raw == spam(1):
+            app.feedback.teach("default", spam(1), label="spam", source="ann")
+        return real(raw, *more)
+
+    monkeypatch.setattr(learning, "observe", observe)
+    became = learn(app, LearnSums, mail([1, 2, 3]))
+    monkeypatch.undo()
+    row = app.live.get(other).row
+    learn(app, LearnSums, mail([1, 2, 3]), profile=other)
+
+    assert {"learned": 2, "unchanged": 1} == became
+    assert [1, 2] == messages_of(app)
+    assert (
+        loaded(app.engine, row)["words"]
+        == loaded(app.engine, app.live.get("default").row)["words"]
+    )
+
+
+def test_an_undone_part_was_never_there(app):
+    """The parts beside it stay; what was undone can be learned again."""
+    learn(app, Learn, mail(range(4)), source="ann")
+    before = state_of(app)
+    learn(app, LearnSums, mail(range(2, 12)), part=5)
+    day = JANUARY + DAY
+    undone = undo(app, source="archive", since=day, until=day + DAY)
+    one = labels_of(app, mail(range(4, 12)))
+    undo(app, source="archive")
+
+    assert {("ham", None): 2, ("spam", None): 3} == dict(undone.plan.messages)
+    assert {"ham": 0, "spam": 0} == dict(undone.plan.summed)
+    assert ["ham", "spam", "ham"] + [None] * 5 == one
+    assert before == state_of(app)
+    assert {"unchanged": 4, "learned": 8} == learn(app, LearnSums, mail(range(12)))
+    assert {"unchanged": 12} == learn(app, Learn, mail(range(12)))
+
+
+def test_the_undo_of_a_part_is_not_undone(app):
+    """Its messages may have been taught since, and would count twice."""
+    learn(app, LearnSums, mail(range(4)))
+    name = undo(app, source="archive").name
+    teach(app, spam(1), "ham")
+    with pytest.raises(Irreversible, match="learn that archive again"):
+        undo(app, source=name)
+    learn(app, LearnSums, mail([9]), source="one")
+    name = undo(app, source="one").name
+    teach(app, spam(9), "spam")
+    app.feedback.forget("default", digest(mail([9])[0]), source="ann")
+    row = app.live.get("default").row
+    list(Folding(app.engine).all(row))
+    with reading(app.engine) as connection:
+        erasure = prepare_erasure(connection, row, upto=10**6, limit=9)
+    with writing(app.engine) as connection:
+        assert erase(connection, row, erasure)
+    with pytest.raises(Irreversible, match="learn that archive again"):
+        undo(app, source=name)
+
+    assert {"learned": 3, "relabelled": 1} == learn(app, LearnSums, mail(range(4)))
+    assert [2, 2] == messages_of(app)
+
+
+def test_one_message_of_a_part_is_not_taken_back(app):
+    """Neither undone, nor moved, nor forgotten: the sum has its features."""
+    learn(app, LearnSums, mail(range(4)))
+    before = state_of(app)
+    one = digest(mail([1])[0])
+    with pytest.raises(Expired, match="'archive', from 2026-01-10T00:00:00"):
+        undo(app, ids=frozenset([one]))
+    with pytest.raises(Expired, match="in a sum"):
+        teach(app, spam(1), "ham")
+    with pytest.raises(Expired, match="in a sum"):
+        app.feedback.forget("default", one, source="ann")
+
+    assert "unchanged" == teach(app, spam(1), "spam").outcome.kind
+    assert before == state_of(app)
+
+
+def test_a_message_of_an_undone_part_is_known_by_nothing(app):
+    """Its row has no features to teach it by, or to forget."""
+    learn(app, LearnSums, mail([1]))
+    undo(app, source="archive")
+    one = digest(mail([1])[0])
+    with pytest.raises(UnknownMessage):
+        app.feedback.teach_by_id("default", one, label="ham", source="ann")
+    with pytest.raises(UnknownMessage):
+        app.feedback.forget("default", one, source="ann")
+
+    assert "learned" == teach(app, spam(1), "ham").outcome.kind
+    assert [1, 0] == messages_of(app)
+
+
+def test_the_page_of_a_message_of_a_part_has_no_verdict(app):
+    """Its row has nothing to score; of one that was scored, that is scored."""
+    learn(app, LearnSums, mail([1, 2]))
+    one, two = map(digest, mail([1, 2]))
+    app.classify("default", spam(1), strongest=0)
+    app.recent.flush(app.engine)
+    scored, unscored = (
+        app.history(each, profile="default", strongest=0)[0] for each in (one, two)
+    )
+
+    assert scored.now is not None
+    assert unscored.now is None
+
+
+def test_a_part_that_is_too_old_is_sealed(app):
+    """Counts and words stay as those of messages with rows of their own."""
+    plain, parts = (new_profile(app.engine).name for _ in range(2))
+    app.live.refresh()
+    for kind, name in ((Learn, plain), (LearnSums, parts)):
+        learn(app, kind, mail(range(9)), profile=name, part=3)
+        row = app.live.get(name).row
+        state_of(app, name)
+        with writing(app.engine) as connection:
+            until = JANUARY + 2 * DAY
+
+            assert 6 <= drop_vectors(connection, row, before=until, limit=100)
+
+    assert state_of(app, plain) == state_of(app, parts)
+    with pytest.raises(Expired, match="POSTBAYES_VECTOR_DAYS"):
+        app.undo.forecast(parts, Selection(source="archive"))
+
+
+def test_a_ledger_with_parts_is_moved_whole(app):
+    """Into a profile of its own, and not into one that may know its messages."""
+    learn(app, LearnSums, mail(range(6)), part=3)
+    undo(app, source="archive", until=JANUARY + DAY)
+    data = exported(app.engine, app.live.get("default").row, contents="ledger")
+    imported(app.engine, data, "moved")
+    app.live.refresh()
+
+    assert state_of(app) == state_of(app, "moved")
+    with pytest.raises(OtherProfile, match=r"9 ledger rows.*in a sum"):
+        imported(app.engine, data, "moved")
+
+
+def test_a_service_follows_parts(app, database_url):
+    """It answers by them, and by what was undone, as one that starts then."""
+    with running(database_url=database_url, vector_days=0) as other:
+        learn(app, LearnSums, mail(range(40)), part=10)
+        other.live.refresh()
+        undo(app, source="archive", until=JANUARY + DAY)
+        other.live.refresh()
+        there = other.classify("default", spam(99), strongest=0).verdict.log_odds
+    with running(database_url=database_url, vector_days=0) as started:
+        after_a_start = started.classify("default", spam(99), strongest=0).verdict
+
+    assert there == after_a_start.log_odds
+    assert "spam" == after_a_start.decision
