@@ -123,9 +123,12 @@ def test_events_say_who_did_what(run):
     lines = run("events")[1].splitlines()
     found = json.loads(run("events", "--last", "1", "--json")[1])["events"]
 
-    assert ["profile deleted  gone", "policy changed  default", "key created  mx1"] == [
-        re.search(r"cli:\S+  (\w+ \w+  \w+)", line)[1] for line in lines
-    ]
+    assert [
+        "profile deleted  gone",
+        "profile created  gone",
+        "policy changed  default",
+        "key created  mx1",
+    ] == [re.search(r"cli:\S+  (\w+ \w+  \w+)", line)[1] for line in lines]
     assert "profile deleted" == found[0]["act"]
 
 

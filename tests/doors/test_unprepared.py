@@ -87,8 +87,8 @@ def test_scoring_goes_on_until_it_is_mended(granted, client, befell, caplog):
     )
 
     assert ["POST /feedback is refused"] == [each.partition(":")[0] for each in refused]
-    # A step that was under way may have met another table than those after it.
-    assert 1 <= len(logged) == len(set(logged)) <= 2
+    # Steps that were under way may have met other tables than those after them.
+    assert 1 <= len(logged) == len(set(logged))
     assert (200, "spam") == (scored.status_code, scored.json()["label"])
     for answer in answers:
         assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
