@@ -301,6 +301,7 @@ class Delivery:
                     strongest=strongest,
                     taught=chosen.taught,
                     origin=origin,
+                    levels=strongest > 0,
                 ),
             )
         shared = asked.profile or self._recipients.shared(people)

@@ -547,7 +547,9 @@ def test_a_new_profile_answers_as_the_one_above_it(client):
     site = client.post("/classify", content=spam(7), headers=RAW).json()
     path = "/classify?recipient=ann@example.org"
     new = client.post(path, content=spam(7), headers=RAW).json()
+    short = client.post(f"{path}&explain=0", content=spam(7), headers=RAW).json()
 
+    assert (new["log_odds"], []) == (short["log_odds"], short["levels"])
     assert "ann@example.org" == new["profile"]
     assert "ann@example.org" == new["recipients"]["ann@example.org"]["profile"]
     assert site["decision"] == new["decision"] != "unsure"

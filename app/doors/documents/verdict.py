@@ -195,7 +195,7 @@ class ClassifyOut(VerdictOut, IdentifiedOut):
     levels: list[LevelOut] = Field(
         description="Of a profile that backs off: what each level adds, the most "
         "personal first. Their log_odds and what is stated beside the features sum to "
-        "that of the verdict."
+        "that of the verdict. None with `explain=0`, which saves a score for each."
     )
     revision: int = Field(description="The ledger row that was learned last.")
     defects: list[str] = Field(description="What was wrong with the message.")
