@@ -319,3 +319,15 @@ def check_source(source: str) -> None:
             "itself; give another name, such as a user's"
         )
         raise InvalidInput(msg)
+
+
+def source_of(door: str, user: str) -> str:
+    r"""Return the source of a user who teaches through a mail door, which names them.
+
+    Examples
+    --------
+    >>> source_of("spamd", "ann@example.org"), source_of("spamd", "\0" + "x" * 99)[:10]
+    ('spamd:ann@example.org', 'spamd:xxxx')
+    """
+    who = "".join(c for c in user if c.isprintable())
+    return f"{door}:{who}"[:MAX_SOURCE] if who else door

@@ -20,7 +20,6 @@ from starlette.responses import Response
 from app import errors
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import source
 from app.doors.rspamd import answer, codec
 from app.doors.rspamd.answer import RspamdVerdict
 from app.doors.rspamd.codec import Ask, Refusal, Reply
@@ -29,6 +28,7 @@ from app.doors.serving.asgi import WebDoor, hung_up, take
 from app.doors.serving.caller import caller_of
 from app.doors.serving.process import computing, learning
 from app.doors.serving.site import Site
+from app.ledger.entry import source_of
 from app.mail.limits import MAX_BYTES
 from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
@@ -123,7 +123,7 @@ class Rspamd:
             if ask.kind == "scan":
                 reply = await self._scan(ask, raw, who, partial(hung_up, request))
                 return codec.packed(reply) if ask.packs else reply
-            said = source("rspamd", ask.user) if who.names_sources else who.name
+            said = source_of("rspamd", ask.user) if who.names_sources else who.name
             return await self._learn(ask, raw, who, said)
         if ask.right is not None:
             who.require_all("statistics, which are of the whole service")

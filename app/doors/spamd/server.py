@@ -14,12 +14,12 @@ from app import errors
 from app.access.rights import Right
 from app.doors.mta.headers import parse_flag
 from app.doors.mta.points import STRONGEST
-from app.doors.mta.teachers import source
 from app.doors.serving.listener import Door
 from app.doors.serving.process import computing, learning
 from app.doors.spamd import answer, codec
 from app.doors.spamd.answer import SpamdVerdict
 from app.doors.spamd.session import Request, SpamdSession
+from app.ledger.entry import source_of
 from app.services.gate import Caller
 from app.services.log import SparingLog, Via
 from app.services.profiles import label_of
@@ -130,7 +130,7 @@ class Spamd:
     def _tell(self, request: Request) -> bytes:
         app = self._application
         profile = app.recipients.shared(_users(request))
-        said = source("spamd", request.user)
+        said = source_of("spamd", request.user)
         if request.removes:
             digest = app.feedback.identify(profile, request.message)
             try:

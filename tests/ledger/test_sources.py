@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.doors.mta.teachers import source
+from app.ledger.entry import source_of
 
 
 @pytest.mark.parametrize(
@@ -13,4 +13,4 @@ from app.doors.mta.teachers import source
 )
 def test_the_ledger_keeps_who_taught(kept, user):
     """In one printable line of 64 characters."""
-    assert kept == source("spamd", user)
+    assert kept == source_of("spamd", user)
