@@ -344,7 +344,7 @@ def newest(
     """Return the newest scored messages of a profile, `window` at most."""
     rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
     # One that was taken back and taught again counts once, as it was scored last.
-    last: dict[bytes, Row[Any]] = {}
+    last: dict[bytes, Any] = {}
     for row in rows:
         if row.label is not None and row.log_odds is not None:
             last.setdefault(row.digest, row)
