@@ -129,7 +129,8 @@ MIN_LABELS: Final = 2
 MAX_LABELS: Final = 64
 """POPFile's users kept a dozen buckets; each label is a column in memory."""
 MAX_LABEL_LENGTH: Final = 32
-_NAME: Final = re.compile(r"[A-Za-z0-9@._+-]{1,128}")
+# Clients take a path of one or two dots for a folder, even where they are escaped.
+_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9@._+-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,7 +407,8 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         msg = (
             "a profile is named by 1 to 128 ASCII letters, digits and any of "
-            f"'@._+-', such as a domain or an address; got {name[:128]!r}"
+            "'@._+-', such as a domain or an address, and not by one or two dots; "
+            f"got {name[:128]!r}"
         )
         raise InvalidSetting(msg)
 

@@ -319,7 +319,7 @@ class Feedback:
             return self._submit(live, digest, label, source, via=via)
         msg = (
             f"nothing is stored of a message {digest.hex()}: it was not scored "
-            "here, or too long ago; send the message itself"
+            "here, or too long ago, or was forgotten; send the message itself"
         )
         raise UnknownMessage(msg)
 

@@ -286,12 +286,19 @@ class Sessions:
             )
             raise Forbidden(msg)
         check_password(new)
-        self._proved(name, password, host)
+        self._proved(name, password, host, wrong="the present password is wrong")
         set_password(self._engine, name, new, who=who.name)
         self._keys.refresh()
         return self.begin(self._keys.people[name])
 
-    def _proved(self, name: str, password: str, host: str | None) -> Person:
+    def _proved(
+        self,
+        name: str,
+        password: str,
+        host: str | None,
+        *,
+        wrong: str = "this name and password do not belong together",
+    ) -> Person:
         """Return the person of a name and a password."""
         tries = (
             (self._of_names, name[:64]),
@@ -306,8 +313,7 @@ class Sessions:
         hashed = None if person is None else person.password
         if not _is_right(hashed, password) or person is None:
             self._refused("password")
-            msg = "this name and password do not belong together"
-            raise Unauthenticated(msg)
+            raise Unauthenticated(wrong)
         return person
 
     def sign_in_as(self, name: str) -> str:

@@ -281,6 +281,7 @@ _NEWEST: Final = _of_newest(_later.c.label)
 _SCORED: Final = (
     select(
         _rows.c.revision,
+        _rows.c.digest,
         _rows.c.label.label("first_label"),
         _rows.c.source.label("first_source"),
         _NEWEST.label("label"),
@@ -342,8 +343,12 @@ def newest(
 ) -> Scored:
     """Return the newest scored messages of a profile, `window` at most."""
     rows = connection.execute(_SCORED, {"profile_id": profile_id, "window": window})
-    kept = [row for row in rows if row.label is not None and row.log_odds is not None]
-    kept.reverse()
+    # One that was taken back and taught again counts once, as it was scored last.
+    last: dict[bytes, Any] = {}
+    for row in rows:
+        if row.label is not None and row.log_odds is not None:
+            last.setdefault(row.digest, row)
+    kept = [*reversed(last.values())]
     return Scored(
         revisions=np.array([row.revision for row in kept], np.int64),
         is_spam=np.array([row.label in spam_labels for row in kept], np.bool_),

@@ -57,7 +57,9 @@ def test_labels_that_make_no_filter_are_refused(labels, spam_labels, sentence):
         Specification(labels=labels, spam_labels=spam_labels)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\0", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a/b", "ä", "x" * 129, "a\0", "a\n", ".", ".."]
+)
 def test_a_name_that_no_door_can_carry_is_refused(name):
     """A profile's name goes into URLs, headers and tables."""
     with pytest.raises(InvalidSetting, match="named by"):

@@ -36,6 +36,7 @@ def starting(monkeypatch):
     module = importlib.import_module("app.doors.cli.serve")
     monkeypatch.setattr(module, "Multiprocess", serving)
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    monkeypatch.setenv("POSTBAYES_PORT", "8025")
     monkeypatch.setenv("POSTBAYES_WORKERS", "1")
     yield
     gc.enable()

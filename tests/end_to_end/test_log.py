@@ -68,6 +68,25 @@ def test_a_start_names_what_was_started_once(service, workers):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+def test_a_start_names_the_port_of_the_command_line(service, workers):
+    """Not that of the environment, which the option stands before."""
+    service.environment |= {
+        "POSTBAYES_PORT": "1",
+        "POSTBAYES_WORKERS": str(3 - workers),
+    }
+    service.start("--port", str(service.port), "--workers", str(workers))
+    service.stop()
+    [start] = [
+        line
+        for line in (service.folder / "log").read_text().splitlines()
+        if " starts: " in line
+    ]
+
+    assert f"http 127.0.0.1:{service.port};" in start
+    assert start.endswith(f"{workers} worker{'s' if workers > 1 else ''}")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
 def test_json_lines_are_all_lines(service, workers):
     """Ours and those of the libraries; a verdict says which message, and who asked."""
     service.environment |= {

@@ -89,6 +89,19 @@ def test_a_forgotten_message_counts_no_more(app, taught):
     assert N - 1 == errors.ham + errors.spam
 
 
+def test_a_message_that_is_taught_again_counts_once(app, taught):
+    """However often it was forgotten, and where it was learned last."""
+    before = app.figures("default", window=1000).errors
+    for _ in range(2):
+        app.feedback.forget("default", taught[3].outcome.digest, source="test")
+        again = teach(app, spam(3), "spam")
+
+    figures = app.figures("default", window=1000)
+
+    assert (before.ham, before.spam) == (figures.errors.ham, figures.errors.spam)
+    assert again.revision == figures.curve[-1].last_revision
+
+
 def test_nothing_learned_has_no_figures(app):
     """None, not zero: a filter that was not tried made no error."""
     figures = app.figures("default", window=10)

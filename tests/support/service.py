@@ -56,11 +56,11 @@ class Service:
         """Run `postbayes` with some arguments to its end."""
         return command.run(arguments, environment=self.environment, folder=self.folder)
 
-    def start(self, until="/readyz"):
+    def start(self, *options, until="/readyz"):
         """Start the server, and wait until it is ready."""
         log = self.folder / "log"
         self.process = Command(
-            ["serve"],
+            ["serve", *options],
             environment=self.environment,
             folder=self.folder,
             out=log,

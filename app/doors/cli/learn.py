@@ -210,7 +210,8 @@ def learn(
             + f"; folded into the counts in {folding_seconds:.1f} s. "
             f"Profile {taught.row.name!r} is at revision {learner.revision}."
         )
-        OUT.print(_SCORED if in_order else _NOT_SCORED)
+        if counted["learned"]:
+            OUT.print(_SCORED if in_order else _NOT_SCORED)
     raise_for(counted["unreadable"])
 
 

@@ -123,13 +123,17 @@ def serve(
 ) -> None:
     """Serve HTTP. An empty or older database is migrated first."""
     remember_reload()
-    settings = load_settings(
-        host=host, port=port, database_url=database_url, workers=workers
-    )
+    options = {
+        "host": host,
+        "port": port,
+        "database_url": database_url,
+        "workers": workers,
+    }
+    settings = load_settings(**options)
     # The application is made by uvicorn, from the environment.
-    if database_url is not None:
-        os.environ["POSTBAYES_DATABASE_URL"] = database_url
-    os.environ["POSTBAYES_WORKERS"] = str(settings.workers)
+    for name, given in options.items():
+        if given is not None:
+            os.environ[f"POSTBAYES_{name.upper()}"] = str(given)
     keep_log(settings)
     _require_free(settings)
     require_locked(settings)

@@ -299,9 +299,11 @@ def plan(
         if labels[0] == labels[1]:
             continue
         messages[labels] += 1  # type: ignore[index]  # two of them
-        for step in history:
+        # A message counts once, as `app.storage.scored` counts it.
+        for step in reversed(history):
             if step.label_before is None and step.decision is not None:
                 scored[(step.decision, *labels)] += 1  # type: ignore[index]
+                break
     return Plan(
         undo=undo,
         revisions=own,

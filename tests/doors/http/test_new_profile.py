@@ -113,6 +113,7 @@ def test_the_page_of_the_site_makes_one(client):
     made = client.post("/ui/site/profiles", data={"name": "ann@example.org"})
     kind = client.post("/ui/site/profiles", data={"name": "post", "kind": "mail"})
     wrong = client.post("/ui/site/profiles", data={"name": "<b>"})
+    long = client.post("/ui/site/profiles", data={"name": "x" * 129})
 
     assert "The profile ann@example.org is made." in made.text
     assert "Policy of ann@example.org" in made.text
@@ -121,3 +122,5 @@ def test_the_page_of_the_site_makes_one(client):
         wrong.status_code,
         "<b>" not in wrong.text.split("<main")[1].split("<footer")[0],
     )
+    assert 422 == long.status_code
+    assert "x" * 128 not in client.app.state.application.live

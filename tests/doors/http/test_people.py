@@ -513,7 +513,7 @@ def test_people_change_their_own_password(make):
     changed = tim.post("/ui/password", data=form | new | {"password": PASSWORD})
 
     assert [401, 422, 422, 200] == [each.status_code for each in (*wrong, changed)]
-    assert "do not belong together" in wrong[0].text
+    assert "the present password is wrong" in wrong[0].text
     assert "the two new passwords differ" in wrong[1].text
     assert "from 8 to 1,024 letters" in wrong[2].text
     assert "Your password is changed." in changed.text

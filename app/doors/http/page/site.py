@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 
 from app.access.rights import Right
 from app.classifier.policy import DEFAULT, SAYS, value_of
+from app.classifier.specification import check_name
 from app.doors.documents.profile import ProfileIn, ProfileOut
 from app.doors.documents.settings import SettingsOut
 from app.doors.http.guard import asking, principal_of
@@ -90,7 +91,9 @@ async def create_profile_page(request: Request, app: ApplicationDep) -> Response
     """Create a profile, and show it."""
     form = {name: text_of(value) for name, value in (await read_form(request)).items()}
     kind: Literal["mail"] | None = "mail" if form.get("kind") == "mail" else None
-    asked = ProfileIn(name=form.get("name", "").strip()[:128], kind=kind)
+    name = form.get("name", "").strip()
+    check_name(name)
+    asked = ProfileIn(name=name, kind=kind)
     await create(request, app, asked)
     there = link("/ui/site", profile=asked.name, made="1")
     return RedirectResponse(f"{there}#policy", HTTPStatus.SEE_OTHER)
