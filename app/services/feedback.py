@@ -75,7 +75,8 @@ class PendingFeedback:
             msg = (
                 f"message {self.digest.hex()} was learned too long ago to be changed "
                 "(POSTBAYES_VECTOR_DAYS), or in a sum (`postbayes learn --sums`): its "
-                "features are no longer stored; teach newer mail like it instead"
+                "features are no longer stored. Teach newer mail like it instead, or "
+                "undo the part of the archive that it came in"
             )
             raise Expired(msg)
         if outcome.kind == "unknown" and written.verdict_before is None:

@@ -267,7 +267,8 @@ def explained_pct(classified: Classified) -> float | None:
     share = classified.explanation.share
     if share is None or classified.verdict.decision == "unsure":
         return None
-    return 100.0 * share
+    # Where nothing is listed it may be -0.0.
+    return 100.0 * share + 0.0
 
 
 def _recipient_fields(classified: Classified) -> dict[str, object]:
