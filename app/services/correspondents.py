@@ -193,8 +193,9 @@ class Correspondents:
         self._site = site
         self._clock = clock
         self._lock = threading.Lock()
-        # Two threads that store what waits would store it twice.
-        self._storing = threading.Lock()
+        # Two threads that store what waits would store it twice; and what is read
+        # while it is stored would be taken over without it, or with it twice.
+        self._storing = threading.RLock()
         self._known = _Known(())
         self._waiting: dict[tuple[int, bytes], CorrespondentRow] = {}
         self._touched: set[int] = set()
@@ -379,13 +380,14 @@ class Correspondents:
         """
         if not self.on:
             return
-        with reading(self._engine) as connection:
-            known = _Known(correspondents.every(connection))
-        with self._lock:
-            for row in self._waiting.values():
-                before = known.addresses.get(_key(*row[:2])).times
-                known.put(row._replace(messages=before + row.messages))
-            self._known = known
+        with self._storing:
+            with reading(self._engine) as connection:
+                known = _Known(correspondents.every(connection))
+            with self._lock:
+                for row in self._waiting.values():
+                    before = known.addresses.get(_key(*row[:2])).times
+                    known.put(row._replace(messages=before + row.messages))
+                self._known = known
 
     def flush(self) -> None:
         """Store what is counted since the last call.
@@ -425,8 +427,11 @@ class Correspondents:
         DatabaseUnavailable
             If the database does not answer.
         """
-        if not self.on:
-            return
+        if self.on:
+            with self._storing:
+                self._follow()
+
+    def _follow(self) -> None:
         touched, self._touched = self._touched, set()
         for profile_id in sorted(touched):
             with writing(with_short_timeout(self._engine)) as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 
@@ -232,6 +233,32 @@ def test_what_is_counted_while_others_are_stored_waits(app, monkeypatch):
     ]
 
     assert [2, 2] == counted
+    assert nats(known) == nats(another(app))
+
+
+@pytest.mark.parametrize("reading", ["follow", "load"])
+def test_what_is_stored_while_others_are_read_is_not_forgotten(
+    app, monkeypatch, reading
+):
+    """What was read before it was stored is older than what is known."""
+    known, every = app.correspondents, storage.every
+    storing = threading.Thread(target=known.flush)
+
+    def while_stored(connection, **since):
+        rows = [*every(connection, **since)]
+        if storing.ident is None:
+            write(known)
+            storing.start()
+            # It waits for what is read, or is stored by then.
+            storing.join(0.5)
+        return rows
+
+    write(known)
+    known.flush()
+    monkeypatch.setattr(storage, "every", while_stored)
+    getattr(known, reading)()
+    storing.join()
+
     assert nats(known) == nats(another(app))
 
 
