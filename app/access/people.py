@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.access.rights import ROLES, Principal
+from app.access.rights import ROLES, Principal, Right
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,10 +40,18 @@ class Person:
 
     @property
     def principal(self) -> Principal:
-        """Who asks in a session of this person."""
+        """Who asks in a session of this person.
+
+        Whoever teaches one profile alone, as the user of a mailbox, changes its lists,
+        too: an entry moves nobody else's verdicts.  A key that teaches does not, since
+        it may be that of a spam trap.
+        """
+        rights = ROLES.get(self.role, frozenset())
+        if self.profile is not None and Right.TEACH in rights:
+            rights |= {Right.LISTS}
         return Principal(
             f"user:{self.name}",
-            ROLES.get(self.role, frozenset()),
+            rights,
             None if self.profile is None else frozenset({self.profile}),
             "person",
         )

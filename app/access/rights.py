@@ -1,7 +1,8 @@
 """Rights: what a request may do, and the principal who makes it.
 
-Contract of this file: a right covers nothing but itself.  Whoever may teach may not
-read for that reason, and whoever may manage may not teach.
+Contract of this file: a right covers nothing but itself, except that whoever manages
+also changes lists.  Whoever may teach may not read for that reason, and whoever may
+manage may not teach.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Right(StrEnum):
     CLASSIFY = "classify"
     TEACH = "teach"
     READ = "read"
+    LISTS = "lists"
     MANAGE = "manage"
     REPLICATE = "replicate"
 
@@ -30,6 +32,7 @@ MEANINGS: Final = {
     Right.CLASSIFY: "Score messages, and see why.",
     Right.TEACH: "Teach messages, and take single ones back for good.",
     Right.READ: "See profiles, figures, words, history and metrics.",
+    Right.LISTS: "Change allow and deny lists; `manage` may, too.",
     Right.MANAGE: "Undo, and change policies, lists, keys and people.",
     Right.REPLICATE: "Copy the ledger to another service.",
 }
@@ -73,6 +76,8 @@ class Principal:
 
     def may(self, right: Right | None) -> bool:
         """Return whether it has a right; None is what everybody may."""
+        if right is Right.LISTS and Right.MANAGE in self.rights:
+            return True
         return right is None or right in self.rights
 
     def may_use(self, profile: str) -> bool:
@@ -138,7 +143,7 @@ class Principal:
         Forbidden
             If it lacks one: whoever may manage could otherwise help itself.
         """
-        lacking = sorted(set(rights) - self.rights)
+        lacking = sorted(right for right in rights if not self.may(right))
         if lacking:
             msg = (
                 f"{self.name} cannot give the right {lacking[0]}, which it has not "

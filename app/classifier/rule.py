@@ -68,7 +68,7 @@ class FusionRule:
     fair: float = 0.75
 
     def __post_init__(self) -> None:
-        """Refuse a rule that never fits, or without a sense."""
+        """Refuse a rule that cannot be carried out."""
         if min(self.every, self.window) < 1:
             msg = (
                 "the fusion is fitted every so many rows, from so many, at least 1; "
@@ -82,6 +82,13 @@ class FusionRule:
             msg = (
                 "the share of labels that may be wrong is from 0 to 1, got "
                 f"{self.mislabelled}"
+            )
+            raise InvalidSetting(msg)
+
+        if not self.lopsided >= 1.0:
+            msg = (
+                "the examples of one side count as those of the other so many times, "
+                f"at least once, got {self.lopsided}"
             )
             raise InvalidSetting(msg)
 

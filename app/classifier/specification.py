@@ -443,8 +443,11 @@ def check_labels(labels: tuple[str, ...], spam_labels: tuple[str, ...]) -> None:
     InvalidSetting
         With a sentence that says which rule they break.
     """
-    if not MIN_LABELS <= len(labels) <= MAX_LABELS or len(set(labels)) < len(labels):
-        msg = f"a profile has 2 to {MAX_LABELS} different labels, got {list(labels)}"
+    if not MIN_LABELS <= len(set(labels)) == len(labels) <= MAX_LABELS:
+        msg = (
+            f"a profile has {MIN_LABELS} to {MAX_LABELS} different labels, got "
+            f"{len(labels)}, of which {len(set(labels))} are different"
+        )
         raise InvalidSetting(msg)
     for label in labels:
         plain = label.replace("-", "").replace("_", "")

@@ -50,11 +50,14 @@ class PendingFeedback:
         Comes once the row is on disk.  It cannot be cancelled.
     full : callable
         Returns the error about a source that has taught enough on the day.
+    forgets : bool
+        Whether it takes the message back, and gives it no label.
     """
 
     digest: bytes
     answer: Future[Written]
     full: Callable[[], TooManyRequests]
+    forgets: bool
 
     def taught(self, written: Written) -> Taught:
         """Return the outcome for the sender.
@@ -78,6 +81,8 @@ class PendingFeedback:
                 "features are no longer stored. Teach newer mail like it instead, or "
                 "undo the part of the archive that it came in"
             )
+            if self.forgets:
+                msg += ". What the history had of it is gone all the same"
             raise Expired(msg)
         if outcome.kind == "unknown" and written.verdict_before is None:
             msg = (
@@ -419,6 +424,7 @@ class Feedback:
             digest=digest,
             answer=answer,
             full=partial(self._teachers.too_many, source, teaching.time),
+            forgets=label is None,
         )
 
 

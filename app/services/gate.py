@@ -167,7 +167,7 @@ class Gate:
             self._refused("none")
             raise Unauthenticated(_missing(caller))
         self._slow_down(self._of_keys, caller, principal.name)
-        if right not in principal.rights:
+        if not principal.may(right):
             self._refused("right")
             own = ", ".join(sorted(principal.rights))
             msg = f"{principal.name} may not {right}; its rights: {own}"

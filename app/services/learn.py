@@ -154,8 +154,8 @@ class Learn:
                 waiting.append(messages)
                 yield messages, self._clock()
 
-        for read in in_order(executor, self._reader(), unread()):
-            read = replace(read, messages=waiting.popleft())  # noqa: PLW2901
+        for found in in_order(executor, self._reader(), unread()):
+            read = replace(found, messages=waiting.popleft())
             counted = Counter(["empty"] * read.rows.count(None))
             teachings = []
             for place, ((label, _), row) in enumerate(
@@ -181,11 +181,7 @@ class Learn:
             scored=self._in_order,
         )
 
-    def _store(
-        self,
-        teachings: Sequence[Teaching],
-        _: _Batch,
-    ) -> Iterator[str]:
+    def _store(self, teachings: Sequence[Teaching], _: _Batch) -> Iterator[str]:
         """Store the teachings of a batch, and yield what became of each."""
         if self._in_order:
             digests = {teaching.digest for teaching in teachings}

@@ -138,7 +138,7 @@ complete -c postbayes -n '__fish_seen_subcommand_from lists' -l nats -r -d 'How 
 complete -c postbayes -n '__fish_seen_subcommand_from lists' -l expires -r -d 'They expire after so many days, or at a date such as 2026-12-31.'
 complete -c postbayes -n '__fish_seen_subcommand_from lists' -l note -r -d 'A line for those who see the entries.'
 complete -c postbayes -n '__fish_seen_subcommand_from lists' -l json -d 'Print one JSON object.'
-complete -c postbayes -n '__fish_seen_subcommand_from keys' -l right -r -d 'A right of the new key, may be repeated. classify: Score messages, and see why. teach: Teach messages, and take single ones back for good. read: See profiles, figures, words, history and metrics. manage: Undo, and change policies, lists, keys and people. replicate: Copy the ledger to another service.'
+complete -c postbayes -n '__fish_seen_subcommand_from keys' -l right -r -d 'A right of the new key, may be repeated. classify: Score messages, and see why. teach: Teach messages, and take single ones back for good. read: See profiles, figures, words, history and metrics. lists: Change allow and deny lists; `manage` may, too. manage: Undo, and change policies, lists, keys and people. replicate: Copy the ledger to another service.'
 complete -c postbayes -n '__fish_seen_subcommand_from keys' -l profile -r -d 'The only profile that it may use, may be repeated; @example.org stands for that of the domain and those of its addresses.'
 complete -c postbayes -n '__fish_seen_subcommand_from keys' -l label -r -d 'The only label that it may teach, may be repeated.'
 complete -c postbayes -n '__fish_seen_subcommand_from keys' -l network -r -d 'The only address or network that it may come from, may be repeated.'

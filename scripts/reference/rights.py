@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INTRODUCTION: Final = """
-A request asks one right, and a right covers nothing but itself. What asks none is for
-everybody who reaches the door. [access.md](../access.md) says who has which.
+A request asks one right, and a right covers nothing but itself; `manage` alone covers
+`lists` too. What asks none is for everybody who reaches the door.
+[access.md](../access.md) says who has which.
 """
 
 

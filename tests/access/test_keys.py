@@ -80,7 +80,9 @@ def test_a_name_is_a_word(name):
 @pytest.mark.parametrize("rights", [[], ["admin"], ["teach", "TEACH"]])
 def test_rights_are_named_as_they_are(rights):
     """The sentence lists them."""
-    with pytest.raises(InvalidInput, match="classify, teach, read, manage, replicate"):
+    with pytest.raises(
+        InvalidInput, match="classify, teach, read, lists, manage, replicate"
+    ):
         parse_rights(rights)
 
 

@@ -326,6 +326,8 @@ def test_a_rule_that_never_fits_is_refused():
     """The error says what was given."""
     with pytest.raises(InvalidSetting, match="got 0 and 10"):
         FusionRule(every=0, window=10)
+    with pytest.raises(InvalidSetting, match=r"at least once, got 0\.5"):
+        FusionRule(lopsided=0.5)
 
 
 def test_examples_are_few_however_long_the_ledger_is():

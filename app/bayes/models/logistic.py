@@ -208,17 +208,13 @@ def fit(
         if mislabelled:
             right = honest(now)
             share = counts * right / (right + mislabelled / n_classes)
-        weighted = np.exp(now) * design
-        mean = weighted.sum(axis=1)
-        weighted, away, counted = (
-            weighted * share,
-            (picked - mean) * share,
-            mean * share,
-        )
-        gradient = away.sum(axis=1) - precision * (weights - centre)
+        says = np.exp(now) * design
+        mean = says.sum(axis=1)
+        away = ((picked - mean) * share).sum(axis=1)
+        gradient = away - precision * (weights - centre)
         curvature = (
-            weighted.reshape(flat.shape) @ flat.T
-            - counted @ mean.T
+            (says * share).reshape(flat.shape) @ flat.T
+            - (mean * share) @ mean.T
             + np.diag(precision)
         )
         step = np.linalg.solve(curvature, gradient)

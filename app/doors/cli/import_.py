@@ -105,7 +105,8 @@ def import_(
     """Learn an export of Postbayes, or the dump of another filter.
 
     The file is checked to the last byte before anything is learned, and learned
-    whole or not at all. A file that was imported before changes nothing.
+    whole or not at all. What was imported before is not learned twice: rows of single
+    messages stay as they are, and sums are refused.
     """
     if from_ is None and (words or ham_label or spam_label):
         msg = "--words, --ham-label and --spam-label are for dumps: say --from PROGRAM"

@@ -39,10 +39,10 @@ def entries(answer):
     return {each["entry"]: each["nats"] for each in answer.json()["entries"]}
 
 
-def put(client, *texts, nats=-5.0):
+def put(client, *texts, nats=-5.0, at=LISTS):
     """Set some entries."""
     return client.post(
-        LISTS, json={"entries": [{"entry": each, "nats": nats} for each in texts]}
+        at, json={"entries": [{"entry": each, "nats": nats} for each in texts]}
     )
 
 
@@ -100,14 +100,14 @@ def test_what_is_not_there_is_not_found(client):
 
 
 def test_a_key_needs_the_rights(client):
-    """To see them *read*, to change them *manage*, and of its profiles alone.
+    """To see them *read*, to change them *lists* or *manage*, of its profiles alone.
 
     The page is no way around that for a key that teaches one profile.
     """
     app = client.app.state.application
     stranger = TestClient(client.app, client=STRANGER)
     found = {}
-    for right in (Right.READ, Right.MANAGE, Right.TEACH):
+    for right in (Right.READ, Right.LISTS, Right.MANAGE, Right.TEACH):
         for profiles in ((), ("rita",)):
             text, key = made_key(f"{right}-{len(profiles)}", [right], profiles=profiles)
             app.add_key(key, who="test")
@@ -125,6 +125,8 @@ def test_a_key_needs_the_rights(client):
     assert {
         ("read",): (200, 403, 403),
         ("read", "rita"): (403, 403, 403),
+        ("lists",): (403, 200, 200),
+        ("lists", "rita"): (403, 403, 403),
         ("manage",): (403, 200, 200),
         ("manage", "rita"): (403, 403, 403),
         ("teach",): (403, 403, 403),
@@ -193,7 +195,7 @@ def test_a_form_of_another_site_changes_nothing(client):
 
 
 def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
-    """And no teacher those of others, nor a reader any."""
+    """And no teacher those of others, nor a reader any; on the page and as JSON."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     monkeypatch.setattr("app.services.people._HASHER", fast)
     app = Application(Settings(_env_file=None, database_url=sqlite_url(tmp_path)))
@@ -224,6 +226,8 @@ def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
                 "Set an entry" in page.text,
                 client.post(f"/ui/lists?profile={own}", data=form).status_code,
                 client.post("/ui/lists?profile=rita", data=form).status_code,
+                put(client, ANN, at=f"/profiles/{own}/lists").status_code,
+                put(client, ANN, at="/profiles/rita/lists").status_code,
             )
         listed = [
             each["source"]
@@ -233,9 +237,9 @@ def test_the_owner_of_a_mailbox_changes_the_own_lists(tmp_path, monkeypatch):
         ]
 
     assert {
-        "rita": (200, True, 303, 303),
-        "rob": (200, False, 403, 403),
-        "tim": (200, False, 403, 403),
-        "anna": (200, True, 303, 303),
+        "rita": (200, True, 303, 303, 200, 200),
+        "rob": (200, False, 403, 403, 403, 403),
+        "tim": (200, False, 403, 403, 403, 403),
+        "anna": (200, True, 303, 303, 200, 200),
     } == found
     assert ["user:anna"] == listed

@@ -114,6 +114,8 @@ def test_the_page_of_the_site_makes_one(client):
     kind = client.post("/ui/site/profiles", data={"name": "post", "kind": "mail"})
     wrong = client.post("/ui/site/profiles", data={"name": "<b>"})
     long = client.post("/ui/site/profiles", data={"name": "x" * 129})
+    again = client.post("/ui/site/profiles", data={"name": "post", "kind": "mail"})
+    unknown = client.post("/ui/site/profiles", data={"name": "z", "kind": "post"})
 
     assert "The profile ann@example.org is made." in made.text
     assert "Policy of ann@example.org" in made.text
@@ -121,6 +123,11 @@ def test_the_page_of_the_site_makes_one(client):
     assert (422, True) == (
         wrong.status_code,
         "<b>" not in wrong.text.split("<main")[1].split("<footer")[0],
+    )
+    assert "There was a profile post already" in again.text
+    assert (422, False) == (
+        unknown.status_code,
+        "z" in client.app.state.application.live,
     )
     assert 422 == long.status_code
     assert "x" * 128 not in client.app.state.application.live

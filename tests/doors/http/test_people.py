@@ -545,7 +545,7 @@ def test_a_password_is_changed_over_http(make):
 
 
 def test_the_way_to_the_password_is_there_for_people(make):
-    """A key in a browser has none."""
+    """A key in a browser has none, nor a client that needs no key."""
     clients = make()
     tim, keyed = clients(), clients()
     sign_in(tim, "tim")
@@ -554,7 +554,10 @@ def test_the_way_to_the_password_is_there_for_people(make):
     keyed.headers["X-API-Key"] = text
 
     assert 'href="/ui/password"' in tim.get("/ui/history").text
-    assert "/ui/password" not in keyed.get("/ui/history").text
+    assert 'name="new"' in tim.get("/ui/password").text
+    for without in (keyed, clients(("127.0.0.1", 1))):
+        assert "/ui/password" not in without.get("/ui/history").text
+        assert 'name="new"' not in without.get("/ui/password").text
     assert "mx1" in keyed.get("/ui/history").text
 
 

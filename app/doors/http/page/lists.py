@@ -27,7 +27,7 @@ from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.errors import Forbidden, InvalidInput
+from app.errors import InvalidInput
 from app.services.clock import now
 from app.services.lists import list_entries
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from app.services.application import Application
 
 router = APIRouter(route_class=asking(Right.READ), tags=["profiles"])
-managed = APIRouter(route_class=asking(Right.MANAGE), tags=["profiles"])
+managed = APIRouter(route_class=asking(Right.LISTS), tags=["profiles"])
 page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
 changing = APIRouter(
-    prefix="/ui", route_class=asking(Right.TEACH), include_in_schema=False
+    prefix="/ui", route_class=asking(Right.LISTS), include_in_schema=False
 )
 ROWS: Final = 200
 """Entries of one page."""
@@ -158,7 +158,7 @@ async def lists_page(
         here="lists",
         profile=profile,
         found=found,
-        may_change=_may_change(request, name),
+        may_change=principal_of(request).may(Right.LISTS),
         above=app.recipients.levels(name)[1:],
         entry=entry,
         says=SAYS,
@@ -167,38 +167,13 @@ async def lists_page(
     )
 
 
-def _may_change(request: Request, name: str) -> bool:
-    """Return whether somebody may change the lists of a profile.
-
-    Who manages may, and a person who teaches nothing but this profile, as the user of a
-    mailbox: an entry moves no verdict but theirs.  A key may be that of a spam trap.
-    """
-    who = principal_of(request)
-    person = who.kind == "person" and who.may(Right.TEACH)
-    owns = person and who.only_profile == name
-    return who.may_use(name) and (owns or who.may(Right.MANAGE))
-
-
-def _require_change(request: Request, name: str) -> str:
-    """Return who may change the lists of a profile."""
-    who = principal_of(request).name
-    if not _may_change(request, name):
-        msg = (
-            f"{who} may not change the lists of {name!r}: that takes the right manage, "
-            "or a person who signs in for this profile alone"
-        )
-        raise Forbidden(msg)
-    return who
-
-
 @changing.post("/lists")
 async def set_entry_page(
     request: Request, app: ApplicationDep, profile: ProfileName = None
 ) -> Response:
     """Set an entry."""
     form = {name: text_of(value) for name, value in (await read_form(request)).items()}
-    name, time = profile or app.settings.profile, now()
-    who = _require_change(request, name)
+    name, who, time = profile_of(request, profile), principal_of(request).name, now()
     strength, expires = form.get("nats", "").strip(), form.get("expires", "").strip()
     try:
         nats = nats_of(form.get("verb", ""), float(strength) if strength else None)
@@ -224,7 +199,7 @@ async def remove_entry_page(
 ) -> Response:
     """Remove an entry."""
     entry = text_of((await read_form(request)).get("entry", b""))
-    name = profile or app.settings.profile
-    await _remove(app, name, entry, who=_require_change(request, name))
+    name = profile_of(request, profile)
+    await _remove(app, name, entry, who=principal_of(request).name)
     there = link("/ui/lists", profile=profile, done="removed")
     return RedirectResponse(there, HTTPStatus.SEE_OTHER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
@@ -22,6 +22,7 @@ from app.doors.http.profiles import create, profiles
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
+from app.errors import InvalidInput
 from app.services.site import site_state
 
 router = APIRouter(route_class=asking(Right.READ))
@@ -90,12 +91,15 @@ def _sees_the_site(request: Request) -> bool:
 async def create_profile_page(request: Request, app: ApplicationDep) -> Response:
     """Create a profile, and show it."""
     form = {name: text_of(value) for name, value in (await read_form(request)).items()}
-    kind: Literal["mail"] | None = "mail" if form.get("kind") == "mail" else None
-    name = form.get("name", "").strip()
+    name, kind = form.get("name", "").strip(), form.get("kind", "")
     check_name(name)
-    asked = ProfileIn(name=name, kind=kind)
+    if kind not in {"", "mail"}:
+        msg = f"the labels are `mail`, or empty as the settings say; got {kind[:40]!r}"
+        raise InvalidInput(msg)
+    existed = name in app.live
+    asked = ProfileIn(name=name, kind="mail" if kind == "mail" else None)
     await create(request, app, asked)
-    there = link("/ui/site", profile=asked.name, made="1")
+    there = link("/ui/site", profile=name, made="0" if existed else "1")
     return RedirectResponse(f"{there}#policy", HTTPStatus.SEE_OTHER)
 
 
