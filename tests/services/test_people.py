@@ -87,12 +87,12 @@ def name(found):
 
 
 def test_whoever_knows_the_password_has_a_session(sessions):
-    """With the rights of the role, and the profile of the person."""
+    """With the rights of the role, and those to the lists of the only profile."""
     principal, _ = sessions.find(sessions.sign_in("ann", PASSWORD, host="192.0.2.1"))
 
     assert "user:ann" == principal.name
     assert "person" == principal.kind
-    assert {"classify", "read", "teach"} == principal.rights
+    assert {"classify", "lists", "read", "teach"} == principal.rights
     assert {"ann"} == principal.profiles
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
@@ -180,17 +181,25 @@ def rows_of(engine, table, profile):
 
 def damage(engine, path, *tables):
     """Write nonsense over the first pages of tables of an SQLite database."""
-    # In a transaction there is no checkpoint.
-    with closing(engine.raw_connection()) as connection:
-        cursor = connection.cursor()
-        roots = dict(cursor.execute("SELECT name, rootpage FROM sqlite_schema"))
-        (size,) = cursor.execute("PRAGMA page_size").fetchone()
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    engine.dispose()
-    with path.open("r+b") as file:
-        for table in tables:
-            file.seek((roots[table] - 1) * size)
-            file.write(b"\x0d\xff\xff\xff\xff" * 9)
+    log = path.with_name(f"{path.name}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        # A page that a thread has just written to the log would hide the damage, so
+        # the log is empty, and the lock keeps it so.  No checkpoint runs under the lock.
+        while True:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("BEGIN IMMEDIATE")
+            if not (log.exists() and log.stat().st_size):
+                break
+            connection.execute("ROLLBACK")
+        roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_schema"))
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        with path.open("r+b") as file:
+            for table in tables:
+                file.seek((roots[table] - 1) * size)
+                file.write(b"\x0d\xff\xff\xff\xff" * 9)
+        # A connection that has read the pages would go on with its copies.
+        engine.dispose()
+        connection.execute("ROLLBACK")
 
 
 def seen(raw):
