@@ -1,0 +1,144 @@
+"""Work of a verdict and of a feedback, counted instead of timed.
+
+A clock says little on a busy machine.  The calls of functions are the same on every
+machine, and a loop in Python over the words of a message shows in them at once.  The
+work inside the kernels is bounded by their arrays, and `benchmarks` times it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import tracemalloc
+
+import pytest
+
+from tests.support.application import running, teach
+from tests.support.databases import sqlite_url
+from tests.support.messages import ham, spam
+
+LESSONS = 40
+# What was counted when the bound was set, and a tenth more.
+CALLS_OF_A_VERDICT = 2_700
+CALLS_OF_A_FEEDBACK = 2_600
+BYTES_PER_BYTE = 14
+"""Of memory at the peak, for each byte of a long message."""
+
+
+def message(words, number=0, of="word"):
+    """Return a message of so many different words."""
+    text = " ".join(f"{of}{n:05}" for n in range(words))
+    return (
+        "From: Ann <ann@example.org>\nTo: bob@example.com\nSubject: The meeting\n"
+        f"Date: Mon, 2 Mar 2026 10:00:00 +0000\n\n{text} number{number}\n"
+    ).encode()
+
+
+@pytest.fixture
+def app(tmp_path):
+    """A service that has learned some messages of both sides."""
+    with running(database_url=sqlite_url(tmp_path)) as app:
+        for number in range(LESSONS):
+            teach(app, spam(number), "spam")
+            teach(app, ham(number), "ham")
+        yield app
+
+
+def calls(work):
+    """Return how many functions, of Python and of C, this thread calls in some work."""
+    counted = 0
+
+    def count(_frame, event, _argument):
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    gc.collect()
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return counted
+
+
+def calls_of_a_verdict(app, raw):
+    """Return the calls of a verdict with ten reasons of each side."""
+    app.classify("default", raw, strongest=10)
+    return calls(lambda: app.classify("default", raw, strongest=10))
+
+
+def teach_words(app, words, of="word"):
+    """Teach so many words as ham, and the same with another as spam."""
+    teach(app, message(words, number=1, of=of), "ham")
+    teach(app, message(words, number=2, of=of), "spam")
+
+
+def test_a_verdict_takes_few_calls(app):
+    """From the bytes of a message to the verdict with its reasons."""
+    teach_words(app, 200)
+
+    assert calls_of_a_verdict(app, message(300)) <= CALLS_OF_A_VERDICT
+
+
+def test_the_calls_of_a_verdict_do_not_grow_with_the_message(app):
+    """A message of twenty times as many words takes as many calls."""
+    teach_words(app, 200)
+    few, many = message(300), message(6_000)
+
+    assert calls_of_a_verdict(app, few) == calls_of_a_verdict(app, many)
+
+
+def test_the_calls_of_a_verdict_do_not_grow_with_the_vocabulary(app):
+    """A filter that knows forty times as many words takes as many calls."""
+    raw = message(300)
+    teach_words(app, 200)
+    before = calls_of_a_verdict(app, raw)
+    teach_words(app, 8_000, of="other")
+
+    assert before == calls_of_a_verdict(app, raw)
+
+
+def test_the_memory_of_a_verdict_is_bounded_by_the_message(app):
+    """At its peak, with everything that is made on the way."""
+    raw = message(100_000)
+    app.classify("default", raw, strongest=10)
+    tracemalloc.start()
+    try:
+        app.classify("default", raw, strongest=10)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak <= BYTES_PER_BYTE * len(raw)
+
+
+def test_a_feedback_takes_few_calls(tmp_path):
+    """In the thread that asks and in the writer, until the row is committed."""
+    counted = 0
+    counting = False
+
+    def count(_frame, event, _argument):
+        nonlocal counted
+        writes = threading.current_thread().name == "writer"
+        counted += counting and writes and event in {"call", "c_call"}
+
+    before = threading.getprofile()
+    threading.setprofile(count)
+    try:
+        with running(database_url=sqlite_url(tmp_path)) as app:
+            for number in range(LESSONS):
+                teach(app, spam(number), "spam")
+                teach(app, ham(number), "ham")
+            # The first of its size makes the tables grow.
+            teach(app, message(300), "ham")
+            counting = True
+            own = calls(lambda: teach(app, message(300, number=1), "ham"))
+            counting = False
+    finally:
+        threading.setprofile(before)
+
+    assert own + counted <= CALLS_OF_A_FEEDBACK
