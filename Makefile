@@ -76,9 +76,10 @@ lock: ## choose the versions in requirements/ anew; needs uv
 	    --constraint requirements/run.txt \
 	    --output-file requirements/dev.txt pyproject.toml
 
-# No header and no index: the files name packages, not their source.
+# No header and no index: the files name packages, not their source.  With extras: pip
+# before 23.3 takes the newest `coverage` for `coverage[toml]` where that is not pinned.
 lock_options := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
+    --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links --exclude-newer $(cooldown)
 
 # Not a part of `check`, which asks nobody: an answer of today says nothing of tomorrow.
 # Without --strict, what could not be asked about has no known flaw.

@@ -20,7 +20,7 @@ REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[a-z]*/**/*.md"))]
 
 # A pinned requirement, perhaps with a marker, and its continuation.
-PINNED = re.compile(r"[a-z0-9][a-z0-9._-]*==\S+( ; [^\\]+)? \\")
+PINNED = re.compile(r"[a-z0-9][a-z0-9._-]*(\[[a-z,]+\])?==\S+( ; [^\\]+)? \\")
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 # What a Makefile can be asked for: a name at the start of a line.
 TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
@@ -104,7 +104,7 @@ def test_every_dependency_is_locked():
     }
     for name, asked in needed.items():
         locked = set(
-            re.findall(r"^(\S+?)==", text(f"requirements/{name}.txt"), re.MULTILINE)
+            re.findall(r"^([^\s[=]+)\S*==", text(f"requirements/{name}.txt"), re.MULTILINE)
         )
         names = {re.match(r"[A-Za-z0-9._-]+", each)[0].lower() for each in asked}
 
