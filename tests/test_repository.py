@@ -104,7 +104,9 @@ def test_every_dependency_is_locked():
     }
     for name, asked in needed.items():
         locked = set(
-            re.findall(r"^([^\s[=]+)\S*==", text(f"requirements/{name}.txt"), re.MULTILINE)
+            re.findall(
+                r"^([^\s[=]+)\S*==", text(f"requirements/{name}.txt"), re.MULTILINE
+            )
         )
         names = {re.match(r"[A-Za-z0-9._-]+", each)[0].lower() for each in asked}
 
