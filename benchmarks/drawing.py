@@ -6,14 +6,13 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from app.drawing.markup import series
-from app.drawing.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, tag
+from app.drawing.svg import HEIGHT, WIDTH, Axis, Logarithmic, Plot, series, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from app.drawing.svg import Point
-    from app.figures.curves import Roc
+    from app.figures import Roc
 
 LOWEST: Final = 0.02
 """Where the axes begin, as none.  Unit: per cent."""

@@ -25,15 +25,13 @@ from sqlalchemy import text
 from app.corpora.source import read_index
 from app.services.application import open_database, specify
 from app.services.clock import now
-from app.services.fold import Folding
 from app.services.learn import BATCH, Learn
 from app.services.memory.cache import LiveProfiles
-from app.services.prune import Criterion, Prune
+from app.services.upkeep import Criterion, Folding, Prune
 from app.settings import Settings
-from app.storage import profiles
+from app.storage import profiles, retention
 from app.storage.counts import runs
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

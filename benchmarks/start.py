@@ -29,7 +29,7 @@ from app.services.application import open_database, specify
 from app.services.memory.cache import LiveProfiles
 from app.settings import Settings
 from app.storage import profiles
-from app.storage.counts import classes, runs
+from app.storage.counts import fold, runs
 from app.storage.database.engine import reading, writing
 from benchmarks.http_latency import serving
 
@@ -62,10 +62,10 @@ def fill(engine: Engine, profile: ProfileRow, features: int) -> int:
                 label, here, once, once, messages=MESSAGES, n_classes=2
             )
             sums = History({MONTHS[month]: State({view: delta})})
-            changes = classes.changes(sums, profile.id, profile.labels)
+            changes = fold.changes(sums, profile.id, profile.labels)
             parts = runs.encode(sums, profile.labels)
             with writing(engine) as connection:
-                classes.add(connection, changes)
+                fold.add(connection, changes)
                 runs.add(connection, profile.id, "counts", parts)
             rows += here.size
     return rows

@@ -39,8 +39,8 @@ from app.services.application import open_database, specify
 from app.services.classify import observe
 from app.services.clock import now
 from app.services.memory.cache import LiveProfiles
-from app.services.threads.scheduler import CHECKPOINT_SECONDS
-from app.services.threads.writer import GROUP, Writer
+from app.services.scheduler import CHECKPOINT_SECONDS
+from app.services.writer import GROUP, Writer
 from app.settings import Settings
 from app.storage.database.engine import writing
 from app.storage.ledger import append

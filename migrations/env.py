@@ -1,6 +1,6 @@
 """Environment of Alembic: migrations run on the connection that they are given.
 
-`app.storage.database.migrate` opens the transaction, holds the lock and passes the
+`app.storage.database.engine` opens the transaction, holds the lock and passes the
 connection, so that a migration that fails leaves nothing behind.
 """
 

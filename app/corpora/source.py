@@ -30,7 +30,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from app.corpora.folders import use_of
 from app.corpora.mailbox import (
     MailFolder,
     inherited,
@@ -43,6 +42,7 @@ from app.corpora.mailbox import (
     read_mailbox,
     read_maildir,
     unreadable,
+    use_of,
 )
 from app.errors import (
     MalformedIndex,
@@ -57,8 +57,7 @@ from app.mail.parse import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from app.corpora.folders import Use
-    from app.corpora.mailbox import CorpusMessage
+    from app.corpora.mailbox import CorpusMessage, Use
 
 # Longer than any path that Linux opens (PATH_MAX, 4,096 bytes) with a label
 # before it: without a limit, a mailbox given as an index by mistake may be

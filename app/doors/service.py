@@ -40,7 +40,7 @@ from app.services.application import Application
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.profiles import learned
-from app.services.reload import take_over
+from app.services.site import take_over
 from app.settings import load_settings
 
 if TYPE_CHECKING:

@@ -1,29 +1,39 @@
-"""Experiment: several configurations on several streams."""
+"""Experiment: several configurations on several streams, in several processes."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 import app
+from app.corpora.parallel import follow_parent
 from app.corpora.source import survey
 from app.errors import UnreadableSource
-from app.evaluation.corpus import Corpus, months_by_dates, months_evenly
-from app.evaluation.outcome import PartOutcome, run
 from app.evaluation.plan import noisy_labels
-from app.evaluation.processes import carry_out
-from app.evaluation.run import Run
-from app.evaluation.subject import EVERYTHING, Subject, Training, require_known
+from app.evaluation.run import PartOutcome, Run, run
+from app.evaluation.subject import (
+    EVERYTHING,
+    Corpus,
+    Subject,
+    Training,
+    months_by_dates,
+    months_evenly,
+    require_known,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
     from app.classifier.specification import Specification
@@ -348,3 +358,104 @@ def code() -> str:
     for path in sorted(Path(app.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+T = TypeVar("T")
+# Interval of progress reports.  Unit: seconds.
+_EVERY: Final = 0.2
+
+
+Task = Callable[[Callable[[], None]], T]
+"""A piece of work that another process can do, calling `tick` after each message."""
+
+
+class _Stopped(Exception):
+    """Raised in a worker whose result nobody waits for any more."""
+
+
+def carry_out(
+    tasks: Sequence[Task[T]], *, processes: int, advance: Callable[[int], object]
+) -> Iterator[T]:
+    """Carry out all tasks, and yield each result as soon as it is there.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The work; with several processes it is pickled.
+    processes : int
+        Processes that work at a time.  With one, or one task, the caller works.
+    advance : callable
+        Gets now and then the number of messages done since the last call.
+
+    Raises
+    ------
+    OSError
+        If the system has killed one of the processes.
+    """
+    if min(processes, len(tasks)) < 2:  # noqa: PLR2004
+
+        def tick() -> None:
+            advance(1)
+
+        yield from (task(tick) for task in tasks)
+        return
+    # Not fork: the bar has a thread, whose locks a fork would copy as they are.
+    context = get_context("spawn")
+    # Trap: no locks. A process that is killed while it holds one stops all
+    # others for ever. Each task counts in a place of its own, the last place
+    # is set when nobody waits any more, and integers are written in one piece.
+    shared = context.RawArray("q", len(tasks) + 1)
+    reported = 0
+    others = set(active_children())
+    crew = ProcessPoolExecutor(
+        min(processes, len(tasks)),
+        mp_context=context,
+        initializer=_begin,
+        initargs=(shared,),
+    )
+    waiting = {crew.submit(_call, place, task) for place, task in enumerate(tasks)}
+    members = set(active_children()) - others
+    try:
+        while waiting:
+            finished, waiting = wait(
+                waiting, timeout=_EVERY, return_when=FIRST_COMPLETED
+            )
+            # Trap: the executor does not watch a process that it started after
+            # its own thread last looked, and then waits for it for ever.
+            if any(member.exitcode for member in members):
+                raise BrokenProcessPool  # noqa: TRY301  as the executor does
+            now = sum(shared[: len(tasks)])
+            advance(now - reported)
+            reported = now
+            for future in finished:
+                yield future.result()
+    except BrokenProcessPool as error:
+        msg = (
+            "it ended one of the processes that evaluate, perhaps for want of "
+            "memory; try again with --processes 1"
+        )
+        raise OSError(msg) from error
+    finally:
+        shared[len(tasks)] = 1
+        crew.shutdown(cancel_futures=True)
+
+
+# The array that the processes of a crew share; set once in each of them.
+_shared: list[Any] = []
+
+
+def _begin(shared: Any) -> None:
+    """Set a worker up."""
+    follow_parent()
+    _shared[:] = [shared]
+
+
+def _call(place: int, task: Task[T]) -> T:
+    [shared] = _shared
+
+    def tick() -> None:
+        if shared[-1]:
+            raise _Stopped
+        shared[place] += 1
+
+    return task(tick)

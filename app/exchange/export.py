@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from app import __version__
 from app.errors import DatabaseUnavailable, InconsistentCounts
-from app.exchange.format.blocks import BlockWriter
-from app.exchange.format.header import Contents, ExportHeader
-from app.exchange.format.parts import (
+from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
+    BlockWriter,
+    Contents,
+    ExportHeader,
     write_names,
     write_rows,
     write_sum,
     write_undo,
 )
 from app.storage.bulk import FEATURES_PER_ROW
-from app.storage.counts import classes as class_rows
-from app.storage.counts import names, runs, state
+from app.storage.counts import fold as class_rows
+from app.storage.counts import runs, state
 from app.storage.ledger import batches_after, rows_after
 from app.storage.profiles import policy_of
 from app.storage.undo import records, work
@@ -109,7 +110,7 @@ def export(
     -----
     Equal states give equal bytes: everything is in the order of its keys, and
     no clock is read.  Counts, and the sealed sums of a ledger
-    (`app.storage.upkeep.retention`), are held at once, as a service holds them.
+    (`app.storage.retention`), are held at once, as a service holds them.
     """
     classes = class_rows.read(connection, profile.id, profile.labels)
     header = ExportHeader(
@@ -189,13 +190,13 @@ def _names(
         counts = runs.total(connection, profile)
         found: dict[str, dict[int, str]] = {view: {} for view in counts}
         for rows in batches_after(connection, profile.id, revision=0):
-            for view, texts in names.texts_of(rows, profile).items():
+            for view, texts in state.texts_of(rows, profile).items():
                 found.setdefault(view, {}).update(texts)
     else:
         counts = runs.total(connection, profile, "sealed")
         found = {view: {} for view in counts}
     for view in sorted(counts):
-        texts = found[view] | names.all_of(connection, profile.id, view)
+        texts = found[view] | state.names_of_view(connection, profile.id, view)
         left = ((at, texts[at]) for at in counts[view].ids.tolist() if at in texts)
         while page := dict(islice(left, _NAMES_PER_BLOCK)):
             yield view, page

@@ -1,7 +1,7 @@
 """Import: an export, or the dump of another filter, learned by a profile.
 
 Contract of this file: the file was checked to its last byte.  Its contents are written
-step by step into a hidden profile (`app.exchange.hidden_profile`), proven there, and
+step by step into a hidden profile (`app.exchange.staging`), proven there, and
 shown in one short transaction: an import is there whole or not at all, and feedback
 goes on meanwhile.
 """
@@ -19,9 +19,14 @@ from app.errors import (
     OtherProfile,
     UnknownProfile,
 )
-from app.exchange.hidden_profile import hidden_profile
-from app.exchange.keying import keyed_names, keyed_sums
-from app.exchange.staging import Staging, fault_of, fill
+from app.exchange.staging import (
+    Staging,
+    fault_of,
+    fill,
+    hidden_profile,
+    keyed_names,
+    keyed_sums,
+)
 from app.exchange.survey import (
     Imported,
     id_key_of,
@@ -34,11 +39,11 @@ from app.exchange.survey import (
 from app.features.extract import FEATURE_SET
 from app.ledger.capacity import Amounts
 from app.ledger.entry import epoch_of
-from app.storage import bulk, hidden, profiles
+from app.storage import bulk, profiles
+from app.storage.bulk import sums_in_force
 from app.storage.counts import state
+from app.storage.counts.fold import replayed
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.audit import replayed
-from app.storage.upkeep.prune import sums_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +51,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from app.exchange.dumps.tally import Taken
-    from app.exchange.hidden_profile import HiddenProfile
+    from app.exchange.dumps import Taken
+    from app.exchange.staging import HiddenProfile
     from app.exchange.survey import Outcome, Source, Survey
     from app.features.id_key import IdKey
     from app.storage.profiles import ProfileRow
@@ -248,11 +253,11 @@ def add_counts(
         if profile.revision:
             with writing(engine) as connection:
                 profiles.lock(connection, profile)
-                hidden.renew(connection, new.row, now=clock())
+                profiles.renew(connection, new.row, now=clock())
                 if sums_in_force(connection, profile.id, source):
                     return Imported.unchanged(profile, source)
                 bulk.require_kinds(connection, profile, History({epoch: state}))
-                hidden.move(connection, new.row, profile)
+                profiles.move(connection, new.row, profile)
         else:
             # There is nothing to add it to, so its counts need no fold.
             fill(new, History({epoch: state}))
@@ -284,14 +289,14 @@ def _join(engine: Engine, profile: ProfileRow, source: Source) -> Imported:
         epochs, fault = _proven(new)
         with writing(engine) as connection:
             profiles.lock(connection, profile)
-            hidden.renew(connection, new.row, now=source.clock())
+            profiles.renew(connection, new.row, now=source.clock())
             if _counts_are_learned(connection, profile, source):
                 return Imported.unchanged(profile, source.name)
             bulk.require_kinds(connection, profile, epochs)
-            left_out = hidden.leave_out(
+            left_out = profiles.leave_out(
                 connection, new.row, profile, after=profile.revision
             )
-            rows = hidden.move(connection, new.row, profile)
+            rows = profiles.move(connection, new.row, profile)
             # An export that is proven by itself is proven beside anything else.  One
             # that is not may still be sound there: a pruning may be of counts that
             # only the profile has.

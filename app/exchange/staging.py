@@ -1,7 +1,7 @@
 """Staging: the blocks of an export written to a hidden profile.
 
 Contract of this file: the file was surveyed, and the profile is hidden
-(`app.storage.hidden`), so nobody else writes to it and nobody folds it.
+(`app.storage.profiles`), so nobody else writes to it and nobody folds it.
 
 Nobody has to see the counts of a hidden profile grow, so its ledger is summed up first,
 and each count is written once.
@@ -10,40 +10,57 @@ and each count is written once.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
+import numpy as np
 from sqlalchemy import Connection, func, select, update
 
-from app.errors import InconsistentCounts, MalformedExport
-from app.exchange.format.blocks import BlockReader
-from app.exchange.format.header import ExportHeader
-from app.exchange.format.parts import (
+from app.bayes.counts import FeatureCounts
+from app.bayes.state import State
+from app.errors import (
+    InconsistentCounts,
+    MalformedExport,
+    OtherProfile,
+    Unavailable,
+    UnknownLabel,
+)
+from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
+    BlockReader,
+    ExportHeader,
     read_names,
     read_sum,
     read_undo,
     surveyed_rows,
 )
-from app.exchange.keying import keyed_names, keyed_row, keyed_sums
-from app.storage import bulk, ledger, tables
-from app.storage.counts import classes, names, runs
-from app.storage.database.engine import reading
+from app.features.extract import FEATURE_SET
+from app.features.observation import Observation
+from app.ledger.sums import encode_sum
+from app.ledger.teaching import ScoredRow, Teaching
+from app.ledger.vector import encode, encode_names
+from app.storage import bulk, correspondents, history, ledger, profiles, scored, tables
+from app.storage.bulk import known_digests, sums_in_force
+from app.storage.counts import fold, runs, state
+from app.storage.counts.fold import broken_rows
+from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.undo import records
-from app.storage.upkeep.audit import broken_rows
-from app.storage.upkeep.prune import known_digests, sums_in_force
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import Engine
 
     from app.bayes.state import History
-    from app.exchange.hidden_profile import HiddenProfile
     from app.exchange.survey import Source
+    from app.features.id_key import IdKey
     from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
-
 
 T = TypeVar("T")
 # Of one step, which takes some ten milliseconds on SQLite; rows have 8 kB.
@@ -120,7 +137,10 @@ class Staging:
             texts = keyed_names(self._key, view, texts)
         for some in _pieces(list(texts.items()), _NAMES):
             self._new.write(
-                names.add, profile_id=self._profile.id, view=view, names=dict(some)
+                state.add_names,
+                profile_id=self._profile.id,
+                view=view,
+                names=dict(some),
             )
 
     def _drop_names(self) -> None:
@@ -128,14 +148,17 @@ class Staging:
         with reading(self._new.engine) as connection:
             sealed = runs.total(connection, self._profile, "sealed")
             found = {
-                view: names.all_of(connection, self._profile.id, view)
+                view: state.names_of_view(connection, self._profile.id, view)
                 for view in self._source.header.views
             }
         for view, texts in found.items():
             kept = sealed[view].ids.tolist() if view in sealed else ()
             for some in _pieces(sorted(texts.keys() - set(kept)), _NAMES):
                 self._new.write(
-                    names.drop, profile_id=self._profile.id, view=view, features=some
+                    state.drop_names,
+                    profile_id=self._profile.id,
+                    view=view,
+                    features=some,
                 )
 
     def _write_sum(self, content: bytes) -> None:
@@ -152,7 +175,9 @@ class Staging:
             return
         with reading(self._new.engine) as connection:
             texts = {
-                view: names.find(connection, self._profile.id, view, x.ids.tolist())
+                view: state.find_names(
+                    connection, self._profile.id, view, x.ids.tolist()
+                )
                 for view, x in views.items()
             }
         self.rows += len(
@@ -268,17 +293,287 @@ def fault_of(
 
 def fill(new: HiddenProfile, epochs: History) -> None:
     """Write the counts of a hidden profile."""
-    changes = classes.changes(epochs, new.row.id, new.row.labels)
-    new.write(classes.add, changed=changes)
+    changes = fold.changes(epochs, new.row.id, new.row.labels)
+    new.write(fold.add, changed=changes)
     for epoch in sorted(epochs):
         parts = runs.encode({epoch: epochs[epoch]}, new.row.labels)
         for some in _pieces(parts, _PARTS):
             new.write(runs.add, profile_id=new.row.id, kind="counts", parts=some)
-    rows, fold = tables.ledger, tables.fold
+    rows, mark = tables.ledger, tables.fold
     newest = select(func.max(rows.c.revision)).where(rows.c.profile_id == new.row.id)
     new.write(
         Connection.execute,
-        update(fold)
-        .where(fold.c.profile_id == new.row.id)
+        update(mark)
+        .where(mark.c.profile_id == new.row.id)
         .values(folded_revision=func.coalesce(newest.scalar_subquery(), 0)),
+    )
+
+
+# Contract of this file: a hidden profile is written in steps, each of which holds the
+# write lock of SQLite for some ten milliseconds; a profile that was not shown in the
+# end is removed.
+
+P = ParamSpec("P")
+# Messages that go over to the new profile in one transaction: some ten
+# milliseconds on SQLite.
+_CARRIED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenProfile:
+    """A profile that is being imported; made by `hidden_profile`.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    row : ProfileRow
+        The profile.
+    name : str
+        The name that it gets when it is shown.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    engine: Engine
+    row: ProfileRow
+    name: str
+    clock: Callable[[], datetime]
+
+    def write(
+        self,
+        statement: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Execute one step of the import, then let others have the write lock.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database refused it, or the profile was removed.
+        """
+        with writing_then_pause(self.engine) as connection:
+            profiles.renew(connection, self.row, now=self.clock())
+            return statement(connection, *args, **kwargs)
+
+    def take_place(
+        self,
+        instead_of: ProfileRow | None,
+        *,
+        created_at: datetime,
+        policy: Callable[[ProfileRow], object],
+    ) -> ProfileRow:
+        """Show the profile under its name, in the place of the owner of that name.
+
+        Parameters
+        ----------
+        instead_of : ProfileRow or None
+            The owner of the name; None if there was none.  Feedback that it got after
+            its `revision`, and messages that it scored lately, go over to this profile.
+        created_at : datetime
+            The time of creation that this profile shows.
+        policy : callable
+            Returns the policy of this profile, given the last owner of the name.
+
+        Raises
+        ------
+        OtherProfile
+            If feedback that came meanwhile cannot be given to this profile.
+        ProfileReplaced
+            If another import was here first.
+        """
+        for copy in (scored.copy, history.copy):
+            after, copied = None, instead_of is None
+            while instead_of is not None and not copied:
+                last = self.write(
+                    copy, instead_of.id, to=self.row.id, after=after, limit=_CARRIED
+                )
+                after, copied = last, last == after
+        if instead_of is not None and instead_of.id_key == self.row.id_key:
+            self.write(correspondents.copy, instead_of.id, to=self.row.id)
+        taught = 0 if instead_of is None else instead_of.revision
+        while True:
+            with writing_then_pause(self.engine) as connection:
+                profiles.renew(connection, self.row, now=self.clock())
+                # Made and replaced in one transaction, so that nobody sees it.
+                old = instead_of or profiles.create(
+                    connection,
+                    name=self.name,
+                    labels=self.row.labels,
+                    spam_labels=self.row.spam_labels,
+                    feature_set=self.row.feature_set,
+                    created_at=created_at,
+                    id_key=self.row.id_key,
+                )
+                newest = profiles.lock(connection, old)
+                rows = ledger.rows_after(
+                    connection, old.id, revision=taught, limit=_CARRIED
+                )
+                _teach(connection, self.row, rows)
+                taught = rows[-1].revision if rows else taught
+                if taught >= newest:
+                    return profiles.show(
+                        connection,
+                        self.row,
+                        instead_of=old,
+                        created_at=created_at,
+                        policy=policy(profiles.find(connection, self.name)),
+                    )
+
+
+@contextmanager
+def hidden_profile(
+    engine: Engine,
+    name: str,
+    *,
+    like: ProfileRow | ExportHeader,
+    clock: Callable[[], datetime],
+    id_key: str | None,
+) -> Iterator[HiddenProfile]:
+    """Give a hidden profile, which is removed in the end unless it was shown.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    name : str
+        The name that it gets when it is shown.
+    like : ProfileRow or ExportHeader
+        The profile or export whose labels it has.
+    clock : callable
+        Returns the time now, in UTC.
+    id_key : str or None
+        Digest of the key of its feature ids, if they are keyed.
+    """
+    _clear(engine, now=clock())
+    with writing(engine) as connection:
+        row = profiles.begin(
+            connection,
+            name=name,
+            labels=like.labels,
+            spam_labels=like.spam_labels,
+            feature_set=FEATURE_SET,
+            now=clock(),
+            id_key=id_key,
+        )
+    try:
+        yield HiddenProfile(engine, row, name, clock)
+    finally:
+        # If not now, then by the next import or the upkeep of a service.
+        with suppress(Unavailable):
+            with writing(engine) as connection:
+                profiles.abandon(connection, row)
+            _clear(engine, now=clock())
+
+
+def _clear(engine: Engine, *, now: datetime) -> None:
+    """Remove the hidden profiles of imports that were given up."""
+    with reading(engine) as connection:
+        abandoned = profiles.abandoned(connection, now=now)
+    for each in abandoned:
+        more = True
+        while more:
+            with writing_then_pause(engine) as connection:
+                more = profiles.remove_step(connection, each)
+
+
+def _teach(connection: Connection, new: ProfileRow, rows: Sequence[LedgerRow]) -> None:
+    """Repeat the feedback of one profile in another.
+
+    Raises
+    ------
+    OtherProfile
+        If a row is no feedback on a message, its label is unknown to the new profile,
+        or the features that it moves are gone.
+    """
+    strange = [row for row in rows if row.kind == "sum" or row.undo is not None]
+    if strange:
+        msg = (
+            f"{strange[0].source!r} has changed the profile while this was imported, "
+            "and that cannot be said to the new one; nothing is replaced. Import it "
+            "again when that has ended"
+        )
+        raise OtherProfile(msg)
+    teachings = [
+        Teaching(
+            digest=row.digest,
+            label=row.label,
+            evidence=None
+            if row.vector is None
+            else ScoredRow(
+                digest=row.digest,
+                vector=row.vector,
+                encoded_names=row.encoded_names,
+                feature_set=row.feature_set,
+                time=row.time,
+            ),
+            source=row.source,
+            time=row.time,
+            scores=row.scores,
+        )
+        for row in rows
+    ]
+    try:
+        outcomes = ledger.append(connection, new, teachings)
+    except UnknownLabel as error:
+        msg = (
+            "while this was imported, the profile was taught what the export has no "
+            f"label for; nothing is replaced. {error}"
+        )
+        raise OtherProfile(msg) from error
+    for teaching, outcome in zip(teachings, outcomes, strict=True):
+        # Only the labels of people: a verdict of the filter's own gives way to them.
+        if outcome.label != teaching.label and not teaching.own:
+            msg = (
+                f"while this was imported, the message {teaching.digest.hex()} was "
+                f"taught to be {teaching.label or 'forgotten'}, and the export has no "
+                "features of it to take back; nothing is replaced. Import it again"
+            )
+            raise OtherProfile(msg)
+
+
+def keyed_names(key: IdKey, view: str, names: Mapping[int, str]) -> dict[int, str]:
+    """Return the text of features of a view by their keyed ids."""
+    ids = key.ids(view, np.fromiter(names, np.int64, len(names)))
+    return dict(zip(ids.tolist(), names.values(), strict=True))
+
+
+def keyed_sums(sums: State, key: IdKey) -> State:
+    """Return statistics with keyed ids; measurements stay as they are."""
+    found = State(sums)
+    for view, x in sums.features.items():
+        ids, places = key.ordered(view, x.ids)
+        found[view] = FeatureCounts(x.messages, ids, x.columns.take(places, axis=0))
+    return found
+
+
+def keyed_row(row: LedgerRow, key: IdKey, labels: Sequence[str]) -> LedgerRow:
+    """Return a row of the ledger with keyed ids, of a message or of a sum.
+
+    Parameters
+    ----------
+    row : LedgerRow
+        The row.
+    key : IdKey
+        The key.
+    labels : sequence of str
+        Name of each class index.
+    """
+    if row.vector is None:
+        return row
+    names: Mapping[str, Sequence[str]] = row.names
+    if row.kind == "sum":
+        sums = row.delta(labels)
+        vector = encode_sum(keyed_sums(sums, key), labels)
+        for view, x in sums.features.items():
+            if view in names:
+                texts = names[view]
+                _, places = key.ordered(view, x.ids)
+                names = {**names, view: [texts[at] for at in places.tolist()]}
+    else:
+        seen = Observation(row.digest, row.feature_set, row.views, names).keyed(key)
+        vector, names = encode(seen.views), seen.names
+    return replace(
+        row, vector=vector, encoded_names=encode_names(names) if names else None
     )

@@ -18,13 +18,13 @@ from app.errors import (
     MalformedExport,
     OtherProfile,
 )
-from app.exchange.format.blocks import BlockReader
-from app.exchange.format.header import ExportHeader
-from app.exchange.format.parts import (
+from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
+    BlockReader,
+    ExportHeader,
     read_names,
     read_rows,
     read_sum,

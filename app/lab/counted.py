@@ -21,9 +21,17 @@ from app.bayes.smoothing import Epsilon
 from app.bayes.sparse import SparseCounts
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
-from app.lab.columns import ColumnGroup, LearnedTable, Number
-from app.lab.exact import FACTORS, Rule, rational, share, written
-from app.lab.kinds import is_count
+from app.lab.table import (
+    FACTORS,
+    ColumnGroup,
+    LearnedTable,
+    Number,
+    Rule,
+    is_count,
+    rational,
+    share,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,17 +12,14 @@ from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import InvalidObservation, MalformedTable
 from app.features.tokens import of_text
 from app.lab.counted import Bag, Categories
-from app.lab.kinds import TAKES, Kind, Model, is_number, kind_of
 from app.lab.measured import Measured
-from app.lab.table import Table
+from app.lab.table import TAKES, Kind, Model, Table, is_number, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.bayes.models.gaussian import Constant, Variances
-    from app.lab.columns import ColumnGroup
-    from app.lab.exact import ClassPrior, Rule
-    from app.lab.table import Row
+    from app.lab.table import ClassPrior, ColumnGroup, Row, Rule
 
 T = TypeVar("T")
 CLASSES_LIMIT: Final = 20

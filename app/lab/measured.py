@@ -21,9 +21,7 @@ from app.bayes.models.discriminant import (
 from app.bayes.models.gaussian import Added, Floor, Gaussian, GaussianLikelihood
 from app.bayes.moments import MomentSums
 from app.errors import MalformedTable
-from app.lab.columns import ColumnGroup, LearnedTable, Number
-from app.lab.exact import rational
-from app.lab.kinds import is_number
+from app.lab.table import ColumnGroup, LearnedTable, Number, is_number, rational
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

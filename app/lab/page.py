@@ -12,23 +12,31 @@ import numpy as np
 
 from app.bayes.models.discriminant import DiscriminantLikelihood
 from app.bayes.models.gaussian import GaussianLikelihood
-from app.drawing.markup import figure, html, number, series, table
-from app.drawing.svg import WIDTH, Axis, Linear, Logarithmic, Plot, tag
-from app.lab.exact import probability
+from app.drawing.svg import (
+    WIDTH,
+    Axis,
+    Linear,
+    Logarithmic,
+    Plot,
+    figure,
+    html,
+    number,
+    series,
+    table,
+    tag,
+)
 from app.lab.fitted import Fitted, decided
-from app.lab.kinds import Kind
 from app.lab.measured import number as measured
-from app.lab.table import Row
+from app.lab.table import Kind, Row, probability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from app.lab.columns import LearnedTable
-    from app.lab.fitted import Prediction
-    from app.lab.regressed import Regressed
-    from app.lab.validation import Effect, Validation
+    from app.lab.fitted import Prediction, Regressed
+    from app.lab.report import Effect, Validation
+    from app.lab.table import LearnedTable
 
 CELLS: Final = 60
 """Places of a column at which a boundary or a density is computed."""

@@ -1,4 +1,4 @@
-"""Report: the model and its predictions as a document.
+"""Report: the model, its validation and its predictions as a document.
 
 Contract of this file: the report is JSON as the standard has it.  A logarithm of
 zero and an infinite loss are null, not tokens that only some parsers take.
@@ -7,18 +7,286 @@ zero and an infinite loss are null, not tokens that only some parsers take.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from app.lab.exact import written
+import numpy as np
+
+from app.bayes.posterior import log_posterior
+from app.errors import InvalidObservation, MalformedTable
+from app.lab.design import design as design_of
+from app.lab.fitted import Fitted, Regressed, decided, fit, regressed, sums
+from app.lab.measured import Measured
+from app.lab.table import written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from app.lab.columns import LearnedTable
-    from app.lab.fitted import Fitted, Prediction
-    from app.lab.regressed import Regressed
-    from app.lab.validation import Effect, Validation
+    from numpy.typing import NDArray
+
+    from app.bayes.smoothing import Lidstone
+    from app.lab.design import Choices, Design
+    from app.lab.fitted import Prediction, Regressed
+    from app.lab.table import LearnedTable, Row, Table
+
+FEWEST: Final = 2
+"""Folds at least: with one, nothing is left to learn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The decisions on rows whose class is known.
+
+    Parameters
+    ----------
+    confusion : ndarray of int64, shape (K, K + 1)
+        Rows by class (down) and decision (across); the last column counts
+        those whose best classes were tied.
+    log_likelihood : float
+        Sum of ``log P(class | row)``; minus infinity where a row's own class was
+        impossible.  Unit: nats.
+    log_joint : float or None
+        Sum of ``log P(class, row)``, the log-likelihood of a generative model; None
+        for logistic regression, which has no model of the row.  Unit: nats.
+    impossible : int
+        Rows whose own class was impossible.
+    folds, seed : int or None
+        Number of folds, and seed of the deal; None for a test table.
+    """
+
+    confusion: NDArray[np.int64]
+    log_likelihood: float
+    log_joint: float | None
+    impossible: int
+    folds: int | None = None
+    seed: int | None = None
+
+    @property
+    def right(self) -> int:
+        """Rows that were decided correctly."""
+        return int(np.trace(self.confusion))
+
+    @property
+    def rows(self) -> int:
+        """Rows that were decided."""
+        return int(self.confusion.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows that were decided correctly; a tie is not."""
+        return self.right / self.rows
+
+    @property
+    def error_rate(self) -> float:
+        """Share of the rows that were not, ties among them."""
+        return 1 - self.accuracy
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of ``-log P(class | row)``.  Unit: nats."""
+        return -self.log_likelihood / self.rows
+
+
+def deal(labels: Sequence[int], *, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of each row, so that folds are alike in their classes.
+
+    Parameters
+    ----------
+    labels : sequence of int
+        Class of each row.
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of the shuffle within each class.
+
+    Examples
+    --------
+    >>> deal([0, 0, 0, 0, 1, 1], folds=2, seed=1).reshape(-1).tolist().count(0)
+    3
+    """
+    random = np.random.default_rng(seed)
+    classes = np.array(labels)
+    # One deal around the table for all classes: no fold is more than one row
+    # larger than another, of any class and of all.
+    order = np.concatenate(
+        [random.permutation(np.flatnonzero(classes == c)) for c in np.unique(classes)]
+    )
+    dealt = np.empty(classes.size, np.int64)
+    dealt[order] = np.arange(classes.size) % folds
+    return dealt
+
+
+def learned(design: Design) -> Fitted | Regressed:
+    """Return the model of a table.
+
+    Raises
+    ------
+    InvalidObservation
+        If the prior is stated for another number of classes, or logistic regression
+        has no maximum.
+    """
+    return regressed(design, design.examples) if design.logistic else fit(design)
+
+
+def training(model: Fitted | Regressed) -> Validation:
+    """Return how the rows of a table are decided by the model that they taught."""
+    return _decisions(
+        ((model, *example) for example in model.design.examples), model.design
+    )
+
+
+def tested(model: Fitted | Regressed, rows: Sequence[Row]) -> Validation:
+    """Return how the rows of a test table are decided.
+
+    Raises
+    ------
+    MalformedTable
+        If a row has no class or an unknown one, or a cell is of another kind.
+    """
+    design, examples = model.design, []
+    for row in rows:
+        name = row.cells.get(design.target)
+        if name not in design.classes:
+            has = "no class" if name is None else f"the class {name!r}"
+            msg = (
+                f"{row.where} of the test table has {has}; the classes are "
+                f"{', '.join(design.classes)}"
+            )
+            raise MalformedTable(msg)
+        examples.append((model.encode(row), design.classes.index(name)))
+    return _decisions(((model, *example) for example in examples), design)
+
+
+def cross_validate(design: Design, *, folds: int, seed: int) -> Validation:
+    """Score each row by a model of the rows in the other folds.
+
+    A fold is unlearned from the sums of all, which is exact, and not learned again;
+    a regression has no sums, and is fitted anew.
+
+    Raises
+    ------
+    InvalidObservation
+        If there are fewer rows than folds, or fewer than two folds, or if a
+        regression has no maximum without the rows of a fold.
+    """
+    n = len(design.examples)
+    if not FEWEST <= folds <= n:
+        msg = f"folds must be from {FEWEST} to the number of rows, {n}; got {folds}"
+        raise InvalidObservation(msg)
+    dealt = deal([label for _, label in design.examples], folds=folds, seed=seed)
+    everything = None if design.logistic else sums(design, design.examples)
+
+    def decisions() -> Iterable[tuple[Fitted | Regressed, dict[str, Any], int]]:
+        for fold in range(folds):
+            chosen = np.flatnonzero(dealt == fold)
+            members = [design.examples[i] for i in chosen]
+            model: Fitted | Regressed
+            if everything is None:
+                rest = [design.examples[i] for i in np.flatnonzero(dealt != fold)]
+                try:
+                    model = regressed(design, rest)
+                    for i in chosen:
+                        model.encode(design.rows[i])
+                except (InvalidObservation, MalformedTable) as error:
+                    msg = f"without the rows of fold {fold + 1} of {folds}: {error}"
+                    raise InvalidObservation(msg) from error
+            else:
+                model = fit(design, everything - sums(design, members))
+            for views, label in members:
+                yield model, views, label
+
+    return _decisions(decisions(), design, folds=folds, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a pseudo-count makes of the figures.
+
+    Parameters
+    ----------
+    alpha : float
+        The pseudo-count.
+    log_joint : float
+        Log-likelihood of the table.  Unit: nats.
+    log_loss : float or None
+        Of cross-validation; None where nobody asked.  Unit: nats.
+    log_posteriors : tuple of ndarray of float64, shape (K,)
+        ``log P(class | row)`` of each row that is predicted.  Unit: nats.
+    """
+
+    alpha: float
+    log_joint: float
+    log_loss: float | None
+    log_posteriors: tuple[NDArray[np.float64], ...]
+
+    @property
+    def posteriors(self) -> tuple[tuple[float, ...], ...]:
+        """``P(class | row)`` of each row that is predicted."""
+        return tuple(tuple(np.exp(logs).tolist()) for logs in self.log_posteriors)
+
+
+def compare(
+    table: Table,
+    choices: Choices,
+    smoothings: Sequence[Lidstone],
+    rows: Sequence[Row],
+    *,
+    folds: int | None,
+    seed: int,
+) -> list[Effect]:
+    """Return what each pseudo-count makes of the figures.
+
+    Raises
+    ------
+    InvalidObservation
+        If the model has no pseudo-counts.
+    """
+    effects = []
+    for smoothing in smoothings:
+        plan = design_of(table, replace(choices, smoothing=smoothing))
+        if all(isinstance(part, Measured) for part in plan.parts.values()):
+            msg = "no column is counted, so there is no pseudo-count to compare"
+            raise InvalidObservation(msg)
+        model = learned(plan)
+        train = training(model)
+        if train.log_joint is None:
+            msg = "logistic regression has no pseudo-counts; leave out --alphas"
+            raise InvalidObservation(msg)
+        loss = None
+        if folds is not None:
+            loss = cross_validate(plan, folds=folds, seed=seed).log_loss
+        logs = tuple(model.predict(row).log_posterior for row in rows)
+        effects.append(Effect(smoothing.alpha, train.log_joint, loss, logs))
+    return effects
+
+
+def _decisions(
+    examples: Iterable[tuple[Fitted | Regressed, Mapping[str, Any], int]],
+    design: Design,
+    *,
+    folds: int | None = None,
+    seed: int | None = None,
+) -> Validation:
+    """Return the figures of rows, each with the model that decides on it."""
+    k = len(design.classes)
+    confusion = np.zeros((k, k + 1), np.int64)
+    own, joints = [], []
+    for model, views, label in examples:
+        joint = model.log_joint(views)
+        best = decided(joint, partial(model.joint, views))
+        confusion[label, best[0] if len(best) == 1 else k] += 1
+        own.append(float(log_posterior(joint)[label]))
+        if isinstance(model, Fitted):
+            joints.append(float(joint[label]) + model.log_coefficient(views))
+    return Validation(
+        confusion,
+        math.fsum(own),
+        None if design.logistic else math.fsum(joints),
+        sum(nats == -math.inf for nats in own),
+        folds,
+        seed,
+    )
 
 
 def as_json(

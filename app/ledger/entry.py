@@ -269,7 +269,7 @@ def sum_by_epoch(rows: Iterable[LedgerRow], labels: Sequence[str]) -> History:
     Summed before anything is written: the rows of a batch share most of their
     features, and a message that was learned and forgotten in it adds nothing.
     Nor does a row whose vector was dropped: what it added is in the sealed sums
-    (`app.storage.upkeep.retention`), and was in the tables before it was dropped.
+    (`app.storage.retention`), and was in the tables before it was dropped.
 
     Raises
     ------

@@ -25,55 +25,52 @@ from app.errors import (
     explaining,
 )
 from app.services import profiles as policies
-from app.services.autolearn import AutoLearn
 from app.services.classify import Classify, warm_up
-from app.services.clock import JUMP, PROOF, SteadyClock, now
+from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
 from app.services.figures import Figures
 from app.services.gate import Gate
 from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
-from app.services.inspection import Inspect
-from app.services.key_file import id_key_of_new, key_for, key_of
+from app.services.inspection import Inspect, Ledgers, Words
 from app.services.keys import LiveKeys, add_key, revoke_key
-from app.services.ledger import Ledgers
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
-from app.services.memory.recall import Recall
-from app.services.memory.recent import RecentMessages
+from app.services.memory.recent import Recall, RecentMessages
+from app.services.metrics import tally_of
 from app.services.openid import provider_of
 from app.services.people import Sessions, add_person, remove_person, set_password
 from app.services.profiles import (
     ProfileState,
     create_profile,
     describe,
+    id_key_of_new,
+    key_for,
+    key_of,
     list_profiles,
     specification_of,
 )
 from app.services.recipients import Aliases, Recipients
-from app.services.retry import WriteHealth
+from app.services.scheduler import INTERVAL, Maintenance, Scheduler
 from app.services.teachers import Teachers
-from app.services.threads.notifications import Notifier
-from app.services.threads.scheduler import INTERVAL, Maintenance, Scheduler
-from app.services.threads.writer import Writer
-from app.services.tracing import tally_of
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
-from app.services.words import Words
+from app.services.writer import AutoLearn, Notifier, Writer
 from app.storage import profiles
 from app.storage.counts.state import folded_revision
-from app.storage.database.dialect import dialect_of, missing
+from app.storage.database.dialect import dialect_of, missing, without_password
 from app.storage.database.engine import (
+    migrate,
     open_engine,
     reading,
+    require_migrated,
+    revision_of,
     with_short_timeout,
     writing,
 )
-from app.storage.database.migrate import migrate, require_migrated, revision_of
-from app.storage.database.url import without_password
-from app.storage.upkeep.retention import last_used
+from app.storage.retention import last_used
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from app.classifier.statement import Statement
 from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfile
 from app.mail.authentication import is_server_name, normal_address, verified_sender
 from app.services.events import note
-from app.services.key_file import key_for
+from app.services.profiles import key_for
 from app.storage import correspondents, profiles
 from app.storage.correspondents import CorrespondentFigures, CorrespondentRow
 from app.storage.database.engine import reading, with_short_timeout, writing

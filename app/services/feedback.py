@@ -12,7 +12,7 @@ from app.errors import Expired, UnknownMessage
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.log import Via, feedback
-from app.services.memory.recall import is_same_message, marked_ids, wait_for
+from app.services.memory.recent import is_same_message, marked_ids, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from app.errors import TooManyRequests
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
+    from app.services.clock import WriteHealth
     from app.services.memory.cache import LiveProfiles
     from app.services.memory.live import LiveProfile
-    from app.services.memory.recall import Recall, StoredMessage
-    from app.services.memory.recent import RecentMessages
+    from app.services.memory.recent import Recall, RecentMessages, StoredMessage
     from app.services.metrics import Tally
-    from app.services.retry import WriteHealth
     from app.services.teachers import Teachers
-    from app.services.threads.writer import Writer, Written
     from app.services.webhook import Webhook
+    from app.services.writer import Writer, Written
 
 
 log = logging.getLogger(__name__)
@@ -247,7 +246,7 @@ class Feedback:
         """Take back a message for good, as if it had never been learned.
 
         Its words are gone with the answer, and its features once the counts have
-        followed (`app.storage.upkeep.retention`).  What was scored is forgotten too.
+        followed (`app.storage.retention`).  What was scored is forgotten too.
 
         Raises
         ------

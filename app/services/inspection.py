@@ -1,31 +1,48 @@
-"""Inspection: one message as the filter reads it, with what each place adds."""
+"""Inspection: a message, a word or a ledger, as the pages of a profile show it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from app.bayes.posterior import log_odds
+from app.bayes.smoothing import Lidstone
+from app.bayes.sparse import SparseCounts
+from app.classifier.decay import PARTS
 from app.classifier.shading import shade
 from app.classifier.statement import UNKNOWN, testimony
-from app.features.extract import extract
+from app.features.extract import extract, meant
 from app.features.places import passages, placed
+from app.ledger.undo import in_force
 from app.services.classify import Head, classify_observation, read
+from app.storage import ledger
+from app.storage.counts import fold
+from app.storage.counts.state import folded_revision
+from app.storage.database.engine import reading
+from app.storage.undo import records, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    import numpy as np
     from numpy.typing import NDArray
+    from sqlalchemy import Engine
 
     from app.classifier.shading import Shading
+    from app.classifier.snapshot import Snapshot
+    from app.classifier.specification import Specification
     from app.classifier.statement import Witness
+    from app.ledger.entry import LedgerLine
+    from app.ledger.undo import Selection
     from app.mail.message import Part
     from app.services.classify import Classified
     from app.services.memory.cache import LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import RecentMessages
+    from app.storage.counts.fold import EpochCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +162,308 @@ def _counts(
     with live.scoring() as snapshot:
         found = snapshot.feature_tables[view].look_up(ids, "presence")
         return [snapshot.specification.by_label(row) for row in found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPage:
+    """Some rows of a ledger.
+
+    Parameters
+    ----------
+    profile : str
+        Whose ledger.
+    rows : tuple of LedgerLine
+        Newest first.
+    taken_back : frozenset of int
+        Revisions of those rows that an undo in force takes back.
+    next : int or None
+        The revision before which the next page begins; None: these are the last rows.
+    unfinished : int
+        Changes of recorded undos that are still to be carried out.
+    """
+
+    profile: str
+    rows: tuple[LedgerLine, ...]
+    taken_back: frozenset[int]
+    next: int | None
+    unfinished: int
+
+
+class Ledgers:
+    """Looks through the ledgers of profiles.
+
+    Parameters
+    ----------
+    live : LiveProfiles
+        The profiles in memory.
+    engine : Engine
+        The database.
+    """
+
+    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
+        self._live = live
+        self._engine = engine
+
+    def __call__(
+        self,
+        profile: str,
+        asked: Selection,
+        *,
+        label: str | None = None,
+        before: int | None = None,
+        limit: int,
+    ) -> LedgerPage:
+        """Return the newest rows that meet all conditions.
+
+        Parameters
+        ----------
+        profile : str
+            Whose ledger.
+        asked : Selection
+            Messages, source and time.
+        label : str or None
+            What the rows made of their messages; None means any.
+        before : int or None
+            `next` of the page before.
+        limit : int
+            How many rows at most.
+
+        Raises
+        ------
+        UnknownProfile, UnknownLabel
+            If there is no such profile, or it has no such label.
+        DatabaseUnavailable
+            If the ledger cannot be read.
+        """
+        row = self._live.find(profile).row
+        if label is not None:
+            row.require_label(label)
+        with reading(self._engine) as connection:
+            found = ledger.lines(
+                connection, row.id, asked, label=label, before=before, limit=limit + 1
+            )
+            rows = tuple(found[:limit])
+            # Rows that an undo wrote carry it out; they are not what is taken back.
+            taken = records.taken_by(
+                connection, row.id, {each.revision for each in rows}
+            )
+            force = in_force(records.all_of(connection, row.id)) if taken else ()
+            unfinished = work.pending(connection, row.id)
+        return LedgerPage(
+            profile=row.name,
+            rows=rows,
+            taken_back=frozenset(
+                revision for revision, by in taken.items() if by & frozenset(force)
+            ),
+            next=rows[-1].revision if len(found) > limit else None,
+            unfinished=unfinished,
+        )
+
+
+# Half a message with the word and half a one without: the prior under which the
+# log of a share from few messages is least biased (J. B. S. Haldane, "The
+# estimation and significance of the logarithm of a ratio of frequencies", Annals
+# of Human Genetics 20, 1956, pages 309-311).
+SHARE: Final = Lidstone(0.5 * PARTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordMonth:
+    """The weight of a word at the end of a month.
+
+    Parameters
+    ----------
+    epoch : int
+        Month, YYYYMM.
+    weight : float
+        Weight of a message of that month now: 1 without a half-life.
+    log_odds : float
+        The log of how many times as frequent the word was in spam as in the other
+        mail, by the messages up to then, as they counted then.  Unit: nats.
+    """
+
+    epoch: int
+    weight: float
+    log_odds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordInView:
+    """The counts of a word in one view.
+
+    Parameters
+    ----------
+    learned : mapping of str to int
+        Messages per label that the view has learned, as they are in memory now:
+        fewer than the profile where an import had nothing for it, or where it
+        was added later.
+    messages, occurrences : mapping of str to int
+        Per label, as it is in memory now, whole messages where they decay.
+    log_odds : float
+        Added to the log-odds of the view's classifier by one occurrence.  Unit: nats.
+    epochs : tuple of EpochCount
+        Month by month, up to `WordState.folded_revision` at least.
+    months : tuple of WordMonth
+        The same months, and the weight of the word after each.
+    """
+
+    learned: Mapping[str, int]
+    messages: Mapping[str, int]
+    occurrences: Mapping[str, int]
+    log_odds: float
+    epochs: tuple[EpochCount, ...] = ()
+    months: tuple[WordMonth, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordState:
+    """The counts of a word in a profile.
+
+    Parameters
+    ----------
+    word : str
+        The word of the request.
+    profile : str
+        Name of the profile.
+    revision : int
+        The ledger row that the counts in memory had learned last.
+    folded_revision : int
+        The ledger row up to which the months are complete.
+    messages : mapping of str to int
+        Messages learned per label, by the view that decides.
+    half_life : float or None
+        After so many months a message counts half; None: never.
+    views : mapping of str to WordInView
+        The views that have seen the word; empty if it was never learned.
+    """
+
+    word: str
+    profile: str
+    revision: int
+    folded_revision: int
+    messages: Mapping[str, int]
+    half_life: float | None
+    views: Mapping[str, WordInView]
+
+
+class Words:
+    """Looks up words.
+
+    Parameters
+    ----------
+    live : LiveProfiles
+        The profiles in memory.
+    engine : Engine
+        The database, which has the counts of each month.
+    """
+
+    def __init__(self, live: LiveProfiles, engine: Engine) -> None:
+        self._live = live
+        self._engine = engine
+
+    def __call__(self, profile: str, word: str) -> WordState:
+        """Return the counts of a word.
+
+        Raises
+        ------
+        UnknownProfile
+            If there is no such profile.
+        DatabaseUnavailable
+            If the months cannot be read.
+        """
+        live = self._live.get(profile)
+        with live.held() as snapshot:
+            specification, revision = snapshot.specification, snapshot.revision
+            decay, messages = specification.decay, snapshot.messages
+            features = {
+                view: feature
+                for view, feature in meant(word, specification.key).items()
+                if view in snapshot.feature_tables
+            }
+            in_memory = {
+                view: _in_memory(snapshot, view, feature)
+                for view, feature in features.items()
+            }
+        found = {}
+        with reading(self._engine) as connection:
+            folded = folded_revision(connection, live.row.id)
+            for view, now in in_memory.items():
+                if decay is None and not any(now.messages.values()):
+                    continue
+                counts = fold.history(
+                    connection, live.row, view=view, feature=features[view]
+                )
+                # Counts that have decayed to nothing still have their months.
+                if any(now.messages.values()) or any(each.messages for each in counts):
+                    found[view] = replace(
+                        now,
+                        epochs=tuple(counts),
+                        months=tuple(over_time(counts, specification)),
+                    )
+        return WordState(
+            word=word,
+            profile=live.row.name,
+            revision=revision,
+            folded_revision=folded,
+            messages=specification.by_label(messages),
+            half_life=None if decay is None else decay.half_life,
+            views=found,
+        )
+
+
+def _in_memory(snapshot: Snapshot, view: str, feature: int) -> WordInView:
+    """Return the counts of a feature in memory, without its months."""
+    table = snapshot.feature_tables[view]
+    by_label, ids = snapshot.specification.by_label, np.array([feature], np.int64)
+    return WordInView(
+        learned=by_label(table.messages),
+        messages=by_label(table.look_up(ids, "presence")[0]),
+        occurrences=by_label(table.look_up(ids, "occurrences")[0]),
+        log_odds=weight(snapshot, view, feature),
+    )
+
+
+def over_time(
+    counts: Sequence[EpochCount], specification: Specification
+) -> Iterator[WordMonth]:
+    """Yield the weight of a word at the end of each of its months.
+
+    Parameters
+    ----------
+    counts : sequence of EpochCount
+        Its counts, oldest month first.
+    specification : Specification
+        The spam labels, and the weights of old messages.
+    """
+    decay = specification.decay
+    for epoch in sorted({each.epoch for each in counts}):
+        then = None if decay is None else replace(decay, epoch=epoch)
+        # Of the other mail and of spam: messages with the word, and all, in parts.
+        having, learned = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        for each in counts:
+            if each.epoch > epoch:
+                break
+            side = int(each.label in specification.spam_labels)
+            part = PARTS if then is None else then.weight(each.epoch)
+            having[side] += part * each.messages
+            learned[side] += part * each.learned
+        shares = SHARE.log_probability(having, learned, 2)
+        yield WordMonth(
+            epoch=epoch,
+            weight=1.0 if decay is None else decay.weight(epoch) / PARTS,
+            log_odds=float(shares[1] - shares[0]),
+        )
+
+
+def weight(snapshot: Snapshot, view: str, feature: int) -> float:
+    """Return how far a feature moves the log-odds of its view.  Unit: nats.
+
+    From the class prior, with the view's own classifier; for two classes that
+    is the difference of the two log-likelihoods, whatever the prior.
+    """
+    specification = snapshot.specification
+    x = SparseCounts(np.array([feature], np.int64), np.ones(1, np.int64))
+    parts = snapshot.likelihood(view).contributions(x)
+    joints = np.array([snapshot.log_prior, snapshot.log_prior + parts.features[0]])
+    without, with_it = log_odds(joints, specification.spam_mask).tolist()
+    return float(with_it - without)

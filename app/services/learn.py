@@ -20,7 +20,7 @@ from app.ledger.entry import epoch_of
 from app.ledger.sums import decode_sum
 from app.ledger.teaching import ScoredRow, Teaching, scored_in_order
 from app.services.classify import observe
-from app.services.fold import Folding
+from app.services.upkeep import Folding
 from app.storage import profiles
 from app.storage.bulk import append_encoded, encoded
 from app.storage.database.engine import reading, writing

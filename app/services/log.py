@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.access.rights import Principal
     from app.ledger.teaching import Teaching
     from app.services.classify import Classified
-    from app.services.threads.writer import Written
+    from app.services.writer import Written
     from app.settings import Settings
 
 MAX_FIELD: Final = 200

@@ -28,8 +28,8 @@ from app.errors import (
     Unauthenticated,
     reason,
 )
+from app.services.clock import Failures
 from app.services.log import shown
-from app.services.retry import Failures
 from app.services.secret_file import read_secret
 
 if TYPE_CHECKING:

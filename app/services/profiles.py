@@ -1,19 +1,24 @@
-"""Profiles: their state, and the thresholds that they set."""
+"""Profiles: their state, the thresholds that they set, and the file of their key."""
 
 from __future__ import annotations
 
 import logging
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from secrets import token_bytes
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from app.bayes.posterior import probability_of
 from app.classifier.policy import Policy
 from app.classifier.specification import check_labels, check_name
 from app.classifier.verdict import ActionRule
-from app.errors import Inconsistent, InvalidPolicy
+from app.errors import Inconsistent, InvalidPolicy, InvalidSetting, reason
 from app.features.extract import FEATURE_SET
+from app.features.id_key import KEY_BYTES, IdKey
 from app.services.events import note
-from app.storage import hidden, profiles
+from app.storage import profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.profiles import policy_of
 
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from collections import Counter, defaultdict
     from collections.abc import Iterator, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from sqlalchemy import Engine
 
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from app.classifier.snapshot import Snapshot
     from app.classifier.specification import Specification
     from app.services.memory.live import LiveProfile
+    from app.settings import Settings
     from app.storage.profiles import ProfileRow
 
 
@@ -225,12 +232,12 @@ def delete_profile(engine: Engine, name: str, *, who: str = "http") -> Iterator[
     """
     with writing(engine) as connection:
         row = profiles.find_locked(connection, name)
-        hidden.hide(connection, row, why="deleted")
+        profiles.hide(connection, row, why="deleted")
         note(connection, "profile deleted", who=who, of=name)
     more = True
     while more:
         with writing_then_pause(engine) as connection:
-            more = hidden.remove_step(connection, row.id)
+            more = profiles.remove_step(connection, row.id)
         yield 1
 
 
@@ -419,3 +426,102 @@ def change(
         shown = after.document() or "that of the service's settings"
         log.info("the policy of %r is now %s", name, shown)
     return Changed(before, after, before.applied_to(service), after.applied_to(service))
+
+
+def key_of(engine: Engine, settings: Settings, *, make: bool = False) -> IdKey | None:
+    """Return the key of a database; None where there is none and none is needed.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    settings : Settings
+        Names the file.
+    make : bool, default False
+        Whether the file is made if there is none and no profile has a key yet.
+
+    Raises
+    ------
+    InvalidSetting
+        If a profile needs a key that the file does not hold, or the file cannot be
+        read or made.
+    """
+    needed = {row.id_key: row for row in list_profiles(engine) if row.id_key}
+    for row in needed.values():
+        key_for(row, settings)
+    key = _read(settings.key_file)
+    return _made(settings.key_file) if key is None and make else key
+
+
+def key_for(row: ProfileRow, settings: Settings) -> IdKey | None:
+    """Return the key of a profile; None if its feature ids are not keyed.
+
+    Raises
+    ------
+    InvalidSetting
+        If the file does not hold it.
+    """
+    if row.id_key is None:
+        return None
+    key = _read(settings.key_file)
+    if key is None or key.digest != row.id_key:
+        holds = "is not there" if key is None else f"holds the key {key.digest}"
+        msg = (
+            f"POSTBAYES_KEY_FILE names {str(settings.key_file)!r}, which {holds}, and "
+            f"the profile {row.name!r} cannot be read without the key {row.id_key}; "
+            "put the file with that key there, from where you keep its copy"
+        )
+        raise InvalidSetting(msg)
+    return key
+
+
+def id_key_of_new(engine: Engine, settings: Settings) -> str | None:
+    """Return the digest of a new profile's key; None where words are stored.
+
+    Raises
+    ------
+    InvalidSetting
+        As `key_of`.
+    """
+    key = None if settings.store_words else key_of(engine, settings, make=True)
+    return None if key is None else key.digest
+
+
+def _read(file: Path) -> IdKey | None:
+    """Return the key in a file; None if there is no file."""
+    try:
+        return IdKey(bytes.fromhex(file.read_text(encoding="ascii")))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = reason(error)
+    except (ValueError, InvalidSetting):
+        why = f"it has to hold {2 * KEY_BYTES} hexadecimal digits and nothing else"
+    msg = f"POSTBAYES_KEY_FILE names {str(file)!r}, which cannot be read: {why}"
+    raise InvalidSetting(msg)
+
+
+def _made(file: Path) -> IdKey | None:
+    """Return the key of a new file, which only its owner may read."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=file.parent, encoding="ascii") as new:
+            new.write(token_bytes(KEY_BYTES).hex() + "\n")
+            new.flush()
+            os.fsync(new.fileno())
+            # A rename would replace the key that another process has made meanwhile.
+            with suppress(FileExistsError):
+                os.link(new.name, file)
+        # Feedback that is answered outlives a power cut, and so has the key.
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        msg = (
+            f"the key file {str(file)!r} (POSTBAYES_KEY_FILE) cannot be made: "
+            f"{reason(error)}"
+        )
+        raise InvalidSetting(msg) from error
+    return _read(file)

@@ -8,12 +8,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from app.errors import UnknownLabel, UnknownProfile
-from app.exchange import learn
-from app.exchange.dumps import bogofilter, rspamd, spamassassin, spambayes
+from app.exchange import dumps, learn
 from app.exchange.export import export, size
 from app.exchange.survey import Source, survey
 from app.services import undo
-from app.services.fold import Folding
+from app.services.upkeep import Folding
 from app.storage import profiles
 from app.storage.database.engine import reading
 
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.exchange.dumps.tally import DumpTally
+    from app.exchange.dumps import DumpTally
     from app.exchange.export import Exported
-    from app.exchange.format.header import Contents
+    from app.exchange.format import Contents
     from app.exchange.survey import Imported, Survey
     from app.features.id_key import IdKey
     from app.storage.profiles import ProfileRow
@@ -101,13 +100,13 @@ def read_dump(
     file.seek(0)
     match program:
         case "bogofilter":
-            tally = bogofilter.read(file)
+            tally = dumps.read_bogofilter(file)
         case "spambayes":
-            tally = spambayes.read(file)
+            tally = dumps.read_spambayes(file)
         case "rspamd":
-            tally = rspamd.refuse(file)
+            tally = dumps.refuse_rspamd(file)
         case "spamassassin":
-            tally = spamassassin.read(file, words)
+            tally = dumps.read_spamassassin(file, words)
     return Dump(tally, digest.hexdigest())
 
 

@@ -14,13 +14,12 @@ from app.errors import (
     Unconfirmed,
     explaining,
 )
-from app.figures.metrics import Errors
+from app.figures import Errors
 from app.services.events import note
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing
-from app.storage.undo import plan as undo_plan
-from app.storage.undo import sums, work
+from app.storage.undo import records, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from app.ledger.undo import Selection
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.plan import Plan
+    from app.storage.undo.work import Plan
 
 # Messages of the live figures of a forecast: all.
 WINDOW: Final = 2**31 - 1
@@ -139,15 +138,13 @@ class Undo:
         require_something(asked)
         live = self._live.find(profile)
         with reading(self._engine) as connection:
-            plan = undo_plan.plan(
-                connection, live.row, asked, source="", time=self._clock()
-            )
+            plan = work.plan(connection, live.row, asked, source="", time=self._clock())
             confirm = None
             if _is_large(plan, live):
-                confirm = undo_plan.token(
+                confirm = work.token(
                     connection, live.row, asked, revision=plan.basis.revision
                 )
-            features = sums.features_of(connection, live.row, plan.work)
+            features = records.features_of(connection, live.row, plan.work)
             scored = scores.newest(
                 connection,
                 live.row.id,
@@ -227,7 +224,7 @@ class Undo:
         with reading(self._engine) as connection:
             if work.pending(connection, live.row.id):
                 return None
-            plan = undo_plan.plan(
+            plan = work.plan(
                 connection,
                 live.row,
                 replace(asked, upto=upto),
@@ -236,8 +233,7 @@ class Undo:
             )
             if _is_large(plan, live) and (
                 upto is None
-                or confirm
-                != undo_plan.token(connection, live.row, asked, revision=upto)
+                or confirm != work.token(connection, live.row, asked, revision=upto)
             ):
                 raise Unconfirmed(_unconfirmed(plan, live, confirm))
             return plan

@@ -1,28 +1,38 @@
-"""Maintenance by hand: the audit, the backup and the fold of stored profiles."""
+"""Maintenance by hand: audit, backup, fold and pruning of stored profiles."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from app.services.fold import Folding
+from app.classifier.specification import TEXT_VIEWS
+from app.errors import DatabaseUnavailable, explaining
+from app.ledger.entry import epoch_of
 from app.services.profiles import list_profiles
+from app.storage import bulk, retention
+from app.storage.counts import fold as folding
+from app.storage.counts import runs, state
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import backup as copy
 from app.storage.database.engine import checkpoint, open_engine, pause, reading, writing
-from app.storage.upkeep import audit as replay
-from app.storage.upkeep import retention
+from app.storage.profiles import last_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     from sqlalchemy import Engine
 
+    from app.storage.bulk import Pruning
+    from app.storage.counts.fold import Audit, Step
     from app.storage.profiles import ProfileRow
-    from app.storage.upkeep.audit import Audit
+
+    Progress = Callable[[int], object]
 
 
 def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
@@ -48,7 +58,7 @@ def audit(engine: Engine, only: str | None = None) -> dict[str, Audit]:
     found = {}
     for row in list_profiles(engine, only):
         with reading(engine) as connection:
-            found[row.name] = replay.audit(connection, row)
+            found[row.name] = folding.audit(connection, row)
     return found
 
 
@@ -134,7 +144,7 @@ def fold(engine: Engine, only: str | None = None) -> Iterator[Fold]:
     UnknownProfile
         If there is no profile of that name.
     DatabaseUnavailable, InconsistentCounts, CorruptVector
-        As `app.services.fold.Folding.step`.
+        As `app.services.upkeep.Folding.step`.
     """
     folding = Folding(engine)
     rows = list_profiles(engine, only)
@@ -180,3 +190,280 @@ def erase_some(engine: Engine, profile: ProfileRow, *, upto: int) -> bool:
         return False
     with writing(engine) as connection:
         return retention.erase(connection, profile, erasure)
+
+
+# On SQLite a transaction holds the one write lock.  What takes long, to decode and sum
+# the rows of a batch and to merge runs, is done before it begins.
+
+# Rows of a batch, which is held in memory: some 10 MB.
+MOST_ROWS: Final = 1000
+# The same of a fold by hand, and bytes of their vectors: the larger a batch, the fewer
+# counts are written twice.  Some 150 MB.
+MOST_BY_HAND: Final = 8000
+BYTES_BY_HAND: Final = 32 * 1024 * 1024
+# A service that finds that another process has moved the mark leaves the rows to it,
+# until the mark has stood for so long: to sum the next batch takes that one 0.7 s, and
+# more the busier it is.  Unit: seconds.
+AWAY: Final = 3.0
+
+
+class Folding:
+    """Folds ledgers, and merges the runs that folds leave.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._marks: dict[int, int] = {}
+        self._moved: dict[int, float] = {}
+
+    def step(self, profile: ProfileRow) -> Step | None:
+        """Fold the next rows, unless another process does.
+
+        Returns
+        -------
+        Step or None
+            The rows; None if all is folded, or another process folds the same rows.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database did not take it; the counts are as they were.
+        InconsistentCounts, CorruptVector
+            If the ledger cannot be folded; the counts are as they were.
+        """
+        return None if self._another_folds(profile) else self._step(profile)
+
+    def _step(self, profile: ProfileRow, *, by_hand: bool = False) -> Step | None:
+        """Do a step, whatever other processes do."""
+        with reading(self._engine) as connection:
+            step = (
+                folding.prepare(
+                    connection,
+                    profile,
+                    limit=MOST_BY_HAND,
+                    room=BYTES_BY_HAND,
+                    pause=0.0,
+                )
+                if by_hand
+                else folding.prepare(connection, profile, limit=MOST_ROWS)
+            )
+        if step is None:
+            return None
+        with writing(self._engine) as connection:
+            written = folding.write(connection, profile, step)
+            self._marks[profile.id] = state.folded_revision(connection, profile.id)
+        while self._merge(profile):
+            pause()
+        return step if written else None
+
+    def compact(self, profile: ProfileRow) -> None:
+        """Merge all that is counted: what was taken back takes no room any more.
+
+        Raises
+        ------
+        DatabaseUnavailable, InconsistentCounts, CorruptVector
+            As `step`.
+        """
+        while self._merge(profile, whole=True):
+            pause()
+
+    def _merge(self, profile: ProfileRow, *, whole: bool = False) -> bool:
+        """Merge runs where there are many; return whether there were."""
+        with reading(self._engine) as connection:
+            merge = runs.prepare_merge(connection, profile, "counts", whole=whole)
+        if merge is None:
+            return False
+        with writing(self._engine) as connection:
+            if state.try_lock(connection, profile.id) is None:
+                return False
+            return runs.write_merge(connection, profile, merge)
+
+    def all(self, profile: ProfileRow) -> Iterator[int]:
+        """Fold the rows until now, yielding the number of each step.
+
+        Rows that come meanwhile are left, so the fold ends however fast they come; a
+        service leaves the rows to it until then.  It may be interrupted anywhere: rows
+        that are folded stay folded.
+
+        Raises
+        ------
+        DatabaseUnavailable, InconsistentCounts, CorruptVector
+            As `step`.
+        """
+        with reading(self._engine) as connection:
+            newest = last_revision(connection, profile.id)
+        while self._is_behind(profile, newest):
+            # None if another process was faster: it may have begun the next rows.
+            step = self._step(profile, by_hand=True)
+            yield 0 if step is None else step.rows
+            pause()
+
+    def _is_behind(self, profile: ProfileRow, revision: int) -> bool:
+        with reading(self._engine) as connection:
+            return folding.is_behind(connection, profile.id, revision=revision)
+
+    def _another_folds(self, profile: ProfileRow) -> bool:
+        """Whether the mark was moved a moment ago, and not from here."""
+        with reading(self._engine) as connection:
+            mark = state.folded_revision(connection, profile.id)
+        now = time.monotonic()
+        if mark != self._marks.setdefault(profile.id, mark):
+            self._marks[profile.id] = mark
+            self._moved[profile.id] = now
+        return now - self._moved.get(profile.id, -AWAY) < AWAY
+
+
+# An undo of many messages appends its rows in steps, for as long as it takes.
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """The outcome of a pruning, or its forecast.
+
+    Parameters
+    ----------
+    features : mapping of str to int
+        Features, view by view.
+    rows : int
+        Rows of counts.
+    revision : int
+        Of the newest ledger row after it.
+    """
+
+    features: Mapping[str, int]
+    rows: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """The features to prune.
+
+    Parameters
+    ----------
+    max_messages : int
+        Features of at most so many messages.
+    months : int
+        Only those that no message of the last so many months had.
+    weak : mapping of str to ndarray of int64
+        Further features, if as old (`app.classifier.explain.insignificant`).
+    """
+
+    max_messages: int
+    months: int
+    weak: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+
+
+class Prune:
+    """Takes out old features that say next to nothing.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    clock : callable
+        Returns the time now, in UTC.
+    """
+
+    def __init__(self, engine: Engine, clock: Callable[[], datetime]) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def forecast(
+        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
+    ) -> Pruned:
+        """Return what would be pruned; nothing changes but for the fold.
+
+        Parameters
+        ----------
+        profile : ProfileRow
+            The profile.
+        criterion : Criterion
+            The features to prune.
+        progress : callable
+            Is given the ledger rows that each step folded.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database cannot be read, or an undo or an import is under way.
+        """
+        found = self._find(profile, criterion, progress)
+        return Pruned(features=found.features, rows=found.rows, revision=found.revision)
+
+    def __call__(
+        self, profile: ProfileRow, criterion: Criterion, *, progress: Progress
+    ) -> Pruned:
+        """Prune in one transaction, and fold the pruning.
+
+        Parameters
+        ----------
+        profile, criterion, progress
+            As `forecast`.
+
+        Raises
+        ------
+        Irreversible
+            If something was imported, undone or pruned meanwhile.
+        DatabaseUnavailable
+            As `forecast`; then nothing is pruned.  Or if the pruning could not be
+            folded, which the error says.
+        """
+        found = self._find(profile, criterion, progress)
+        with writing(self._engine) as connection:
+            rows = bulk.carry_out(connection, profile, found, time=self._clock())
+        if not rows:
+            return Pruned(features={}, rows=0, revision=found.revision)
+        with explaining(
+            "the features are pruned, but the counts are not up to date yet; a running "
+            "service or `postbayes fold` updates them"
+        ):
+            self._fold(profile, progress)
+            Folding(self._engine).compact(profile)
+        return Pruned(
+            features=found.features, rows=found.rows, revision=rows[-1].revision
+        )
+
+    def _find(
+        self, profile: ProfileRow, criterion: Criterion, progress: Progress
+    ) -> Pruning:
+        """Return the features to prune."""
+        before = months_before(epoch_of(self._clock()), criterion.months)
+        for _ in range(_TRIES):
+            with reading(self._engine) as connection:
+                found = bulk.find(
+                    connection,
+                    profile,
+                    views=TEXT_VIEWS,
+                    max_messages=criterion.max_messages,
+                    before_epoch=before,
+                    weak=criterion.weak,
+                )
+            if found is not None:
+                return found
+            self._fold(profile, progress)
+        msg = "an undo or an import is under way; prune again once it has ended"
+        raise DatabaseUnavailable(msg)
+
+    def _fold(self, profile: ProfileRow, progress: Progress) -> None:
+        for rows in Folding(self._engine).all(profile):
+            progress(rows)
+
+
+def months_before(epoch: int, months: int) -> int:
+    """Return the epoch some months before another.
+
+    Examples
+    --------
+    >>> months_before(202603, 4)
+    202511
+    """
+    year, month = divmod(epoch, 100)
+    year, month = divmod(year * 12 + month - 1 - months, 12)
+    return year * 100 + month + 1

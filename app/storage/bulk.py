@@ -1,4 +1,4 @@
-"""Bulk rows: sums of many messages in the ledger, and the room left for them.
+"""Bulk rows: sums of many messages in the ledger, from an import or a pruning.
 
 An import or a pruning is a run of consecutive rows that are sums, of bounded size,
 all of one source and one time, written in one transaction.  Folds, followers, audits
@@ -7,18 +7,25 @@ and undo add them like any other row of the ledger.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import select
+import numpy as np
+from sqlalchemy import exists, select
 
-from app.errors import InvalidObservation
+from app.bayes.counts import FeatureCounts
+from app.bayes.state import History, State
+from app.errors import InvalidObservation, Irreversible
 from app.ledger.capacity import Amounts
-from app.ledger.entry import LedgerRow
+from app.ledger.entry import PRUNED, LedgerRow
 from app.ledger.sums import encode_sum
+from app.ledger.undo import Selection, in_force
 from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, tables
 from app.storage.counts import runs
-from app.storage.counts.state import unfolded
+from app.storage.counts.state import folded_revision, unfolded
+from app.storage.database.statements import chunks
+from app.storage.undo import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +33,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from app.bayes.state import State
     from app.storage.profiles import ProfileRow
 
     Names = Mapping[str, Mapping[int, str]]
+    from collections.abc import Collection, Mapping
+
+    from numpy.typing import NDArray
+
 
 FEATURES_PER_ROW: Final = 5_000
 """Features in one row at most, since a fold sums at least one row at once.
@@ -209,3 +219,212 @@ def held(connection: Connection, profile: ProfileRow) -> Amounts:
         for views in epochs.values():
             found.add(views)
     return found
+
+
+# A feature that few messages had, or that tells no label from another, all of it
+# long ago, says next to nothing and takes as much room as any other.  Pruning takes
+# such features out of the counts as sums in the ledger, so that followers, audits and
+# undo know of it.  How many messages each label has stays as it was: the messages
+# were learned, and only these features of theirs are gone.
+#
+# Nothing that the ledger still has a vector of is pruned.  Forgetting or moving
+# such a message takes its counts back, and they have to be there.  So feedback that is
+# not folded yet changes nothing that is found: its vectors are in the ledger.
+
+_LEDGER: Final = tables.ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """The features to prune, at one revision.
+
+    Parameters
+    ----------
+    revision : int
+        Of the newest ledger row when it was looked for.
+    sums : History
+        What to take away from each month: negative.
+    features : mapping of str to int
+        Features that would go, view by view.
+    rows : int
+        Rows of counts that would go.
+    """
+
+    revision: int
+    sums: History
+    features: Mapping[str, int]
+    rows: int
+
+
+def find(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    views: Collection[str],
+    max_messages: int,
+    before_epoch: int,
+    weak: Mapping[str, NDArray[np.int64]],
+) -> Pruning | None:
+    """Return what can be done without, or None while more than feedback is unfolded.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`.
+    profile : ProfileRow
+        Whose counts.
+    views : collection of str
+        Where to look for them: views of text, whose features are without number.
+    max_messages : int
+        A feature that more messages have, over all labels and epochs, stays.
+    before_epoch : int
+        A feature that a message of this month or later has, stays.
+    weak : mapping of str to ndarray of int64
+        Features that say little, view by view: they go however many messages
+        have them (`app.classifier.explain`).
+    """
+    revision = profiles.require_revision(connection, profile)
+    folded = folded_revision(connection, profile.id)
+    if _moved_since(connection, profile.id, revision=folded):
+        return None
+    epochs = runs.load(connection, profile, "counts")
+    months: dict[str, dict[int, FeatureCounts]] = {}
+    for month, state in epochs.items():
+        for view, x in state.features.items():
+            months.setdefault(view, {})[month] = x
+    rare = {
+        view: _rare(
+            months[view],
+            max_messages=max_messages,
+            before_epoch=before_epoch,
+            weak=weak.get(view, np.empty(0, np.int64)),
+        )
+        for view in sorted(months.keys() & set(views))
+    }
+    rare = _without_needed(connection, profile, rare)
+    sums = History()
+    rows: int = 0
+    for month in sorted(epochs):
+        for view, x in epochs[month].features.items():
+            found = np.isin(x.ids, rare.get(view, ()), assume_unique=True)
+            if not found.any():
+                continue
+            part = FeatureCounts(
+                np.zeros_like(x.messages), x.ids[found], x.columns[found]
+            )
+            rows += int(part.documents.astype(np.bool_).sum())
+            sums += History({month: State({view: -part})})
+    features = {view: int(ids.size) for view, ids in rare.items() if ids.size}
+    return Pruning(revision=revision, sums=sums, features=features, rows=rows)
+
+
+def carry_out(
+    connection: Connection, profile: ProfileRow, pruning: Pruning, *, time: datetime
+) -> list[LedgerRow]:
+    """Take out what was found, and return the rows of the ledger that do.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.writing`.
+    profile : ProfileRow
+        Whose ledger.
+    pruning : Pruning
+        What `find` gave.
+    time : datetime
+        When.
+
+    Raises
+    ------
+    Irreversible
+        If counts were pruned, imported or undone since; nothing is pruned.
+    """
+    profiles.lock(connection, profile)
+    if _moved_since(connection, profile.id, revision=pruning.revision):
+        msg = (
+            "something was pruned, imported or undone in the meantime; nothing was "
+            "pruned now, so try again"
+        )
+        raise Irreversible(msg)
+    return append_sums(connection, profile, pruning.sums, source=PRUNED, time=time)
+
+
+def _moved_since(connection: Connection, profile_id: int, *, revision: int) -> bool:
+    """Whether anything was undone, imported or pruned after a revision."""
+    # Feedback changes nothing that is found: its vectors are in the ledger.
+    return connection.execute(
+        select(
+            exists().where(
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.revision > revision,
+                (_LEDGER.c.kind == "sum") | _LEDGER.c.undo.is_not(None),
+            )
+        )
+    ).scalar_one()
+
+
+def _rare(
+    months: Mapping[int, FeatureCounts],
+    *,
+    max_messages: int,
+    before_epoch: int,
+    weak: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the old features of a view that few messages had, or that are weak."""
+    every = State.sum(State(view=x) for x in months.values()).features["view"]
+    recent = [x.ids for month, x in months.items() if month >= before_epoch]
+    few = every.documents.sum(axis=1) <= max_messages
+    goes = every.ids[few | np.isin(every.ids, weak)]
+    return np.setdiff1d(goes, np.concatenate([np.empty(0, np.int64), *recent]))
+
+
+def _without_needed(
+    connection: Connection, profile: ProfileRow, rare: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[np.int64]]:
+    """Return the features without those that a vector in the ledger still has."""
+    left = dict(rare)
+    # All epochs: a message of long ago may have been moved today.
+    revisions = connection.execute(
+        select(_LEDGER.c.revision).where(
+            _LEDGER.c.profile_id == profile.id, _LEDGER.c.vector.is_not(None)
+        )
+    ).scalars()
+    for chunk in chunks(revisions.all()):
+        needed: dict[str, list[NDArray[np.int64]]] = {}
+        for row in ledger.get_many(connection, profile.id, chunk):
+            # A pruning itself needs nothing: its features are gone.
+            if row.source == PRUNED and row.kind == "sum":
+                continue
+            for view, ids in row.ids(profile.labels).items():
+                needed.setdefault(view, []).append(ids)
+        for view in left.keys() & needed.keys():
+            left[view] = np.setdiff1d(left[view], np.concatenate(needed[view]))
+    return left
+
+
+def known_digests(
+    connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
+) -> set[bytes]:
+    """Return those of the digests that have a row up to a revision."""
+    found: set[bytes] = set()
+    for chunk in chunks(digests):
+        rows = connection.execute(
+            select(_LEDGER.c.digest)
+            .where(
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.revision <= until,
+            )
+            .distinct()
+        )
+        found.update(rows.scalars())
+    return found
+
+
+def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:
+    """Return whether sums of a source are learned, and were not taken back."""
+    rows = records.matching(connection, profile_id, Selection(source=source))
+    sums = [row.revision for row in rows if row.is_sum]
+    taken = records.taken_by(connection, profile_id, sums)
+    standing = in_force(records.all_of(connection, profile_id))
+    return any(not taken.get(revision, set()) & standing for revision in sums)

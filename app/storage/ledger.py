@@ -427,7 +427,7 @@ def _forget_words(
 ) -> None:
     """Drop the text of messages up to some rows.
 
-    Their vectors are erased once nobody needs them (`app.storage.upkeep.retention`).
+    Their vectors are erased once nobody needs them (`app.storage.retention`).
     """
     for row in forgotten:
         connection.execute(

@@ -20,7 +20,7 @@ from app.bayes.moments import MomentSums
 from app.bayes.state import History, State
 from app.ledger.entry import LedgerRow, sum_by_epoch
 from app.ledger.sums import decode_sum
-from app.storage.counts import classes
+from app.storage.counts import fold
 from app.storage.counts.runs import encode
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def upgrade() -> None:
                     op.bulk_insert(
                         run, [shared | {"number": number} | x._asdict() for x in parts]
                     )
-        classes.add(op.get_bind(), classes.changes(taken, profile_id, labels))
+        fold.add(op.get_bind(), fold.changes(taken, profile_id, labels))
         _drop_names(profile_id, labels)
     for table in ("fold_rest", "sealed", "moment_sum", "feature_count"):
         op.drop_table(table)

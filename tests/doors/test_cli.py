@@ -22,11 +22,15 @@ from alembic import command
 
 from app.doors.cli.main import EXIT, exit_code
 from app.errors import DatabaseTooNew, DatabaseUnavailable, PostbayesError, UnknownLabel
-from app.exchange.format.blocks import BlockWriter
+from app.exchange.format import BlockWriter
 from app.services.application import Application
 from app.settings import Settings
-from app.storage.database.engine import migrating, open_engine
-from app.storage.database.migrate import alembic_config, revision_of
+from app.storage.database.engine import (
+    alembic_config,
+    migrating,
+    open_engine,
+    revision_of,
+)
 from tests.support.application import running, teach
 from tests.support.databases import sqlite_url
 from tests.support.messages import HAM, SPAM, ham, spam

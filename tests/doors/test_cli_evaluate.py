@@ -9,8 +9,8 @@ from itertools import islice
 import pytest
 
 from app.corpora import source
-from app.evaluation import corpus
-from app.evaluation.page import tables as reasons
+from app.evaluation import page as reasons
+from app.evaluation import subject
 from tests.support.messages import ham, spam
 
 
@@ -55,7 +55,7 @@ def test_a_message_that_cannot_be_read_is_named_at_the_end(
     run, index, tmp_path, monkeypatch
 ):
     """The others are evaluated as ever, and the code is that of a defect."""
-    for module in (corpus, source, reasons):
+    for module in (subject, source, reasons):
         real = module.parse
         monkeypatch.setattr(
             module,

@@ -18,7 +18,7 @@ from app.errors import DatabaseUnavailable
 from app.services import learn as learning
 from app.services.transfer import Transfer
 from app.services.undo import Undo
-from app.storage.undo import work as undo_work
+from app.storage.undo import work
 from tests.support.messages import HAM, ham, spam
 
 DUMPS = Path(__file__).parent.parent / "golden" / "dumps"
@@ -217,7 +217,7 @@ def test_an_interrupted_backup_leaves_no_file(run, index, tmp_path, monkeypatch)
         connection.exec_driver_sql("SELECT count(*) FROM ledger").scalar()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.replay, "audit", interrupted)
+    monkeypatch.setattr(module.folding, "audit", interrupted)
     code, _, err = run("backup", "copy.db", "--audit")
 
     assert (130, True) == (code, "nothing was backed up" in err)
@@ -260,7 +260,7 @@ def test_an_undo_that_stops_halfway_says_that_it_is_decided(run, monkeypatch):
     run("feedback", "--label", "spam", "--source", "ann", stdin=spam(1))
 
     with monkeypatch.context() as patched:
-        patched.setattr(undo_work, "step", failing)
+        patched.setattr(work, "step", failing)
         code, _, err = run("undo", "--source", "ann")
     again = run("undo", "--source", "ann")
 

@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
+from app.services import scheduler
 from app.services.application import Application
-from app.services.threads import scheduler
 from app.settings import Settings
 from tests.support.builders import damage
 from tests.support.command import PATIENCE

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable, InvalidInput
-from app.services import retry
-from app.services.threads import writer
+from app.services import clock, writer
 from tests.support.application import served
 from tests.support.messages import spam
 
@@ -75,7 +74,7 @@ def test_it_recovers_without_feedback(client, monkeypatch):
         failing(broken, DatabaseUnavailable("the disk is full"))
         post(client, 1)
     assert app.write_failure
-    monkeypatch.setattr(retry, "PROBE", 0.0)
+    monkeypatch.setattr(clock, "PROBE", 0.0)
     app._health.failed(DatabaseUnavailable("the disk is full"))  # noqa: SLF001
     app._maintain()  # noqa: SLF001
 

@@ -9,11 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.doors.http.app import create_app
+from app.services import scheduler
 from app.services.application import Application
-from app.services.threads import scheduler
 from app.settings import Settings
-from app.storage.database.engine import open_engine
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine
 from tests.support.command import PATIENCE
 from tests.support.messages import HAM, SPAM, spam
 from tests.support.service import Service

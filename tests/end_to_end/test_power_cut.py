@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from app.storage import profiles
+from app.storage.counts.fold import audit
 from app.storage.database.engine import open_engine, reading
 from app.storage.ledger import batches_after
-from app.storage.upkeep.audit import audit
 from tests.support import postgres
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam

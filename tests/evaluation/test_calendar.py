@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import UnreadableSource
-from app.evaluation.corpus import AROUND, months_by_dates, months_evenly
+from app.evaluation.subject import AROUND, months_by_dates, months_evenly
 
 MARCH = int(datetime(2026, 3, 9, tzinfo=UTC).timestamp())
 JULY = int(datetime(2026, 7, 9, tzinfo=UTC).timestamp())

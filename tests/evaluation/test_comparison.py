@@ -7,8 +7,7 @@ import pytest
 
 from app.classifier.specification import Specification
 from app.corpora.source import StreamSurvey
-from app.evaluation.outcome import Mistake, PartOutcome
-from app.evaluation.run import Run, compare
+from app.evaluation.run import Mistake, PartOutcome, Run, compare
 
 GOLD = np.arange(200) % 2 == 1
 

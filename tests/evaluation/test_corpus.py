@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from app.evaluation.corpus import Corpus
+from app.evaluation.subject import Corpus
 from app.features.extract import extract
 from app.mail.parse import parse
 from tests.support.messages import HAM, SPAM

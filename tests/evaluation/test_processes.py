@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.errors import UnreadableSource
-from app.evaluation.processes import carry_out
+from app.evaluation.experiment import carry_out
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from app.errors import UnknownLabel
 from app.features.extract import extract
 from app.mail.parse import parse
 from app.storage import tables
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
 from app.storage.database.engine import reading
-from app.storage.upkeep.audit import audit
 from tests.support.builders import fold_all, named, new_profile, rows_of
 from tests.support.databases import on_sqlite
 from tests.support.transfer import add

@@ -19,9 +19,16 @@ from app.bayes.state import State
 from app.classifier.rule import FusionRule, VerdictRule
 from app.classifier.specification import Specification
 from app.errors import MalformedDump, MalformedExport, OtherProfile
-from app.exchange.dumps.tally import LARGEST_COUNT, DumpTally, TokenCounts
-from app.exchange.format.blocks import BlockReader
-from app.exchange.format.parts import LEDGER, NAMES, SUM, UNDOS, write_names, write_sum
+from app.exchange.dumps import LARGEST_COUNT, DumpTally, TokenCounts
+from app.exchange.format import (
+    LEDGER,
+    NAMES,
+    SUM,
+    UNDOS,
+    BlockReader,
+    write_names,
+    write_sum,
+)
 from app.exchange.survey import survey
 from app.ledger.capacity import MOST_OCCURRENCES
 from app.ledger.vector import encode_names

@@ -12,13 +12,13 @@ import pytest
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
-from app.exchange import hidden_profile
+from app.exchange import staging
 from app.exchange.survey import survey
 from app.ledger import teaching
 from app.ledger.entry import OWN
 from app.services.memory.cache import LiveProfiles
-from app.services.threads.scheduler import Maintenance
-from app.storage import bulk, hidden, profiles, scored, tables
+from app.services.scheduler import Maintenance
+from app.storage import bulk, profiles, scored, tables
 from app.storage.counts import fold
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, writing
@@ -94,7 +94,7 @@ def cut(engine, data, name, *, after=1):
 
     with pytest.MonkeyPatch.context() as patch:
         # Nothing is cleaned up.
-        patch.setattr(hidden, "abandon", die)
+        patch.setattr(profiles, "abandon", die)
         with pytest.raises(CutError):
             beside(engine, data, name, die, after=after)
 
@@ -162,7 +162,7 @@ def test_what_an_import_leaves_that_was_cut_is_removed_by_whoever_comes_next(
         connection.execute(
             tables_profile.update()
             .where(tables_profile.c.id.in_(unseen))
-            .values(created_at=LATER - hidden.LEASE - timedelta(seconds=1))
+            .values(created_at=LATER - profiles.LEASE - timedelta(seconds=1))
         )
     if by == "import":
         imported(engine, data, "late")
@@ -208,7 +208,7 @@ def test_an_import_that_was_taken_for_dead_learns_nothing(engine, in_many_blocks
     def remove():
         (key,) = stored(engine) - seen(engine)
         with writing(engine) as connection:
-            while hidden.remove_step(connection, key):
+            while profiles.remove_step(connection, key):
                 pass
 
     with pytest.raises(DatabaseUnavailable, match="Import it again"):
@@ -221,7 +221,7 @@ def test_what_is_taught_while_a_profile_is_replaced_is_taught_to_the_new_one(
     engine, contents, carried, monkeypatch
 ):
     """What people were told is learned is learned; the rest is forgotten."""
-    monkeypatch.setattr(hidden_profile, "_CARRIED", carried)
+    monkeypatch.setattr(staging, "_CARRIED", carried)
     data = exported(engine, taught_profile(engine), contents=contents)
     other, alike = new_profile(engine), new_profile(engine)
     teach(engine, other, taught("old", "ham", {"casino": 1}))
@@ -255,7 +255,7 @@ def test_others_may_write_after_each_step_of_an_import(
     engine, in_many_blocks, contents, monkeypatch
 ):
     """Of what it reads, carries over and removes, and of the fold that follows."""
-    monkeypatch.setattr(hidden_profile, "_CARRIED", 1)
+    monkeypatch.setattr(staging, "_CARRIED", 1)
     data = exported(engine, taught_profile(engine), contents=contents)
     other = new_profile(engine)
     row = teaching.ScoredRow.of(observed("a", {"x": 1}), time=MARCH)
@@ -271,7 +271,7 @@ def test_others_may_write_after_each_step_of_an_import(
         return note
 
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=noted("pause", int)))
-    steps = (hidden, "renew"), (hidden, "remove_step"), (fold, "write")
+    steps = (profiles, "renew"), (profiles, "remove_step"), (fold, "write")
     for module, name in steps:
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     new = taught("new", "ham", {"casino": 1}), taught("two", "ham", {"casino": 1})
@@ -365,7 +365,7 @@ def test_what_has_no_features_in_the_export_is_not_forgotten(engine, source):
 
 def test_what_was_scored_lately_can_be_taught_to_the_new_profile(engine, monkeypatch):
     """All of it, also what is scored while the profile is replaced."""
-    monkeypatch.setattr(hidden_profile, "_CARRIED", 2)
+    monkeypatch.setattr(staging, "_CARRIED", 2)
     data = exported(engine, taught_profile(engine))
     other = new_profile(engine)
 

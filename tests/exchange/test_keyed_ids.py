@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.errors import OtherProfile
-from app.exchange.keying import keyed_sums
+from app.exchange.staging import keyed_sums
 from app.exchange.survey import survey
 from app.features.extract import meant
 from app.features.id_key import IdKey

@@ -16,12 +16,12 @@ from app.bayes.state import State
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, MalformedExport, OtherProfile
 from app.exchange import export as exporting
-from app.exchange.format.blocks import BlockReader
-from app.exchange.format.parts import (
+from app.exchange.format import (
     LEDGER,
     NAMES,
     SUM,
     UNDOS,
+    BlockReader,
     read_rows,
     write_names,
     write_rows,
@@ -35,12 +35,11 @@ from app.ledger.undo import Selection, UndoRecord
 from app.services import undo as undoing
 from app.services.memory.cache import LiveProfiles
 from app.services.memory.recent import RecentMessages
-from app.services.threads.scheduler import Maintenance
+from app.services.scheduler import Maintenance
 from app.storage import bulk, correspondents, history, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
-from app.storage.undo import work as undo_work
+from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -511,7 +510,7 @@ def test_others_may_write_while_an_undo_is_finished_first(engine, monkeypatch):
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
     pauses = []
-    monkeypatch.setattr(undo_work, "STEP", 1)
+    monkeypatch.setattr(work, "STEP", 1)
     monkeypatch.setattr(undoing, "pause", lambda: pauses.append(None))
     steps = [rows for rows in transfer(engine).fold(profile) if rows]
 

@@ -13,11 +13,9 @@ from app.bayes.prior import SmoothedPrior
 from app.bayes.smoothing import Epsilon, Lidstone, NoSmoothing
 from app.errors import MalformedTable
 from app.lab.design import Choices, design
-from app.lab.exact import FACTORS
 from app.lab.fitted import CHUNK, fit, sums
-from app.lab.kinds import Kind, Model
-from app.lab.table import Row, Table, read_text
-from app.lab.validation import cross_validate
+from app.lab.report import cross_validate
+from app.lab.table import FACTORS, Kind, Model, Row, Table, read_text
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join)
 CELLS = st.fixed_dictionaries(

@@ -16,9 +16,8 @@ from app.bayes.posterior import log_posterior
 from app.bayes.prior import SmoothedPrior, UniformPrior
 from app.lab.design import Choices, design
 from app.lab.fitted import fit
-from app.lab.kinds import Model
-from app.lab.table import Row, Table, read_text
-from app.lab.validation import cross_validate, deal
+from app.lab.report import cross_validate, deal
+from app.lab.table import Model, Row, Table, read_text
 
 TABLE = read_text(
     "class,colour,size,text\n"

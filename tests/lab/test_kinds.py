@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.lab.kinds import Kind, Model, kind_of
-from app.lab.table import read_text
+from app.lab.table import Kind, Model, kind_of, read_text
 
 
 @pytest.mark.parametrize(

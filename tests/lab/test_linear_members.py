@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidObservation, MalformedTable
 from app.lab.design import Choices, design
-from app.lab.kinds import Kind, Model
-from app.lab.regressed import COORDINATES_LIMIT
-from app.lab.table import Row, Table, read_text
-from app.lab.validation import learned
+from app.lab.fitted import COORDINATES_LIMIT
+from app.lab.report import learned
+from app.lab.table import Kind, Model, Row, Table, read_text
 
 POINTS = "class,x,y\n0,0,0\n0,2,0\n0,1,3\n1,4,4\n1,6,4\n1,5,7\n"
 MAIL = """\

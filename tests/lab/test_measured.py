@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from app.lab.design import Choices, design
 from app.lab.fitted import fit
-from app.lab.kinds import Model
-from app.lab.table import Row, read_text
+from app.lab.table import Model, Row, read_text
 
 LARGE = "class,x,y\na,1.71,262144\na,1.82,300000\nb,2.5,1000000\nb,2.7,999999\n"
 

@@ -9,9 +9,9 @@ import pytest
 from app.errors import InvalidSetting
 from app.ledger.undo import Selection
 from app.services.application import Application
-from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.services.clock import now
+from app.services.writer import AutoLearn
 from app.settings import Settings
 from app.storage import ledger
 from app.storage.database.engine import reading

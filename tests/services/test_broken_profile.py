@@ -7,10 +7,8 @@ from sqlalchemy import update
 
 from app.errors import CorruptVector
 from app.ledger.teaching import ScoredRow
-from app.services import fold
-from app.services.clock import now
-from app.services.retry import LONGEST, Failures
-from app.services.threads import scheduler
+from app.services import scheduler, upkeep
+from app.services.clock import LONGEST, Failures, now
 from app.storage import profiles, tables
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
@@ -126,13 +124,13 @@ def test_what_cannot_be_folded_is_not_summed_twice_a_second(app, monkeypatch):
     app.scheduler.stop()
     app.feedback.teach("default", spam(1), label="spam", source="test")
     tried = []
-    prepare = fold.fold.prepare
+    prepare = upkeep.folding.prepare
 
     def counted(connection, profile, *, limit):
         tried.append(profile.name)
         return prepare(connection, profile, limit=limit)
 
-    monkeypatch.setattr(fold.fold, "prepare", counted)
+    monkeypatch.setattr(upkeep.folding, "prepare", counted)
     monkeypatch.setattr(scheduler, "PAUSE", 0.0)
     with writing(app.engine) as connection:
         connection.execute(update(tables.ledger).values(vector=b"junk"))

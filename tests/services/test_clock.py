@@ -14,7 +14,7 @@ from app.services.clock import JUMP, PROOF, SteadyClock
 from app.settings import Settings
 from app.storage import tables
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.retention import last_used
+from app.storage.retention import last_used
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam
 

@@ -11,11 +11,11 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.ledger.entry import sum_by_epoch
 from app.ledger.undo import Selection
-from app.services.fold import Folding
+from app.services.upkeep import Folding
 from app.storage import ledger
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
 from app.storage.database.engine import reading
-from app.storage.upkeep.audit import audit
 from tests.support.application import running, teach
 from tests.support.databases import on_sqlite
 from tests.support.messages import ham, spam

@@ -26,9 +26,9 @@ from app.services.memory.cache import LiveProfiles
 from app.services.memory.live import LiveProfile
 from app.settings import Settings
 from app.storage import ledger
+from app.storage.counts import fold
 from app.storage.database.engine import reading, writing
 from app.storage.undo import work
-from app.storage.upkeep import audit
 from tests.support.application import running
 from tests.support.builders import (
     begin_undo,
@@ -215,7 +215,7 @@ def test_what_follows_is_what_is_loaded_and_what_is_replayed(engine, history, la
     _, started = live_profile(engine, profile)
     expected = replayed(engine, profile)
     with reading(engine) as connection:
-        audited = audit.audit(connection, profile)
+        audited = fold.audit(connection, profile)
 
     assert not worker.month_began
     assert said(expected) == said(worker.snapshot) == said(started.snapshot)

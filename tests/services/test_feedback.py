@@ -19,12 +19,12 @@ from app.errors import (
 from app.ledger.teaching import ScoredRow, Teaching
 from app.services.classify import observe
 from app.services.clock import now
-from app.services.threads.writer import Writer
-from app.storage import hidden
+from app.services.writer import Writer
+from app.storage import profiles
+from app.storage.counts import fold as folding
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append
-from app.storage.upkeep import audit
 from tests.support.application import running, teach
 from tests.support.builders import fold as fold_some
 from tests.support.databases import on_sqlite, sqlite_url
@@ -52,7 +52,7 @@ def fold(app):
 def difference(app):
     """Return what an audit of the default profile finds."""
     with reading(app.engine) as connection:
-        return audit.audit(connection, app.live.get("default").row).difference
+        return folding.audit(connection, app.live.get("default").row).difference
 
 
 def put_in_its_place(engine, old, **other):
@@ -63,10 +63,10 @@ def put_in_its_place(engine, old, **other):
         "feature_set": old.feature_set,
     }
     with writing(engine) as connection:
-        new = hidden.begin(
+        new = profiles.begin(
             connection, name=old.name, now=old.created_at, **(made_of | other)
         )
-        hidden.show(
+        profiles.show(
             connection,
             new,
             instead_of=old,

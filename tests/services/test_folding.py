@@ -10,20 +10,20 @@ from itertools import count, zip_longest
 import pytest
 from sqlalchemy import event
 
-from app.services import fold as folding
+from app.services import scheduler
+from app.services import upkeep as folding
 from app.services.application import specify
 from app.services.clock import now
-from app.services.fold import Folding
 from app.services.memory.cache import LiveProfiles
-from app.services.threads import scheduler
-from app.services.threads.scheduler import Maintenance
+from app.services.scheduler import Maintenance
+from app.services.upkeep import Folding
 from app.settings import Settings
 from app.storage import profiles, tables
 from app.storage.counts import fold, runs
+from app.storage.counts.fold import audit
 from app.storage.counts.state import folded_revision
 from app.storage.database import engine as turn
 from app.storage.database.engine import open_engine, reading, writing
-from app.storage.upkeep.audit import audit
 from tests.support.builders import new_profile, rows_of, taught, teach
 from tests.support.command import forked
 

@@ -9,8 +9,7 @@ import pytest
 
 from app.errors import InvalidSetting
 from app.services.application import Application, open_database, prepare_database
-from app.services.key_file import id_key_of_new, key_of
-from app.services.profiles import create_profile, list_profiles
+from app.services.profiles import create_profile, id_key_of_new, key_of, list_profiles
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.builders import MARCH

@@ -7,13 +7,12 @@ import pytest
 
 from app.features.extract import VIEWS, meant
 from app.ledger.undo import Selection
-from app.services.key_file import id_key_of_new
 from app.services.learn import Learn
-from app.services.memory.recall import HEADER
-from app.services.profiles import create_profile
+from app.services.memory.recent import HEADER
+from app.services.profiles import create_profile, id_key_of_new
 from app.storage import ledger
+from app.storage.counts.fold import audit
 from app.storage.database.engine import reading
-from app.storage.upkeep.audit import audit
 from tests.support.application import running
 from tests.support.builders import MARCH, counts_of, fold_all
 from tests.support.databases import on_sqlite

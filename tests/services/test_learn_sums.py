@@ -19,11 +19,11 @@ from app.errors import (
 )
 from app.ledger.undo import Selection
 from app.services import learn as learning
-from app.services.fold import Folding
 from app.services.learn import Learn, LearnSums
+from app.services.upkeep import Folding
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import latest_of
-from app.storage.upkeep.retention import erase, prepare_erasure
+from app.storage.retention import erase, prepare_erasure
 from tests.support.application import running, teach
 from tests.support.builders import drop_vectors, named, new_profile, seen
 from tests.support.ledger import audited, contents, loaded

@@ -14,7 +14,7 @@ from app.services.clock import now
 from app.services.events import list_events
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
-from app.services.threads.scheduler import Maintenance
+from app.services.scheduler import Maintenance
 from app.storage.database.engine import writing
 from app.storage.tables import list_entry
 from tests.support.application import running, teach

@@ -24,8 +24,7 @@ from app.services.people import (
     remove_person,
     set_password,
 )
-from app.storage.database.engine import open_engine
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine
 from tests.support.databases import sqlite_url
 
 PASSWORD = "correct horse"  # noqa: S105  of a test

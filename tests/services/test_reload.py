@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import InvalidSetting
 from app.services.log import JsonFormat, TextFormat, keep_log
-from app.services.reload import RELOADED, take_over
+from app.services.site import RELOADED, take_over
 from app.settings import Settings
 from tests.support.application import running
 from tests.support.databases import sqlite_url

@@ -12,13 +12,13 @@ from app.doors.documents.verdict import ClassifyOut
 from app.doors.mta.headers import marks
 from app.doors.mta.points import Scale, symbols
 from app.ledger.history import HistoryFilter
-from app.services.autolearn import AutoLearn
 from app.services.classify import Classify
 from app.services.clock import now
 from app.services.delivery import Delivered, Delivery
 from app.services.history import VerdictRecorder
 from app.services.inspection import Inspect
 from app.services.profiles import create_profile
+from app.services.writer import AutoLearn
 from app.storage.tables import ledger
 from tests.support.application import running, teach
 from tests.support.messages import ham, spam

@@ -18,10 +18,9 @@ import pytest
 from app.doors.cli.client import application
 from app.doors.cli.figures import loaded
 from app.errors import InvalidSetting
-from app.services.clock import now
+from app.services.clock import Failures, now
 from app.services.log import Event
 from app.services.metrics import Tally
-from app.services.retry import Failures
 from app.services.webhook import EVENTS, SIGNATURE, Webhook, webhook_of
 from app.settings import Settings
 from tests.support.application import running

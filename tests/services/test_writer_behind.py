@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.services import retry
+from app.services import clock
 from tests.support.messages import spam
 
 AWAY = DatabaseUnavailable("the database is away")
@@ -42,9 +42,7 @@ def teach(app, numbers):
 
 def told(caplog):
     """Return what the writer logged; others try to follow too, and tell of that."""
-    return [
-        each for each in caplog.records if each.name == "app.services.threads.writer"
-    ]
+    return [each for each in caplog.records if each.name == "app.services.writer"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_what_keeps_memory_behind_is_news_again_after_a_while(
     teach(app, range(2))
     behind(ZeroDivisionError("by zero"))
     teach(app, range(2, 4))
-    monkeypatch.setattr(retry, "QUIET", 0.0)
+    monkeypatch.setattr(clock, "QUIET", 0.0)
     behind(AWAY)
     teach(app, range(4, 6))
 

@@ -7,12 +7,11 @@ from threading import Barrier, Event, Thread
 
 from app.bayes.state import State
 from app.errors import DatabaseUnavailable
-from app.storage.counts.fold import prepare, write
+from app.storage.counts.fold import audit, prepare, write
 from app.storage.counts.state import load
 from app.storage.database.engine import open_engine, reading, writing
 from app.storage.ledger import rows_after
 from app.storage.scored import put_many
-from app.storage.upkeep.audit import audit
 from tests.support.builders import fold, new_profile, taught, teach
 
 WRITERS = 6

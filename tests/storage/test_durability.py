@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from app.storage import profiles
+from app.storage.counts.fold import audit
 from app.storage.database.engine import reading
 from app.storage.ledger import rows_after
-from app.storage.upkeep.audit import audit
 from tests.support.builders import digest, fold_all, new_profile, taught, teach
 
 # Teaches without end, says so after each commit, and folds now and then.

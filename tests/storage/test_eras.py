@@ -14,10 +14,16 @@ from app.classifier.score import score
 from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.storage import profiles
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
-from app.storage.database.engine import migrating, open_engine, reading, writing
-from app.storage.database.migrate import alembic_config, migrate
-from app.storage.upkeep.audit import audit
+from app.storage.database.engine import (
+    alembic_config,
+    migrate,
+    migrating,
+    open_engine,
+    reading,
+    writing,
+)
 from tests.support import eras
 from tests.support.builders import fold_all, new_profile, sparse
 from tests.support.ledger import counted

@@ -11,19 +11,10 @@ from app.errors import DatabaseUnavailable, ProfileReplaced
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
-from app.storage import (
-    correspondents,
-    hidden,
-    history,
-    ledger,
-    lists,
-    profiles,
-    scored,
-    tables,
-)
+from app.storage import correspondents, history, ledger, lists, profiles, scored, tables
 from app.storage.correspondents import CorrespondentRow
+from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -49,7 +40,7 @@ OF_PROFILES = [t for t in tables.metadata.sorted_tables if "profile_id" in t.c]
 def begun(engine, name="site", now=MARCH):
     """Return a hidden profile."""
     with writing(engine) as connection:
-        return hidden.begin(
+        return profiles.begin(
             connection,
             name=name,
             labels=("ham", "spam"),
@@ -63,7 +54,7 @@ def replaced(engine, old):
     """Show a hidden profile in the place of another, and return it."""
     new = begun(engine, old.name)
     with writing(engine) as connection:
-        return hidden.show(
+        return profiles.show(
             connection, new, instead_of=old, created_at=APRIL, policy=None
         )
 
@@ -71,7 +62,7 @@ def replaced(engine, old):
 def left(engine, now):
     """Return the hidden profiles that nobody works on."""
     with reading(engine) as connection:
-        return hidden.abandoned(connection, now=now)
+        return profiles.abandoned(connection, now=now)
 
 
 def removed(engine, profile_id):
@@ -79,7 +70,7 @@ def removed(engine, profile_id):
     steps = 1
     while True:
         with writing(engine) as connection:
-            if not hidden.remove_step(connection, profile_id):
+            if not profiles.remove_step(connection, profile_id):
                 return steps
         steps += 1
 
@@ -179,16 +170,16 @@ def test_an_import_is_given_up_when_nobody_has_worked_on_it_for_long(engine):
     new = begun(engine)
     old = new_profile(engine)
     replaced(engine, old)
-    soon = MARCH + hidden.LEASE
+    soon = MARCH + profiles.LEASE
     later = soon + timedelta(seconds=1)
 
     assert [old.id] == left(engine, soon)
     assert sorted([old.id, new.id]) == left(engine, later)
     with writing(engine) as connection:
-        hidden.renew(connection, new, now=APRIL)
+        profiles.renew(connection, new, now=APRIL)
     assert [old.id] == left(engine, later)
     with writing(engine) as connection:
-        hidden.abandon(connection, new)
+        profiles.abandon(connection, new)
     assert sorted([old.id, new.id]) == left(engine, later)
 
 
@@ -197,12 +188,12 @@ def test_what_is_shown_is_not_given_up(engine):
     old = new_profile(engine)
     new = begun(engine, old.name)
     with writing(engine) as connection:
-        shown = hidden.show(
+        shown = profiles.show(
             connection, new, instead_of=old, created_at=APRIL, policy=None
         )
     with writing(engine) as connection:
-        hidden.abandon(connection, new)
-        assert not hidden.remove_step(connection, shown.id)
+        profiles.abandon(connection, new)
+        assert not profiles.remove_step(connection, shown.id)
 
     assert shown.name in names(engine)
     with reading(engine) as connection:
@@ -218,14 +209,14 @@ def test_who_comes_back_to_an_import_that_was_removed_is_told_so(engine):
         pytest.raises(DatabaseUnavailable, match="Import it again"),
         writing(engine) as connection,
     ):
-        hidden.renew(connection, new, now=APRIL)
+        profiles.renew(connection, new, now=APRIL)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4096])
 def test_what_was_replaced_is_removed_from_every_table(engine, monkeypatch, limit):
     """In steps of bounded size; nothing of it is left, and all of the others is."""
-    monkeypatch.setattr(hidden, "_ROWS", limit)
-    monkeypatch.setattr(hidden, "_LARGE_ROWS", {})
+    monkeypatch.setattr(profiles, "_ROWS", limit)
+    monkeypatch.setattr(profiles, "_LARGE_ROWS", {})
     old, other = lived(engine), lived(engine)
     before = [rows_of(engine, table, other) for table in OF_PROFILES]
     replaced(engine, old)
@@ -259,7 +250,7 @@ def test_a_profile_that_is_seen_is_not_removed(engine):
     """Whatever key somebody gives."""
     profile = lived(engine)
     with writing(engine) as connection:
-        assert not hidden.remove_step(connection, profile.id)
+        assert not profiles.remove_step(connection, profile.id)
 
     assert profile.name in names(engine)
     assert rows_of(engine, tables.ledger, profile)

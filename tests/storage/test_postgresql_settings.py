@@ -8,8 +8,7 @@ import pytest
 
 from app.errors import DatabaseUnavailable, DatabaseUnprepared, InvalidSetting
 from app.storage import profiles, tables
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine, reading, writing
 from tests.support.builders import new_profile, taught, teach
 
 

@@ -7,8 +7,7 @@ import shutil
 import pytest
 
 from app.errors import DatabaseUnavailable
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine, reading, writing
 from tests.support.builders import new_profile, taught, teach
 
 

@@ -19,10 +19,8 @@ from app.features.observation import Observation
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.storage import bulk, tables
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
-from app.storage.undo import plan as undo_plan
-from app.storage.undo import sums, work
+from app.storage.database.engine import migrate, open_engine, reading, writing
+from app.storage.undo import records, work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -413,13 +411,13 @@ def test_an_undo_whose_features_are_gone_says_so(engine):
 
 def test_features_are_counted_once_however_many_rows_have_them(engine, monkeypatch):
     """Also where they are sorted several times on the way."""
-    monkeypatch.setattr(sums, "_SORTED_AT_ONCE", 2)
+    monkeypatch.setattr(records, "_SORTED_AT_ONCE", 2)
     profile = new_profile(engine)
     for each in range(9):
         teach(engine, profile, taught(each, "spam", {"a": 1, f"b{each // 2}": 1}))
     plan = planned(engine, profile, Selection(source="anna"))
     with reading(engine) as connection:
-        features = sums.features_of(connection, profile, plan.work)
+        features = records.features_of(connection, profile, plan.work)
 
     assert 6 == features
 
@@ -434,10 +432,10 @@ def test_a_plan_counts_features_and_changes_nothing(engine):
         taught(2, "spam", {"a": 1, "c": 2}),
     )
     with reading(engine) as connection:
-        plan = undo_plan.plan(
+        plan = work.plan(
             connection, profile, Selection(source="anna"), source="x", time=APRIL
         )
-        features = sums.features_of(connection, profile, plan.work)
+        features = records.features_of(connection, profile, plan.work)
 
     assert 4 == features
     assert [None, "spam", "spam", None] == labels_of(engine, profile)

@@ -19,13 +19,12 @@ from app.features.observation import Observation
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow, Teaching
 from app.mail.parse import parse
-from app.storage import profiles, tables
-from app.storage.counts import names, runs
+from app.storage import profiles, retention, tables
+from app.storage.counts import runs, state
 from app.storage.counts.fold import is_behind, prepare, write
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import append, rows_after
-from app.storage.undo import plan, work
-from app.storage.upkeep import retention
+from app.storage.undo import work
 
 MARCH = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 APRIL = datetime(2026, 4, 2, 18, 0, tzinfo=UTC)
@@ -137,7 +136,7 @@ def fold_all(engine, profile, *, limit=1000):
 
 def begin_undo(connection, profile, asked, *, source, time):
     """Plan an undo and note it; return the plan, None if another is at work."""
-    made = plan.plan(connection, profile, asked, source=source, time=time)
+    made = work.plan(connection, profile, asked, source=source, time=time)
     return made if work.begin(connection, profile, made) else None
 
 
@@ -159,7 +158,7 @@ def named(engine, profile):
     """Return the text of counted features by view, of the table and of the ledger."""
     with reading(engine) as connection:
         rows = rows_after(connection, profile.id, revision=0, limit=10_000)
-        found = names.texts_of(rows, profile)
+        found = state.texts_of(rows, profile)
         counts = runs.total(connection, profile)
     for view, feature_, text in rows_of(engine, tables.feature_name, profile):
         found.setdefault(view, {})[feature_] = text

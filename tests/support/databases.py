@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from app.storage.database.engine import open_engine
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,13 +27,20 @@ from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import access, correspondents, history, lists, profiles, scored, tables
+from app.storage import (
+    access,
+    bulk,
+    correspondents,
+    history,
+    lists,
+    profiles,
+    scored,
+    tables,
+)
 from app.storage.bulk import append_sums
 from app.storage.correspondents import CorrespondentRow
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.undo import work
-from app.storage.upkeep import prune
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -128,7 +135,7 @@ def _seals(engine, profile):
     with writing(engine) as connection:
         drop_vectors(connection, profile, before=APRIL, limit=4)
     with writing(engine) as connection:
-        found = prune.find(
+        found = bulk.find(
             connection,
             profile,
             views={"words"},
@@ -136,7 +143,7 @@ def _seals(engine, profile):
             before_epoch=202604,
             weak={},
         )
-        prune.carry_out(connection, profile, found, time=APRIL)
+        bulk.carry_out(connection, profile, found, time=APRIL)
     teach(engine, profile, taught(9, "spam", {"pills": 1}, {"size": 1}, time=APRIL))
 
 

@@ -7,11 +7,10 @@ from app.classifier.learn import delta
 from app.storage import tables
 from app.storage.bulk import append_sums
 from app.storage.counts import state
+from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
 from app.storage.ledger import latest_of
-from app.storage.undo import plan as undo_plan
 from app.storage.undo import work
-from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -82,7 +81,7 @@ def begin(engine, profile, asked, *, source="boss", time=APRIL):
 def planned(engine, profile, asked, *, source="boss", time=APRIL):
     """Return the plan of an undo that is not noted yet."""
     with reading(engine) as connection:
-        return undo_plan.plan(connection, profile, asked, source=source, time=time)
+        return work.plan(connection, profile, asked, source=source, time=time)
 
 
 def finish(engine, profile, *, limit=256):

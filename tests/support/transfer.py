@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
-from app.exchange.dumps import bogofilter
-from app.exchange.format.blocks import BlockReader, BlockWriter
+from app.exchange import dumps
+from app.exchange.format import BlockReader, BlockWriter
 from app.exchange.survey import survey
 from app.ledger.undo import Selection
 from app.services.transfer import Transfer
 from app.storage import profiles, tables
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
     begin_undo,
@@ -154,7 +154,7 @@ def add(
 ):
     """Import the dump of bogofilter, fold it, and return what became of it."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
-        tally = bogofilter.read(file)
+        tally = dumps.read_bogofilter(file)
     service = transfer(engine, store_words=store_words, key=key)
     learned = service.add_dump(
         profile.name, tally, digest=digest, ham=ham, spam=spam, progress=progress

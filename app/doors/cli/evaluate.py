@@ -25,8 +25,7 @@ from app.doors.cli.console import (
 from app.doors.cli.errors import complain, raise_for
 from app.errors import InvalidInput, UnreadableSource
 from app.evaluation.experiment import Experiment, Protocol
-from app.evaluation.page.page import Document, page
-from app.evaluation.page.tables import named
+from app.evaluation.page import Document, named, page
 from app.evaluation.plan import Folds, Online, TrainFirst
 from app.evaluation.run import compare
 from app.settings import load_settings

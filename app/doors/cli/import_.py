@@ -32,7 +32,7 @@ from app.doors.cli.errors import complain
 from app.errors import InvalidInput, Unavailable, UnknownProfile, UnreadableSource
 from app.services.application import open_database
 from app.services.clock import now
-from app.services.key_file import key_of
+from app.services.profiles import key_of
 from app.services.transfer import (
     Dump,
     ImportedFile,

@@ -20,21 +20,28 @@ from app.doors.cli.console import OUT, Json, complete_or_absent
 from app.errors import MalformedTable
 from app.lab import design as rules
 from app.lab.design import Choices, design
-from app.lab.exact import four_digits, power, probability, with_decimals, written
-from app.lab.kinds import Kind, Model, question, questions
 from app.lab.page import LabDocument, page
 from app.lab.report import as_json as report
-from app.lab.table import read_table
-from app.lab.validation import compare, cross_validate, learned, tested, training
+from app.lab.report import compare, cross_validate, learned, tested, training
+from app.lab.table import (
+    Kind,
+    Model,
+    four_digits,
+    power,
+    probability,
+    question,
+    questions,
+    read_table,
+    with_decimals,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.lab.columns import LearnedTable, Number
-    from app.lab.fitted import Fitted, Prediction
-    from app.lab.regressed import Regressed
-    from app.lab.table import Row, Table
-    from app.lab.validation import Effect, Validation
+    from app.lab.fitted import Fitted, Prediction, Regressed
+    from app.lab.report import Effect, Validation
+    from app.lab.table import LearnedTable, Number, Row, Table
 
 SHOWN_ROWS = 40
 """Rows of a learned table that are printed; `--json` has all of them."""

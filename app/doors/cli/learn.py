@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.corpora.folders import decoded
+from app.corpora.mailbox import decoded
 from app.corpora.parallel import chunks, readers
 from app.corpora.source import (
     mail_folders,

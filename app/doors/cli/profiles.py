@@ -12,11 +12,11 @@ from app.doors.cli.console import OUT, interruptible, progress, run_stage, this_
 from app.errors import InvalidInput
 from app.services.application import opened_database
 from app.services.clock import now
-from app.services.key_file import id_key_of_new
 from app.services.profiles import (
     count_messages,
     create_profile,
     delete_profile,
+    id_key_of_new,
     list_profiles,
     rename_profile,
 )

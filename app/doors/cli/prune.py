@@ -22,7 +22,7 @@ from app.doors.cli.console import (
 from app.services.application import load_profiles, opened_database
 from app.services.clock import now
 from app.services.profiles import list_profiles
-from app.services.prune import Criterion, Prune
+from app.services.upkeep import Criterion, Prune
 from app.settings import load_settings
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.services.figures import suspects
 
 if TYPE_CHECKING:
-    from app.figures.metrics import Errors
+    from app.figures import Errors
     from app.services.figures import LiveFigures
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from app.ledger.entry import RowKind  # noqa: TC001  pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from app.services.ledger import LedgerPage
+    from app.services.inspection import LedgerPage
 
 
 class LedgerRowOut(BaseModel):

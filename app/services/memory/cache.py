@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from app.errors import Inconsistent, PostbayesError, ProfileLoading, UnknownProfile
+from app.services.clock import Failures
 from app.services.memory.live import DIVERGED, diverged, load, newest_epoch
 from app.services.recipients import above
-from app.services.retry import Failures
 from app.storage import ledger, profiles
 from app.storage.database.engine import connections_opened, reading, with_short_timeout
 

@@ -199,7 +199,7 @@ class LiveProfile:
                 self.reload(engine, f"{DIVERGED}: row {last.revision} is another one")
                 return self.revision - start
             # A process that stood still for a minute: what such a row took back is
-            # gone (`app.storage.upkeep.retention`).
+            # gone (`app.storage.retention`).
             if any(
                 row.forgotten and row.vector is None and row.revision > self.revision
                 for row in rows

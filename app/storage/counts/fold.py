@@ -1,4 +1,4 @@
-"""Fold: moves ledger rows into the counts.
+"""Fold: ledger rows moved into the counts, the messages of each label, and the audit.
 
 To bring the counts up to date takes many times as long as to append a row to the
 ledger, so feedback does not wait for it.  A fold moves the oldest rows that are not
@@ -12,23 +12,205 @@ run twice at once.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from app.bayes.state import History
+import numpy as np
+from sqlalchemy import bindparam, delete, func, select, text
+
+from app.bayes.counts import FeatureCounts
+from app.bayes.moments import MomentSums
+from app.bayes.state import History, State
+from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
-from app.storage.counts import classes, runs, state
-from app.storage.ledger import rows_after, weight
+from app.storage import tables
+from app.storage.counts import runs, state
+from app.storage.counts.state import folded_revision
+from app.storage.ledger import batches_after, rows_after, weight
+from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
+
+    from app.storage.profiles import ProfileRow
+
+    ClassRow = Row[tuple[int, int, str, str, int, str]]
+    from collections.abc import Iterator
 
     from app.ledger.entry import LedgerRow
-    from app.storage.counts.classes import Key
     from app.storage.counts.runs import RunPart
-    from app.storage.profiles import ProfileRow
+
+
+# Contract of this file: a count that is not there is not taken from, a row that
+# becomes zero is deleted, and a row never changes its kind.
+
+FEATURES: Final = FeatureCounts.kind
+"""The kind of a view that counts features."""
+MOMENTS: Final = MomentSums.kind
+"""The kind of a view that sums measurements."""
+_TABLE: Final = tables.class_count
+
+
+class Key(NamedTuple):
+    """The key of a row."""
+
+    profile_id: int
+    epoch: int
+    view: str
+    label: str
+
+
+# Statements are put together once, as in `app.storage.ledger`.  Two as text:
+# SQLAlchemy has a class per dialect for the first, which is the same in both, and
+# keeps the names of columns in an UPDATE for itself.
+_AT: Final = tuple(_TABLE.c[name] == bindparam(name) for name in Key._fields)
+_GAIN: Final = text("""
+    INSERT INTO class_count (profile_id, epoch, view, label, messages, kind)
+    VALUES (:profile_id, :epoch, :view, :label, :more, :kind)
+    ON CONFLICT (profile_id, epoch, view, label) DO UPDATE
+    SET messages = class_count.messages + excluded.messages
+    WHERE class_count.kind = excluded.kind
+""").execution_options(preserve_rowcount=True)
+_LOSE: Final = text("""
+    UPDATE class_count SET messages = messages + :more
+    WHERE profile_id = :profile_id AND epoch = :epoch AND view = :view
+        AND label = :label AND kind = :kind
+""")
+_SWEEP: Final = delete(_TABLE).where(*_AT, _TABLE.c.messages == 0)
+
+
+def changes(
+    sums: History, profile_id: int, labels: Sequence[str]
+) -> list[tuple[Key, int, str]]:
+    """Return what is added to which rows, and their kind."""
+    return [
+        (Key(profile_id, epoch, view, label), messages, part.kind)
+        for epoch, view, part in sums.parts()
+        for label, messages in zip(labels, part.messages.tolist(), strict=True)
+        if messages
+    ]
+
+
+def add(connection: Connection, changed: Iterable[tuple[Key, int, str]]) -> None:
+    """Add to the messages of labels, or take them back if negative.
+
+    Raises
+    ------
+    InconsistentCounts
+        If a row is not there to be taken from, or is of another kind.
+    """
+    for key, messages, kind in changed:
+        given = key._asdict() | {"more": messages, "kind": kind}
+        if messages > 0:
+            if connection.execute(_GAIN, given).rowcount != 1:
+                msg = (
+                    f"{key.view} for {key.label} in {key.epoch} is not of the kind "
+                    f"{kind!r}. A view keeps its kind; give what is new another name."
+                )
+                raise InconsistentCounts(msg)
+        else:
+            if connection.execute(_LOSE, given).rowcount != 1:
+                msg = (
+                    f"{-messages} messages of {key.view} for {key.label} in "
+                    f"{key.epoch} cannot be taken back: they are not in the counts."
+                )
+                raise InconsistentCounts(msg)
+            connection.execute(_SWEEP, key._asdict())
+
+
+def read(
+    connection: Connection, profile_id: int, labels: Sequence[str]
+) -> Sequence[ClassRow]:
+    """Return all rows of a profile, as the table has them.
+
+    Raises
+    ------
+    InconsistentCounts
+        If one has a label that is not one of `labels`, or an unknown kind.
+    """
+    found = connection.execute(
+        select(_TABLE).where(_TABLE.c.profile_id == profile_id)
+    ).all()
+    for row in found:
+        if row.label not in labels:
+            msg = (
+                f"The counts of {row.view} in {row.epoch} have the label "
+                f"{row.label!r}, but the labels of the profile are "
+                f"{', '.join(labels)}."
+            )
+            raise InconsistentCounts(msg)
+        if row.kind not in {FEATURES, MOMENTS}:
+            msg = (
+                f"The counts of {row.view} in {row.epoch} are of the unknown kind "
+                f"{row.kind!r}; this Postbayes knows {FEATURES!r} and {MOMENTS!r}."
+            )
+            raise InconsistentCounts(msg)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCount:
+    """The counts of a feature in the messages of one label and month.
+
+    Parameters
+    ----------
+    epoch : int
+        Month, YYYYMM.
+    label : str
+        The label.
+    occurrences : int
+        How often the feature occurred.
+    messages : int
+        In how many messages.
+    learned : int
+        Messages of the label that were learned in that month.
+    """
+
+    epoch: int
+    label: str
+    occurrences: int
+    messages: int
+    learned: int
+
+
+def history(
+    connection: Connection, profile: ProfileRow, *, view: str, feature: int
+) -> list[EpochCount]:
+    """Return the folded counts of a feature, oldest month first.
+
+    Months in which messages of a label were learned, but none with the
+    feature, are listed with zeros: that is what tells a word that came from
+    one that went.
+
+    Raises
+    ------
+    CorruptVector, InconsistentCounts
+        If the counts cannot be read.
+    """
+    found = runs.look_up(connection, profile, view, feature)
+    learned = [
+        row
+        for row in read(connection, profile.id, profile.labels)
+        if (row.view, row.kind) == (view, FEATURES)
+    ]
+    none = np.zeros((2, len(profile.labels)), np.int64)
+    counts = []
+    for row in sorted(learned, key=lambda row: (row.epoch, row.label)):
+        both = found.get(row.epoch, none)[:, profile.labels.index(row.label)]
+        occurrences, messages = both.tolist()
+        counts.append(
+            EpochCount(
+                epoch=row.epoch,
+                label=row.label,
+                occurrences=occurrences,
+                messages=messages,
+                learned=row.messages,
+            )
+        )
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +298,7 @@ def prepare(
         rows=rows,
         after=after,
         upto=upto,
-        messages=classes.changes(sums, profile.id, profile.labels),
+        messages=changes(sums, profile.id, profile.labels),
         parts=runs.encode(sums, profile.labels),
     )
 
@@ -148,7 +330,7 @@ def write(connection: Connection, profile: ProfileRow, step: Step) -> bool:
     """
     if state.try_lock(connection, profile.id) != step.after:
         return False
-    classes.add(connection, step.messages)
+    add(connection, step.messages)
     runs.add(connection, profile.id, "counts", step.parts)
     state.move(connection, profile.id, step.upto)
     return True
@@ -178,3 +360,137 @@ def _next(
         after = rows[-1].revision
         left -= sum(map(weight, rows))
         room -= sum(len(row.vector or b"") for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The result of an audit; a sound database has three zeros.
+
+    Parameters
+    ----------
+    difference : int
+        Sum over all cells of ``|tables + unfolded rows - replayed ledger|``.
+        Unit: messages, occurrences, and the steps and steps squared of sums of
+        measurements.
+    missing_revisions : int
+        Revisions that were given out and have no ledger row.
+    broken_rows : int
+        Ledger rows whose label before is not the label of the row before.
+    revision : int
+        Of the newest ledger row.
+    folded_revision : int
+        Of the newest ledger row that the counts hold as a whole.
+    ledger_rows : int
+        Rows replayed.
+    """
+
+    difference: int
+    missing_revisions: int
+    broken_rows: int
+    revision: int
+    folded_revision: int
+    ledger_rows: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether the tables and the ledger agree."""
+        return not (self.difference or self.missing_revisions or self.broken_rows)
+
+
+def audit(connection: Connection, profile: ProfileRow) -> Audit:
+    """Replay the whole ledger of a profile and compare it with the tables.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`: one snapshot, so that learning
+        may go on meanwhile.
+    profile : ProfileRow
+        Whose ledger.
+
+    Raises
+    ------
+    UnknownProfile
+        If the profile is gone.
+    CorruptVector
+        If a stored vector or sealed sum cannot be read.
+    InconsistentCounts
+        If the tables hold a label that the profile has not, or a view of
+        another kind than the ledger does.
+    """
+    revision = require_revision(connection, profile)
+    counts = runs.load(connection, profile, "counts")
+    held = History.sum([counts, *state.unfolded(connection, profile)])
+    mine = tables.ledger.c.profile_id == profile.id
+    ledger_rows: int = connection.execute(select(func.count()).where(mine)).scalar_one()
+    return Audit(
+        difference=_distance(held, replayed(connection, profile))
+        + _messages_apart(connection, profile, counts),
+        missing_revisions=revision - ledger_rows,
+        broken_rows=broken_rows(connection, profile.id),
+        revision=revision,
+        folded_revision=folded_revision(connection, profile.id),
+        ledger_rows=ledger_rows,
+    )
+
+
+def replayed(connection: Connection, profile: ProfileRow) -> History:
+    """Return the sums of the whole ledger, month by month.
+
+    Raises
+    ------
+    CorruptVector
+        If a stored vector or sealed sum cannot be read.
+    InconsistentCounts
+        If a row has a label that the profile has not, or a view holds features in
+        one row and measurements in another.
+    """
+    # What was dropped for its age is in the sealed sums.
+    epochs = runs.load(connection, profile, "sealed")
+    for rows in batches_after(connection, profile.id, revision=0):
+        epochs += sum_by_epoch(rows, profile.labels)
+    return epochs
+
+
+def _distance(one: History, other: History) -> int:
+    """Return the sum of the absolute differences of all cells."""
+    # Month by month, so that the difference of one is let go before the next.
+    return sum(
+        left.magnitude
+        for month in one.keys() | other.keys()
+        for left in (one.get(month, State()) - other.get(month, State())).values()
+    )
+
+
+def _messages_apart(connection: Connection, profile: ProfileRow, held: History) -> int:
+    """Return by how much the class counts differ from the messages of the counts."""
+    counted = Counter(
+        {
+            Key(profile.id, row.epoch, row.view, row.label): row.messages
+            for row in read(connection, profile.id, profile.labels)
+        }
+    )
+    for key, messages, _ in changes(held, profile.id, profile.labels):
+        counted[key] -= messages
+    return sum(map(abs, counted.values()))
+
+
+def broken_rows(connection: Connection, profile_id: int) -> int:
+    """Return how many rows do not start where the row before left off."""
+    ledger = tables.ledger
+    steps = (
+        select(
+            ledger.c.label_before,
+            func.lag(ledger.c.label)
+            .over(partition_by=ledger.c.digest, order_by=ledger.c.revision)
+            .label("left"),
+        )
+        .where(ledger.c.profile_id == profile_id)
+        .subquery()
+    )
+    broken: int = connection.execute(
+        select(func.count())
+        .select_from(steps)
+        .where(steps.c.label_before.is_distinct_from(steps.c.left))
+    ).scalar_one()
+    return broken

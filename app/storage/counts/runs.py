@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["counts", "sealed"]
 """Of the folded rows (`app.storage.counts.fold`), and of those whose vectors were
-dropped (`app.storage.upkeep.retention`)."""
+dropped (`app.storage.retention`)."""
 # As in `app.bayes.table`: a larger ratio leaves more to read for a start, a smaller one
 # merges each feature more often.
 RUNS: Final = 16

@@ -1,4 +1,4 @@
-"""State: the counts, and the ledger rows that are not folded into them yet.
+"""State: the counts, the rows not folded into them yet, and the text of features.
 
 Contract of this file: a mark is moved under its lock, in the transaction that changes
 the counts.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, select, update
+import numpy as np
+from sqlalchemy import bindparam, delete, select, update
 
 from app.bayes.state import History, State
 from app.classifier.decay import weighted
@@ -17,15 +18,18 @@ from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
 from app.storage.counts import runs
+from app.storage.database.statements import BulkInsert, BulkLookup, chunks
 from app.storage.ledger import batches_after
 from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from app.classifier.decay import Decay
+    from app.ledger.entry import LedgerRow
     from app.storage.profiles import ProfileRow
 
 _FOLD: Final = tables.fold
@@ -166,3 +170,127 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
     """
     held = runs.load(connection, profile, "counts")
     return History.sum([held, *unfolded(connection, profile)])
+
+
+# The rows of the ledger have the text of their features.  Contract of this file: the
+# table has the text of sealed features (`app.storage.retention`), whose rows have
+# it no more.  So a word that only a forgotten message had is forgotten with its row.
+
+_NAMES: Final = tables.feature_name
+_OF_VIEW: Final = ("profile_id", "view")
+_ADD: Final = BulkInsert(
+    _NAMES,
+    shared=_OF_VIEW,
+    given=("feature", "name"),
+    conflict="ON CONFLICT DO NOTHING",
+)
+_STORED: Final = BulkLookup(_NAMES, shared=_OF_VIEW, given="feature")
+
+
+def add_names(
+    connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
+) -> None:
+    """Store the text of features; those that are stored already stay."""
+    features = sorted(names)
+    if features:
+        texts = [_storable(names[feature]) for feature in features]
+        shared = {"profile_id": profile_id, "view": view}
+        _ADD.run(connection, shared, features, texts)
+
+
+def find_names(
+    connection: Connection, profile_id: int, view: str, features: Iterable[int]
+) -> dict[int, str]:
+    """Return the text of those features that have one."""
+    found = {}
+    for chunk in chunks(features):
+        rows = connection.execute(
+            select(_NAMES.c.feature, _NAMES.c.name).where(
+                _NAMES.c.profile_id == profile_id,
+                _NAMES.c.view == view,
+                _NAMES.c.feature.in_(chunk),
+            )
+        )
+        found.update({row.feature: row.name for row in rows})
+    return found
+
+
+def names_of_view(connection: Connection, profile_id: int, view: str) -> dict[int, str]:
+    """Return the text of all features of a view that are in the table."""
+    asked = select(_NAMES.c.feature, _NAMES.c.name).where(
+        _NAMES.c.profile_id == profile_id, _NAMES.c.view == view
+    )
+    return {row.feature: row.name for row in connection.execute(asked)}
+
+
+def stored_names(
+    connection: Connection, profile_id: int, view: str, features: Sequence[int]
+) -> set[int]:
+    """Return those of the features that have a text."""
+    shared = {"profile_id": profile_id, "view": view}
+    return _STORED.run(connection, shared, features)
+
+
+def drop_names(
+    connection: Connection, profile_id: int, view: str, features: Iterable[int]
+) -> None:
+    """Drop the text of features."""
+    for chunk in chunks(features):
+        connection.execute(
+            delete(_NAMES).where(
+                _NAMES.c.profile_id == profile_id,
+                _NAMES.c.view == view,
+                _NAMES.c.feature.in_(chunk),
+            )
+        )
+
+
+def _storable(name: str) -> str:
+    """Return a name as both databases take it."""
+    # NUL is a character of Unicode, but not of PostgreSQL's text; a lone
+    # surrogate is not one of UTF-8.
+    if name.isascii() and "\0" not in name:
+        return name
+    mended = name.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return mended.encode("utf-8", "replace").decode()
+
+
+def texts_of(
+    rows: Iterable[LedgerRow], profile: ProfileRow
+) -> dict[str, dict[int, str]]:
+    """Return the text that the rows have of their features, view by view."""
+    # Messages share most of their words: each is looked at once, not once a message.
+    ids: dict[str, list[NDArray[np.int64]]] = {}
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        forgets = row.kind == "message" and row.label is None
+        if forgets or row.encoded_names is None:
+            continue
+        of_row = row.ids(profile.labels)
+        for view, given in row.names.items():
+            # As many names as features, or `ScoredRow.of` would have refused.
+            ids.setdefault(view, []).append(of_row[view])
+            texts.setdefault(view, []).extend(given)
+    found: dict[str, dict[int, str]] = {}
+    for view, written in texts.items():
+        features, first = np.unique(np.concatenate(ids[view]), return_index=True)
+        found[view] = {
+            feature: text
+            for feature, place in zip(features.tolist(), first.tolist(), strict=True)
+            if (text := written[place])
+        }
+    return found
+
+
+def missing_names(
+    connection: Connection,
+    profile_id: int,
+    view: str,
+    texts: Mapping[int, str],
+) -> dict[int, str]:
+    """Return the text of those features that have none stored."""
+    # Most words of a message are stored: to look them up here costs as much as
+    # to insert them in vain, but holds no lock.
+    asked = sorted(texts)
+    there = stored_names(connection, profile_id, view, asked)
+    return {feature: texts[feature] for feature in asked if feature not in there}

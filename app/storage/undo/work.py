@@ -1,4 +1,4 @@
-"""Undo in progress: carried out step by step.
+"""Undo: a plan, recorded in one transaction and carried out step by step.
 
 What an undo takes back is noted in one transaction (`begin`), and with it the
 list of rows to put right.  `step` does a part of that list in each further
@@ -9,32 +9,457 @@ before or as it shall be.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import case, delete, exists, func, insert, select
 
-from app.errors import InconsistentCounts
+from app.errors import Expired, InconsistentCounts, UnknownMessage, UnknownSource
 from app.ledger.entry import LedgerRow
 from app.ledger.sums import encode_sum
-from app.ledger.undo import UndoRecord, in_force
+from app.ledger.undo import (
+    MessageRow,
+    UndoRecord,
+    UndoRow,
+    in_force,
+    to_take,
+    transition,
+)
 from app.storage import ledger, profiles, tables
 from app.storage.database.statements import chunks
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
-from app.storage.undo.plan import transitions
+from app.storage.undo.records import (
+    require_kept,
+    require_reachable,
+    require_whole,
+    too_old,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
-    from app.ledger.undo import Transition, UndoRow
+    from app.ledger.undo import Selection, Transition
     from app.storage.profiles import ProfileRow
-    from app.storage.undo.plan import Plan
+    from app.storage.undo.records import TaughtRow
+
+# A plan of many rows is made without a lock, and noted under it.  What people teach
+# in between changes nothing of it: the messages to put right are looked at again when
+# that is done, and what they teach is not asked to be taken back.
+#
+# A plan is made of what the ledger says, and changes nothing.  It is refused as a
+# whole where one row of it cannot be taken back.
+
+_LEDGER: Final = tables.ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """The ledger that a plan was made on.
+
+    Parameters
+    ----------
+    revision : int
+        Of the newest row of the ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
+    kept : (datetime, int) or None
+        Time and revision of the oldest row with a vector; None without any.
+    needed : datetime or None
+        Time of the oldest row whose vector the plan needs; None if it needs none.
+    """
+
+    revision: int
+    undo: int
+    kept: tuple[datetime, int] | None
+    needed: datetime | None
+
+    def holds(self, connection: Connection, profile: ProfileRow) -> bool:
+        """Return whether what was planned is still what is to be done.
+
+        Parameters
+        ----------
+        connection : Connection
+            From `app.storage.database.engine.writing`; it holds the profile's lock.
+        profile : ProfileRow
+            Whose ledger.
+        """
+        if self.undo != records.newest(records.all_of(connection, profile.id)):
+            return False
+        # Counts that a sum has taken away may be those that the plan takes back.
+        summed = exists().where(
+            _LEDGER.c.profile_id == profile.id,
+            _LEDGER.c.revision > self.revision,
+            _LEDGER.c.kind == "sum",
+        )
+        if connection.execute(select(summed)).scalar_one():
+            return False
+        # Of the rows that there were, the oldest lose their vectors first.
+        kept = records.oldest_kept(connection, profile.id, upto=self.revision)
+        return (
+            self.needed is None
+            or kept == self.kept
+            or (kept is not None and kept[0] < self.needed)
+        )
+
+
+def basis_of(
+    connection: Connection,
+    profile: ProfileRow,
+    *,
+    undo: int,
+    needed: Iterable[bytes],
+    sums: Iterable[int],
+) -> Basis:
+    """Return what a plan is made on that needs some messages and sums.
+
+    Parameters
+    ----------
+    connection : Connection
+        The snapshot that the plan is made on.
+    profile : ProfileRow
+        Whose ledger.
+    undo : int
+        Number of the newest undo, 0 without one.
+    needed : iterable of bytes
+        Digests of the messages.
+    sums : iterable of int
+        Revisions of the sums.
+    """
+    revision = profiles.last_revision(connection, profile.id)
+    times = [
+        *_times(connection, profile.id, _LEDGER.c.digest, sorted(needed)),
+        *_times(connection, profile.id, _LEDGER.c.revision, sorted(sums)),
+    ]
+    return Basis(
+        revision=revision,
+        undo=undo,
+        kept=records.oldest_kept(connection, profile.id, upto=revision),
+        needed=min(times, default=None),
+    )
+
+
+def _times(
+    connection: Connection,
+    profile_id: int,
+    column: ColumnElement[object],
+    values: list[bytes] | list[int],
+) -> list[datetime]:
+    """Return times of which one is that of the oldest of some rows with vectors."""
+    found = [
+        connection.execute(
+            select(func.min(_LEDGER.c.time)).where(
+                _LEDGER.c.profile_id == profile_id,
+                column.in_(chunk),
+                _LEDGER.c.vector.is_not(None),
+            )
+        ).scalar_one()
+        for chunk in chunks(values)
+    ]
+    return [time for time in found if time is not None]
+
+
+# Of the messages that `app.storage.scored` counts: an infinite score has no place
+# in a figure.
+_DECISION: Final = case(
+    (
+        _LEDGER.c.scores["log_odds"].as_float().is_not(None),
+        _LEDGER.c.scores["decision"].as_string(),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The rows that an undo takes back, and the consequences.
+
+    Parameters
+    ----------
+    undo : UndoRow
+        The undo itself, as it will be noted.
+    revisions : frozenset of int
+        The rows that it takes back.
+    messages : Mapping of (str or None, str or None) to int
+        How many messages get from one label to another; None is not learned.
+    summed : Mapping of str to int
+        Messages that sums add to each label, or take from it if negative.
+    work : tuple of (int, int)
+        Revisions of the rows to put right, and the sign of those that are sums.
+    scored : Mapping of (str, str or None, str or None) to int
+        Of the messages that were scored before they were learned: what the
+        filter decided, the label and the one after, as often as that occurs.
+    asked : Selection
+        What for.
+    of_parts : bool
+        Whether it takes parts of archives back, so that it cannot be undone.
+    basis : Basis
+        The ledger that it was made on.
+    """
+
+    undo: UndoRow
+    revisions: frozenset[int]
+    messages: Mapping[tuple[str | None, str | None], int]
+    summed: Mapping[str, int]
+    work: tuple[tuple[int, int], ...]
+    scored: Mapping[tuple[str, str | None, str | None], int]
+    asked: Selection
+    of_parts: bool
+    basis: Basis
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing that is in force is taken back."""
+        return not (self.revisions or self.undo.takes)
+
+    @property
+    def size(self) -> int:
+        """How many messages it changes, those of sums included."""
+        return sum(self.messages.values()) + sum(map(abs, self.summed.values()))
+
+
+def plan(
+    connection: Connection,
+    profile: ProfileRow,
+    asked: Selection,
+    *,
+    source: str,
+    time: datetime,
+) -> Plan:
+    """Return what an undo would change.
+
+    Parameters
+    ----------
+    connection : Connection
+        From `app.storage.database.engine.reading`: one snapshot.
+    profile : ProfileRow
+        Whose ledger.
+    asked : Selection
+        What to take back; what of it is taken back already stays so.
+    source : str
+        Who asks.
+    time : datetime
+        When.
+
+    Raises
+    ------
+    UnknownMessage, UnknownSource
+        If the ledger has nothing of a message or of a source.
+    Expired
+        If a row of it has no vector any more.
+    Irreversible
+        If counts that are needed have been pruned or replaced since.
+    """
+    _require_known(connection, profile, asked)
+    undos = records.all_of(connection, profile.id)
+    before = in_force(undos)
+    undo = UndoRow(
+        number=records.newest(undos) + 1,
+        source=source,
+        time=time,
+        takes=to_take(undos, {each.number for each in undos if asked.matches(each)}),
+    )
+    after = in_force([*undos, undo]) - {undo.number}
+    matched = records.matching(connection, profile.id, asked)
+    reach = {row.revision: row for row in matched}
+    reach |= {
+        row.revision: row
+        for row in records.rows_of(connection, profile.id, before ^ after)
+    }
+    taken = records.taken_by(connection, profile.id, reach)
+
+    def counts(row: TaughtRow, undone: frozenset[int]) -> bool:
+        return not taken.get(row.revision, set()) & undone
+
+    # Also what another undo takes back, if that is taken back now: else it would be
+    # in force again.
+    own = frozenset(row.revision for row in matched if counts(row, after))
+    affected = [
+        row
+        for row in reach.values()
+        if counts(row, before) != (counts(row, after) and row.revision not in own)
+    ]
+    if not affected:
+        own, undo = frozenset(), replace(undo, takes=frozenset())
+    taken_back = [row for row in affected if row.revision in own]
+    require_kept(connection, profile, taken_back)
+    if asked.ids:
+        require_whole(connection, profile, taken_back)
+    sums = [row for row in affected if row.is_sum]
+    require_kept(connection, profile, sums)
+    # 1 for a sum to add again, -1 for one to take back.
+    changed_sums = {
+        row.revision: 1 if counts(row, after) and row.revision not in own else -1
+        for row in sums
+    }
+    summed = require_reachable(connection, profile, changed_sums)
+    messages: Counter[tuple[str | None, str | None]] = Counter()
+    scored: Counter[tuple[str, str | None, str | None]] = Counter()
+    work = sorted(changed_sums.items())
+    digests = {row.digest for row in affected if not row.is_sum}
+    for history, change in transitions(connection, profile.id, digests, after, own):
+        if change is None:
+            continue
+        if not change.possible:
+            raise Expired(too_old(connection, profile, history[0].revision))
+        labels = tuple(
+            None if learned is None else learned.label
+            for learned in (change.before, change.after)
+        )
+        work.append((history[-1].revision, 0))
+        # The same by other rows, such as those of an undo of an undo.
+        if labels[0] == labels[1]:
+            continue
+        messages[labels] += 1  # type: ignore[index]  # two of them
+        # A message counts once, as `app.storage.scored` counts it.
+        for step in reversed(history):
+            if step.label_before is None and step.decision is not None:
+                scored[(step.decision, *labels)] += 1  # type: ignore[index]
+                break
+    return Plan(
+        undo=undo,
+        revisions=own,
+        messages=messages,
+        summed=summed,
+        work=tuple(work),
+        scored=scored,
+        asked=asked,
+        of_parts=any(row.in_sum for row in taken_back),
+        basis=basis_of(
+            connection,
+            profile,
+            undo=undo.number - 1,
+            needed=digests,
+            sums=changed_sums,
+        ),
+    )
+
+
+def token(
+    connection: Connection, profile: ProfileRow, asked: Selection, *, revision: int
+) -> str:
+    """Return what confirms an undo as somebody was shown it.
+
+    It is of a profile, a selection, the rows up to a revision, and the undos so far.
+    Nobody can make one who was not shown it: the moment of that row is hashed with it,
+    to the microsecond.
+
+    Parameters
+    ----------
+    connection : Connection
+        One snapshot.
+    profile : ProfileRow
+        Whose ledger.
+    asked : Selection
+        What to take back; its `upto` does not count.
+    revision : int
+        The newest row that it was planned on.
+    """
+    rows = ledger.get_many(connection, profile.id, [revision])
+    of = (
+        profile.id,
+        profile.created_at,
+        asked.document(),
+        records.newest(records.all_of(connection, profile.id)),
+        *(row.identity for row in rows),
+    )
+    return f"{revision}-{blake2b(repr(of).encode(), digest_size=8).hexdigest()}"
+
+
+def transitions(
+    connection: Connection,
+    profile_id: int,
+    digests: Iterable[bytes],
+    in_force: frozenset[int],
+    taken_back: frozenset[int] = frozenset(),
+) -> Iterator[tuple[list[MessageRow], Transition | None]]:
+    """Give the rows of each message, and what makes it what they say.
+
+    Parameters
+    ----------
+    connection : Connection
+        Any.
+    profile_id : int
+        Whose ledger.
+    digests : iterable of bytes
+        The messages.
+    in_force : frozenset of int
+        Undos that are in force.
+    taken_back : frozenset of int
+        Rows that are taken back beside theirs.
+    """
+    for chunk in chunks(sorted(digests)):
+        found = connection.execute(
+            select(
+                _LEDGER.c.digest,
+                _LEDGER.c.revision,
+                _LEDGER.c.label_before,
+                _LEDGER.c.label,
+                _LEDGER.c.epoch,
+                _LEDGER.c.undo,
+                _LEDGER.c.vector.is_not(None).label("kept"),
+                _DECISION.label("decision"),
+            )
+            .where(
+                _LEDGER.c.profile_id == profile_id,
+                _LEDGER.c.digest.in_(chunk),
+                _LEDGER.c.kind == "message",
+            )
+            .order_by(_LEDGER.c.digest, _LEDGER.c.revision)
+        )
+        histories: dict[bytes, list[MessageRow]] = {}
+        for row in found:
+            histories.setdefault(row.digest, []).append(
+                MessageRow(
+                    revision=row.revision,
+                    label_before=row.label_before,
+                    label=row.label,
+                    epoch=row.epoch,
+                    taught=row.undo is None,
+                    kept=bool(row.kept),
+                    decision=row.decision,
+                )
+            )
+        revisions = {step.revision for each in histories.values() for step in each}
+        taken = records.taken_by(connection, profile_id, revisions)
+        gone = {revision for revision, by in taken.items() if by & in_force}
+        # Of these messages alone: put together for each message, all that is taken
+        # back made a plan of 40,000 rows take ten times as long as one of 10,000.
+        gone |= revisions & taken_back
+        for history in histories.values():
+            yield history, transition(history, gone)
+
+
+def _require_known(
+    connection: Connection, profile: ProfileRow, asked: Selection
+) -> None:
+    """Raise if a message or a source was never heard of."""
+    strange = asked.ids - records.digests_known(connection, profile.id, asked.ids)
+    if strange:
+        msg = (
+            f"the profile {profile.name!r} was never taught a message "
+            f"{min(strange).hex()}; nothing was undone"
+        )
+        raise UnknownMessage(msg)
+    if asked.source is None:
+        return
+    names = {undo.name for undo in records.all_of(connection, profile.id)}
+    if asked.source in names:
+        return
+    if not records.source_exists(connection, profile.id, asked.source):
+        msg = (
+            f"the profile {profile.name!r} was never taught by {asked.source!r}; "
+            "nothing was undone"
+        )
+        raise UnknownSource(msg)
+
 
 STEP: Final = 256
-"""Rows of one step: as many as share a commit in `app.services.threads.writer`."""
+"""Rows of one step: as many as share a commit in `app.services.writer`."""
 
 
 def begin(connection: Connection, profile: ProfileRow, plan: Plan) -> bool:

@@ -21,8 +21,8 @@ from app.doors.http.app import create_app
 from app.errors import InvalidSetting
 from app.services import openid
 from app.services.application import Application
+from app.services.clock import Failures
 from app.services.openid import oidc_secret
-from app.services.retry import Failures
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 

@@ -16,8 +16,7 @@ from app.doors.http.app import create_app
 from app.errors import InvalidSetting
 from app.services import application as applications
 from app.services.application import Application
-from app.services.metrics import STAGES, Tally
-from app.services.tracing import TracedTally, tally_of
+from app.services.metrics import STAGES, Tally, TracedTally, tally_of
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import ham, spam
@@ -132,7 +131,7 @@ def test_nothing_is_imported_where_nobody_traces():
     """A process of its own: the tests have imported it."""
     code = (
         "import sys, app.doors.service; from app.settings import Settings; "
-        "from app.services.tracing import tally_of; tally_of(Settings(_env_file=None)); "
+        "from app.services.metrics import tally_of; tally_of(Settings(_env_file=None)); "
         "print([x for x in sys.modules if x.startswith('opentelemetry.sdk')])"
     )
     done = subprocess.run(

@@ -8,8 +8,8 @@ import pytest
 
 from app.doors.http.page.words import drawn
 from app.drawing.svg import Months
-from app.services.words import WordInView
-from app.storage.counts.classes import EpochCount
+from app.services.inspection import WordInView
+from app.storage.counts.fold import EpochCount
 from app.storage.database.engine import writing
 from tests.support.application import served, teach
 from tests.support.builders import fold

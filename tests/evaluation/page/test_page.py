@@ -10,10 +10,9 @@ import pytest
 from app.classifier.rule import VerdictRule, terms_of
 from app.classifier.specification import Specification, classifiers_of
 from app.corpora.source import IndexSource
-from app.drawing.markup import number, table
+from app.drawing.svg import number, table
 from app.evaluation.experiment import Configuration, Experiment, Protocol
-from app.evaluation.page.page import Document, page
-from app.evaluation.page.tables import named
+from app.evaluation.page import Document, named, page
 from app.evaluation.plan import Folds, Online
 from app.evaluation.run import compare
 from tests.support.messages import ham, spam

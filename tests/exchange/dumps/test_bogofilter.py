@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import MalformedDump
-from app.exchange.dumps import bogofilter
+from app.exchange import dumps
 
 DUMPS = Path(__file__).parent.parent.parent / "golden" / "dumps"
 HEAD = b".MSG_COUNT 60 40 20260301\n"
@@ -16,7 +16,7 @@ HEAD = b".MSG_COUNT 60 40 20260301\n"
 
 def read(dump):
     """Return the tally of a dump."""
-    return bogofilter.read(BytesIO(dump))
+    return dumps.read_bogofilter(BytesIO(dump))
 
 
 def counts(dump, view):
@@ -29,7 +29,7 @@ def counts(dump, view):
 def test_a_real_dump_is_read():
     """What bogofilter 1.2.5 wrote of two messages is learned under our names."""
     with (DUMPS / "bogofilter.txt").open("rb") as file:
-        tally = bogofilter.read(file)
+        tally = dumps.read_bogofilter(file)
     taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")
 
     assert tally.messages == (1, 1)
@@ -137,6 +137,6 @@ def test_labels_are_chosen_by_who_imports():
 
 def test_a_dump_has_bounded_features(monkeypatch):
     """A dump of endless tokens ends with a sentence."""
-    monkeypatch.setattr("app.exchange.dumps.tally.MAX_FEATURES", 2)
+    monkeypatch.setattr("app.exchange.dumps.MAX_FEATURES", 2)
     with pytest.raises(MalformedDump, match="more than 2 different tokens"):
         read(HEAD + b"one 1 1\ntwo 1 1\nthree 1 1\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import MalformedDump
-from app.exchange.dumps import rspamd
+from app.exchange import dumps
 
 DUMPS = Path(__file__).parent.parent.parent / "golden" / "dumps"
 
@@ -19,14 +19,14 @@ def test_a_real_dump_is_refused_with_its_numbers_and_a_way_out():
         (DUMPS / "rspamd.txt").open("rb") as file,
         pytest.raises(MalformedDump, match=r"147 tokens of 1 spam and 1 ham.*learn"),
     ):
-        rspamd.refuse(file)
+        dumps.refuse_rspamd(file)
 
 
 @pytest.mark.parametrize("dump", [b"prize 1 2\n", b'"RS_1": {"S":\n', b"\x89PNG\n"])
 def test_what_is_no_dump_is_refused_as_such(dump):
     """It is not rspamd's fault then."""
     with pytest.raises(MalformedDump, match="line 1 is not one of"):
-        rspamd.refuse(BytesIO(dump))
+        dumps.refuse_rspamd(BytesIO(dump))
 
 
 def test_odd_values_are_no_numbers():
@@ -36,4 +36,4 @@ def test_odd_values_are_no_numbers():
         b'"RS_1": {"x": 1}\n"RS_2": {"H": }\n'
     )
     with pytest.raises(MalformedDump, match="0 tokens of 0 spam and 0 ham"):
-        rspamd.refuse(BytesIO(dump))
+        dumps.refuse_rspamd(BytesIO(dump))

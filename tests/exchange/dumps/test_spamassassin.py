@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import MalformedDump
-from app.exchange.dumps import spamassassin
+from app.exchange import dumps
 
 DUMPS = Path(__file__).parent.parent.parent / "golden" / "dumps"
 HEAD = b"v\t3\tdb_version # this must be the first line!!!\nv\t6\tnum_spam\nv\t4\tnum_nonspam\n"
@@ -18,7 +18,9 @@ HEAD = b"v\t3\tdb_version # this must be the first line!!!\nv\t6\tnum_spam\nv\t4
 def test_words_that_are_known_are_found_in_a_real_backup():
     """A token is a hash, so that the words to look for have to be given."""
     with (DUMPS / "spamassassin.txt").open("rb") as file:
-        tally = spamassassin.read(file, ["Shall we meet? agenda", "prize money zebra"])
+        tally = dumps.read_spamassassin(
+            file, ["Shall we meet? agenda", "prize money zebra"]
+        )
     taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")["words"]
 
     assert tally.messages == (1, 1)
@@ -32,14 +34,14 @@ def test_without_words_it_says_why_nothing_can_be_read():
         (DUMPS / "spamassassin.txt").open("rb") as file,
         pytest.raises(MalformedDump, match=r"138 tokens of 1 spam and 1 ham.*--words"),
     ):
-        spamassassin.read(file, None)
+        dumps.read_spamassassin(file, None)
 
 
 def test_a_word_is_taken_once():
     """The same word twice among the words given counts once."""
     token = sha1(b"prize", usedforsecurity=False).hexdigest()[-10:].encode()
     line = b"t\t2\t1\t1793955600\t%s\n" % token
-    tally = spamassassin.read(BytesIO(HEAD + line), ["prize", "a prize"])
+    tally = dumps.read_spamassassin(BytesIO(HEAD + line), ["prize", "a prize"])
 
     assert tally.carried == {"words of the text": 1}
 
@@ -60,12 +62,12 @@ def test_a_word_is_taken_once():
 def test_what_is_no_backup_is_refused(dump, said):
     """The sentence says which line, and what is wrong with it."""
     with pytest.raises(MalformedDump, match=said):
-        spamassassin.read(BytesIO(dump), ["word"])
+        dumps.read_spamassassin(BytesIO(dump), ["word"])
 
 
 def test_a_backup_has_bounded_tokens(monkeypatch):
     """A backup of endless tokens ends with a sentence."""
-    monkeypatch.setattr("app.exchange.dumps.spamassassin.MAX_FEATURES", 1)
+    monkeypatch.setattr("app.exchange.dumps.MAX_FEATURES", 1)
     lines = b"t\t1\t2\t3\t0123456789\nt\t1\t2\t3\t0123456780\n"
     with pytest.raises(MalformedDump, match="more than 1 tokens"):
-        spamassassin.read(BytesIO(HEAD + lines), ["word"])
+        dumps.read_spamassassin(BytesIO(HEAD + lines), ["word"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import MalformedDump
-from app.exchange.dumps import spambayes
+from app.exchange import dumps
 
 DUMPS = Path(__file__).parent.parent.parent / "golden" / "dumps"
 
@@ -16,7 +16,7 @@ DUMPS = Path(__file__).parent.parent.parent / "golden" / "dumps"
 def test_an_export_is_read():
     """Each kind of token that has a feature here becomes it; ham comes first."""
     with (DUMPS / "spambayes.csv").open("rb") as file:
-        tally = spambayes.read(file)
+        tally = dumps.read_spambayes(file)
     taken = tally.taken(("ham", "spam"), ham="ham", spam="spam")
     found = {
         view: dict(zip(x.names, map(tuple, x.counts.documents.tolist()), strict=True))
@@ -46,7 +46,7 @@ def test_an_export_is_read():
 def test_what_was_left_is_counted_by_reason():
     """No token is lost without a word."""
     with (DUMPS / "spambayes.csv").open("rb") as file:
-        tally = spambayes.read(file)
+        tally = dumps.read_spambayes(file)
 
     assert tally.carried.total() + tally.left.total() == 22
     assert tally.left["tokens with no message left"] == 1
@@ -67,4 +67,4 @@ def test_what_was_left_is_counted_by_reason():
 def test_what_is_no_export_is_refused(dump, said):
     """The sentence says which line, and what is wrong with it."""
     with pytest.raises(MalformedDump, match=said):
-        spambayes.read(BytesIO(dump))
+        dumps.read_spambayes(BytesIO(dump))

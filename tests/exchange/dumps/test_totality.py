@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import MalformedDump
-from app.exchange.dumps import bogofilter, rspamd, spamassassin, spambayes
+from app.exchange import dumps
 
 READERS = [
-    (bogofilter.read, b".MSG_COUNT 9 9 20260301\n"),
-    (spambayes.read, b"9,9\n"),
+    (dumps.read_bogofilter, b".MSG_COUNT 9 9 20260301\n"),
+    (dumps.read_spambayes, b"9,9\n"),
     (
-        lambda file: spamassassin.read(file, ["word"]),
+        lambda file: dumps.read_spamassassin(file, ["word"]),
         b"v\t3\tdb_version\nv\t9\tnum_spam\nv\t9\tnum_nonspam\n",
     ),
-    (rspamd.refuse, b'"RS": {"learns_ham":"1"}\n'),
+    (dumps.refuse_rspamd, b'"RS": {"learns_ham":"1"}\n'),
 ]
 lines = st.lists(
     st.one_of(

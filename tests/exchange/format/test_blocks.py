@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import MalformedExport
-from app.exchange.format import blocks
-from app.exchange.format.blocks import BlockReader, BlockWriter
+from app.exchange import format as module
+from app.exchange.format import BlockReader, BlockWriter
 
 kinds = st.sampled_from([b"S", b"L", b"N"])
 contents = st.lists(st.tuples(kinds, st.binary(max_size=300)), max_size=5)
@@ -135,13 +135,13 @@ def test_a_block_that_is_no_zlib_is_refused():
 
 def test_a_block_that_no_reader_takes_is_not_written(monkeypatch):
     """Writing and reading have one limit."""
-    monkeypatch.setattr(blocks, "LARGEST", 10)
+    monkeypatch.setattr(module, "LARGEST", 10)
     with pytest.raises(MalformedExport, match="too large"):
         written([(b"S", b"x" * 11)])
 
 
 def test_many_blocks_are_no_bomb_either(monkeypatch):
     """What each of them may unpack to, all of them together may not."""
-    monkeypatch.setattr(blocks, "LARGEST", 100_000)
+    monkeypatch.setattr(module, "LARGEST", 100_000)
     with pytest.raises(MalformedExport, match="100 times its size"):
         read(written([(b"S", bytes(100_000))] * 3))

@@ -10,7 +10,7 @@ import pytest
 
 from app.classifier.policy import Policy
 from app.errors import MalformedExport
-from app.exchange.format.header import ExportHeader
+from app.exchange.format import ExportHeader
 
 HEADER = ExportHeader(
     postbayes="0.1.0",

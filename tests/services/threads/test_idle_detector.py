@@ -6,16 +6,8 @@ import math
 
 import pytest
 
-from app.services.threads import scheduler
-from app.services.threads.scheduler import (
-    BURST,
-    MOST,
-    PAUSE,
-    SHARE,
-    STEP,
-    IdleDetector,
-    rest,
-)
+from app.services import scheduler
+from app.services.scheduler import BURST, MOST, PAUSE, SHARE, STEP, IdleDetector, rest
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from app.errors import DatabaseDamaged, DatabaseUnavailable
-from app.services.threads import scheduler as module
-from app.services.threads.scheduler import Scheduler
+from app.services import scheduler as module
+from app.services.scheduler import Scheduler
 from tests.support.command import PATIENCE
 
 
@@ -34,7 +34,7 @@ def test_an_upkeep_that_fails_is_tried_again(monkeypatch, error):
 def test_a_database_that_is_away_is_told_once_and_so_is_its_return(monkeypatch, caplog):
     """A night without it does not fill the log."""
     monkeypatch.setattr(module, "INTERVAL", 0.01)
-    caplog.set_level("INFO", logger="app.services.threads.scheduler")
+    caplog.set_level("INFO", logger="app.services.scheduler")
     back = threading.Event()
     tries = iter(
         [

@@ -16,12 +16,12 @@ from app.classifier.snapshot import Snapshot
 from app.classifier.specification import Specification
 from app.errors import DatabaseUnavailable, ProfileReplaced, UnknownLabel
 from app.ledger.teaching import ScoredRow, Teaching
-from app.services import queue as module
 from app.services.classify import observe
 from app.services.memory import live as live_module
+from app.services.memory import queue as module
 from app.services.memory.live import LiveProfile
-from app.services.threads.writer import Writer
-from app.storage import hidden, profiles, tables
+from app.services.writer import Writer
+from app.storage import profiles, tables
 from app.storage.database.engine import writing
 from tests.support.command import PATIENCE
 from tests.support.messages import ham, spam
@@ -176,7 +176,7 @@ def test_a_queue_that_is_too_long_refuses_more(engine, live, monkeypatch):
 def replaced(engine, row, *, spam_label="spam"):
     """Put a profile that has learned nothing in the place of another."""
     with writing(engine) as connection:
-        new = hidden.begin(
+        new = profiles.begin(
             connection,
             name=row.name,
             labels=("ham", spam_label),
@@ -184,7 +184,9 @@ def replaced(engine, row, *, spam_label="spam"):
             feature_set=row.feature_set,
             now=NOW,
         )
-        return hidden.show(connection, new, instead_of=row, created_at=NOW, policy=None)
+        return profiles.show(
+            connection, new, instead_of=row, created_at=NOW, policy=None
+        )
 
 
 def test_others_are_taught_while_a_successor_is_loaded(engine, live):

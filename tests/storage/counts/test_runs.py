@@ -18,7 +18,7 @@ from app.classifier.decay import Decay
 from app.errors import CorruptVector, InconsistentCounts
 from app.ledger.sums import LARGEST, decode_sum
 from app.storage import tables
-from app.storage.counts import classes, runs
+from app.storage.counts import fold, runs
 from app.storage.database.engine import reading, writing
 from tests.support.builders import (
     counts_of,
@@ -363,7 +363,7 @@ def test_a_class_count_keeps_its_kind_and_is_never_negative(engine):
     def change(**views):
         sums = History({202603: State(views)})
         with writing(engine) as connection:
-            classes.add(connection, classes.changes(sums, profile.id, LABELS))
+            fold.add(connection, fold.changes(sums, profile.id, LABELS))
 
     change(words=words({"a": 1}), sizes=measures({"x": 1}))
     before = rows_of(engine, tables.class_count, profile)

@@ -25,6 +25,7 @@ from app.storage import tables
 from app.storage.database import sqlite
 from app.storage.database.engine import (
     checkpoint,
+    migrate,
     migrating,
     open_engine,
     probe,
@@ -32,7 +33,6 @@ from app.storage.database.engine import (
     with_short_timeout,
     writing,
 )
-from app.storage.database.migrate import migrate
 from app.storage.database.postgresql import LONG_RESPONSE_TIME
 from app.storage.ledger import append
 from tests.support.builders import damage, new_profile, rows_of, taught, teach

@@ -16,11 +16,18 @@ from sqlalchemy import inspect, text
 
 from app.errors import DatabaseTooNew, InconsistentCounts, InvalidSetting
 from app.storage import tables
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
-from app.storage.database.engine import migrating, open_engine, reading, writing
-from app.storage.database.migrate import MIGRATIONS, alembic_config, migrate
+from app.storage.database.engine import (
+    MIGRATIONS,
+    alembic_config,
+    migrate,
+    migrating,
+    open_engine,
+    reading,
+    writing,
+)
 from app.storage.ledger import rows_after
-from app.storage.upkeep.audit import audit
 from tests.support.builders import feature, fold_all, new_profile, taught, teach
 from tests.support.databases import on_sqlite
 
@@ -191,7 +198,7 @@ def test_a_newer_database_is_refused(engine):
 TEN_PROCESSES = """
 import os, sys
 from app.storage.database.engine import open_engine
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate
 
 wait, start = os.pipe()
 children = []

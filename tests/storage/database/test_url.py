@@ -7,8 +7,8 @@ import traceback
 import pytest
 
 from app.errors import DatabaseUnavailable, InvalidSetting
+from app.storage.database.dialect import parse
 from app.storage.database.engine import open_engine, reading
-from app.storage.database.url import parse
 
 USER = "postgresql://anna:s3cret@"
 NOBODY = "127.0.0.1:1"

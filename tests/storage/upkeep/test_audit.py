@@ -11,8 +11,8 @@ from app.bayes.state import State
 from app.errors import InconsistentCounts, UnknownProfile
 from app.storage import tables
 from app.storage.counts import runs
+from app.storage.counts.fold import audit
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.audit import audit
 from tests.support.builders import (
     APRIL,
     fold,

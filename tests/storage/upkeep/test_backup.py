@@ -16,10 +16,10 @@ from app.classifier.specification import Specification
 from app.errors import DatabaseDamaged, DatabaseUnavailable, InvalidInput
 from app.ledger.teaching import ScoredRow, Teaching
 from app.storage import profiles
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load
 from app.storage.database.engine import backup, open_engine, reading, writing
 from app.storage.ledger import append
-from app.storage.upkeep.audit import audit
 from tests.support import postgres
 from tests.support.builders import (
     MARCH,

@@ -14,15 +14,19 @@ from app.errors import ProfileReplaced
 from app.ledger.teaching import ScoredRow
 from app.ledger.undo import Selection
 from app.services.upkeep import erase_some
-from app.storage import history, tables
+from app.storage import history, retention, tables
+from app.storage.counts.fold import audit
 from app.storage.counts.state import load_by_epoch
-from app.storage.database.engine import checkpoint, open_engine, reading, writing
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import (
+    checkpoint,
+    migrate,
+    open_engine,
+    reading,
+    writing,
+)
 from app.storage.ledger import rows_after
 from app.storage.scored import get_many, put_many
-from app.storage.undo import plan
-from app.storage.upkeep import retention
-from app.storage.upkeep.audit import audit
+from app.storage.undo import work
 from tests.support.builders import (
     APRIL,
     MARCH,
@@ -209,7 +213,7 @@ def test_an_undo_of_a_forgotten_message_alone_is_empty(engine):
     fold_all(engine, profile)
     erase(engine, profile)
     with reading(engine) as connection:
-        found = plan.plan(
+        found = work.plan(
             connection,
             profile,
             Selection(ids=frozenset({digest(1)})),

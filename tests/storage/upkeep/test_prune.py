@@ -9,12 +9,11 @@ import pytest
 
 from app.errors import DatabaseUnavailable, Irreversible
 from app.ledger.undo import Selection
-from app.services.fold import Folding
-from app.services.prune import Criterion, Prune, months_before
+from app.services.upkeep import Criterion, Folding, Prune, months_before
 from app.storage import tables
+from app.storage.bulk import carry_out, find
 from app.storage.counts.state import folded_revision
 from app.storage.database.engine import reading, writing
-from app.storage.upkeep.prune import carry_out, find
 from tests.support.builders import (
     APRIL,
     MARCH,

@@ -11,13 +11,11 @@ from sqlalchemy import delete, func, select
 
 from app.errors import Expired
 from app.ledger.undo import Selection
-from app.storage import tables
+from app.storage import retention, tables
 from app.storage.counts import runs
 from app.storage.counts.runs import RUNS
-from app.storage.database.engine import open_engine, reading, writing
-from app.storage.database.migrate import migrate
+from app.storage.database.engine import migrate, open_engine, reading, writing
 from app.storage.ledger import rows_after
-from app.storage.upkeep import retention
 from tests.support.builders import (
     APRIL,
     MARCH,

@@ -28,7 +28,7 @@ from app.ledger.undo import Selection
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.services.ledger import LedgerPage
+    from app.services.inspection import LedgerPage
 
 router = APIRouter(route_class=asking(Right.READ))
 page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)

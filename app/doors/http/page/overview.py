@@ -29,9 +29,8 @@ from app.doors.http.profiles import WINDOW
 from app.doors.http.query import ProfileName  # noqa: TC001  read at run time
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
 from app.doors.serving.process import computing
-from app.drawing.markup import figure, number, table
-from app.drawing.svg import Axis, Linear, Logit, Plot, Times
-from app.figures.metrics import wilson
+from app.drawing.svg import Axis, Linear, Logit, Plot, Times, figure, number, table
+from app.figures import wilson
 from app.services.profiles import learned
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from app.services.log import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.services.words import WordInView
+    from app.services.inspection import WordInView
 
 page = APIRouter(prefix="/ui", route_class=asking(Right.READ), include_in_schema=False)
 _HEIGHT: Final = 240

@@ -7,7 +7,7 @@ can no longer be taken back, and the counts that it added are in the sealed sums
 Contract of this file: the sealed sums and the rows that have vectors add up to
 the whole ledger, and the oldest rows lose their vectors first.  So an undo that was
 planned without a lock knows by one row whether the vectors that it needs are there
-(`app.storage.undo.plan`).
+(`app.storage.undo.work`).
 
 A message that was forgotten loses all its vectors sooner, all of them at once: what its
 rows have added is zero, but for rows that were sealed before (`prepare_erasure`).  No
@@ -28,7 +28,7 @@ from sqlalchemy import and_, func, select, update
 from app.bayes.state import State
 from app.ledger.entry import sum_by_epoch
 from app.storage import history, ledger, profiles, scored, tables
-from app.storage.counts import names, runs
+from app.storage.counts import runs, state
 from app.storage.counts.state import folded_revision
 from app.storage.undo import work
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from app.bayes.state import History
     from app.storage.counts.runs import RunPart
     from app.storage.profiles import ProfileRow
-
 
 # Vectors of a batch, but for the last row: the names of their features are rows, which
 # are written under SQLite's one lock.  Sixty-four messages have half of it.
@@ -130,7 +129,7 @@ def prepare(
         revisions=revisions,
         last=(ready[-1].time, ready[-1].revision),
         sums=runs.encode(sums, profile.labels),
-        names=_names(connection, profile, sums, names.texts_of(rows, profile)),
+        names=_names(connection, profile, sums, state.texts_of(rows, profile)),
     )
 
 
@@ -272,12 +271,12 @@ def _names(
 ) -> NameChanges:
     """Return what becomes of names where some rows are sealed."""
     new, gone = {}, {}
-    state = State.sum(sums.values())
-    for view, x in state.items():
+    added = State.sum(sums.values())
+    for view, x in added.items():
         found = texts.get(view, {})
         gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
-        new[view] = names.missing(connection, profile.id, view, gained)
-        lost = names.stored(connection, profile.id, view, x.lost.tolist())
+        new[view] = state.missing_names(connection, profile.id, view, gained)
+        lost = state.stored_names(connection, profile.id, view, x.lost.tolist())
         if lost:
             sealed = runs.total(connection, profile, "sealed", view=view)
             left = State.sum((sealed, {view: x}))[view]
@@ -294,9 +293,9 @@ def _write(
     """Seal what rows added, and take their vectors and names from them."""
     runs.add(connection, profile.id, "sealed", changes.sums)
     for view, texts in changes.names.new.items():
-        names.add(connection, profile.id, view, texts)
+        state.add_names(connection, profile.id, view, texts)
     for view, features in changes.names.gone.items():
-        names.drop(connection, profile.id, view, features)
+        state.drop_names(connection, profile.id, view, features)
     connection.execute(
         update(tables.ledger).where(rows).values(vector=None, names=None)
     )

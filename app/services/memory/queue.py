@@ -1,16 +1,12 @@
-"""Replacements: requests for a profile that was replaced a moment ago.
-
-It waits for the one that is in its place now, which is loaded at once.  To load it
-takes as long as at a start, so there is a thread for it: other profiles are served
-meanwhile.
-"""
+"""Queue: jobs that a thread takes all at once, and jobs of replaced profiles."""
 
 from __future__ import annotations
 
+import queue
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from app.errors import DatabaseUnavailable
 
@@ -19,10 +15,91 @@ if TYPE_CHECKING:
 
     from app.services.memory.cache import CachedProfile
     from app.services.memory.live import LiveProfile
-    from app.services.queue import JobQueue
 
     Profile = LiveProfile | CachedProfile
     Successor = Callable[[Any], Profile]
+
+# More than this many waiting means that the disk cannot keep up; a new job is then
+# refused with "try again later" instead of growing the queue.
+BACKLOG: Final = 10_000
+T = TypeVar("T")
+
+
+class JobQueue(Generic[T]):
+    """A bounded queue of jobs for one thread, which closes it when it ends."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        # Without it, a job could be put after the last look of a thread that ends.
+        self._putting = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """How many jobs wait, or one more when it is closed."""
+        return self._jobs.qsize()
+
+    def put(self, job: T) -> None:
+        """Leave a job for the thread.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If too much is waiting already, or the service is stopping.
+        """
+        with self._putting:
+            if self._closed.is_set():
+                msg = "the service is stopping; send the request again in a moment"
+                raise DatabaseUnavailable(msg)
+            if self._jobs.qsize() > BACKLOG:
+                msg = (
+                    f"{BACKLOG} requests are waiting for the database; try again later"
+                )
+                raise DatabaseUnavailable(msg)
+            self._jobs.put(job)
+
+    def take(self, most: int, *, within: float | None = None) -> list[T]:
+        """Wait for a job; return all that wait, up to `most`.
+
+        Parameters
+        ----------
+        most : int
+            Most jobs to return.
+        within : float or None
+            Time to wait for a job; None waits for ever.  Unit: seconds.
+
+        Returns
+        -------
+        list of jobs
+            Empty once the queue is closed and nothing is left.
+
+        Raises
+        ------
+        queue.Empty
+            If no job came in time.
+        """
+        jobs: list[T] = []
+        job = self._jobs.get(timeout=within)
+        # None marks the end: it is put last, and stays there.
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == most or self._jobs.empty():
+                return jobs
+            job = self._jobs.get()
+        self._jobs.put(None)
+        return jobs
+
+    def close(self) -> None:
+        """Take no more jobs; those that wait are still returned."""
+        with self._putting:
+            if not self._closed.is_set():
+                self._closed.set()
+                self._jobs.put(None)
+
+
+# It waits for the one that is in its place now, which is loaded at once.  To load it
+# takes as long as at a start, so there is a thread for it: other profiles are served
+# meanwhile.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,11 @@ from app.errors import (
     ProfileReplaced,
     Unavailable,
 )
+from app.services.clock import Failures
 from app.services.events import expire_events
-from app.services.fold import Folding
-from app.services.retry import Failures
 from app.services.undo import carry_out
-from app.services.upkeep import DROPPED_ROWS, erase_some
-from app.storage import hidden, history, scored
+from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
+from app.storage import history, profiles, retention, scored
 from app.storage.counts import runs
 from app.storage.counts.state import folded_revision
 from app.storage.database import engine
@@ -41,7 +40,6 @@ from app.storage.database.engine import (
 )
 from app.storage.profiles import lock
 from app.storage.undo import work
-from app.storage.upkeep import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
 
 # Feedback that never pauses is left for afterwards, up to so many rows: many rows at
 # once are cheaper, because they have most of their features in common
-# (`app.services.fold`).  Rows that are not folded are read by a start, 1,000 in
+# (`app.services.upkeep`).  Rows that are not folded are read by a start, 1,000 in
 # 0.17 s.
 BURST: Final = 4_000
 # Beside feedback that goes on, steps have the interpreter for this share of the time
@@ -401,13 +399,13 @@ class Maintenance:
                 self._engine, before=self._clock() - timedelta(days=self._event_days)
             )
         with reading(self._engine) as connection:
-            self._abandoned = hidden.abandoned(connection, now=self._clock())
+            self._abandoned = profiles.abandoned(connection, now=self._clock())
 
     def _remove(self) -> float:
         """Remove a little of an unfinished import, and return as a call does."""
         if self._abandoned:
             with writing(self._engine) as connection:
-                if not hidden.remove_step(connection, self._abandoned[-1]):
+                if not profiles.remove_step(connection, self._abandoned[-1]):
                     self._abandoned.pop()
         return FOLLOW_SECONDS if self._abandoned else 0.0
 

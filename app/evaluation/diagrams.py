@@ -1,4 +1,4 @@
-"""Figures of the page: thresholds, time, and distributions."""
+"""Diagrams of the evaluation page: thresholds, time and distributions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from app.drawing.markup import figure, number, series, table
-from app.drawing.svg import Axis, Linear, Logarithmic, Logit, Plot, written
-from app.figures.calibration import reliability
-from app.figures.curves import error_over_time, learning_curve, roc
-from app.figures.metrics import spam_missed_at, wilson
+from app.drawing.svg import (
+    Axis,
+    Linear,
+    Logarithmic,
+    Logit,
+    Plot,
+    figure,
+    number,
+    series,
+    table,
+    written,
+)
+from app.figures import (
+    error_over_time,
+    learning_curve,
+    reliability,
+    roc,
+    spam_missed_at,
+    wilson,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.evaluation.run import Run
-    from app.figures.curves import Course
+    from app.figures import Course
 
 _AT: Final = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Ham lost for which the spam missed is listed.  Unit: per cent."""

@@ -1,1 +1,0 @@
-"""Evaluation page: figures, diagrams and mistakes in one HTML file."""

@@ -1,0 +1,619 @@
+"""Dumps of other filters: bogofilter, SpamAssassin, SpamBayes and rspamd.
+
+Contract of this file: memory is bounded by `MAX_FEATURES`, a line by `LONGEST_LINE`;
+bytes that are no dump raise `MalformedDump` with the number of the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import sha1
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+import numpy as np
+
+from app.bayes.counts import FeatureCounts
+from app.errors import MalformedDump
+from app.features.hashing import ids_of
+from app.features.tokens import MAX_WORD_CHARS, of_name, of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+
+# A token with its counts takes some 200 bytes here, so 2 GB. The largest dump
+# known is of a site's SpamAssassin with 5 million tokens.
+MAX_FEATURES: Final = 10_000_000
+"""Features that are taken from one dump, at most."""
+LARGEST_COUNT: Final = 2**31 - 1
+"""Largest number of messages in a dump; bogofilter counts in 32 bits."""
+
+
+# Punctuation that belongs to words (`app.features.tokens`).
+_INNER: Final = frozenset("_$!%'-")
+
+
+def text_word(token: str) -> str | None:
+    """Return the one word of a text that a token is, or None.
+
+    Other filters keep the case and the punctuation around a word; ours is the
+    word that a text with this token would have given.
+
+    Examples
+    --------
+    >>> text_word("Today,"), text_word("FREE!!!"), text_word("www.example.com")
+    ('today', 'free!!!', 'www.example.com')
+    >>> text_word("and/or") is None
+    True
+    """
+    if len(token) > MAX_WORD_CHARS:
+        return None
+    words = [word for word in of_text(token) if word[0].isalnum() or word[0] in _INNER]
+    # A dotted word comes first, then its parts.
+    if words and words[1:] in ([], words[0].split(".")):
+        return words[0]
+    return None
+
+
+def name_word(token: str) -> str | None:
+    """Return the one word of a header that a token is, or None.
+
+    Examples
+    --------
+    >>> name_word("Mail.Example.com"), name_word("ann@example.com")
+    ('mail.example.com', None)
+    """
+    if len(token) > MAX_WORD_CHARS:
+        return None
+    words = of_name(token)
+    return words[0] if len(words) == 1 else None
+
+
+class Rule(NamedTuple):
+    """How the tokens of one tag become features.
+
+    Parameters
+    ----------
+    word : callable
+        Returns the word that a token is, or None.
+    kind : str
+        Name of such tokens, for people.
+    view : str
+        The view that gets them.
+    tag : str
+        Beginning of their names there.
+    """
+
+    word: Callable[[str], str | None]
+    kind: str
+    view: str
+    tag: str
+
+
+TEXT: Final = Rule(text_word, "words of the text", "words", "")
+SUBJECT: Final = Rule(text_word, "words of subjects", "headers", "subject:")
+SPLIT: Final = "tokens that are split in another way here"
+"""Reason why a token is left out."""
+NO_MESSAGES: Final = "tokens with no message left"
+"""Reason why a token is left out."""
+
+
+class TokenCounts(NamedTuple):
+    """Numbers of messages, of either kind."""
+
+    ham: int
+    spam: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The counts of one view.
+
+    Parameters
+    ----------
+    counts : FeatureCounts
+        Its statistics.
+    names : tuple of str
+        The text of its features, in the order of the ids.
+    """
+
+    counts: FeatureCounts
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class DumpTally:
+    """The counts that were read from a dump so far.
+
+    Parameters
+    ----------
+    program : str
+        The program that wrote the dump.
+    messages : TokenCounts
+        Messages that the other filter has learned.
+    carried : Counter of str
+        Tokens that became features, by kind.
+    left : Counter of str
+        Tokens that did not, by reason.
+    """
+
+    program: str
+    messages: TokenCounts = field(default_factory=lambda: TokenCounts(0, 0))
+    carried: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    _features: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    _size: int = 0
+
+    def carry(
+        self,
+        rule: Rule | None,
+        token: str,
+        counts: TokenCounts,
+        *,
+        otherwise: str = SPLIT,
+    ) -> None:
+        """Count a token as the feature that a rule makes of it.
+
+        Parameters
+        ----------
+        rule : Rule or None
+            The rule of its tag; None without one.
+        token : str
+            The token without its tag.
+        counts : TokenCounts
+            Its messages.
+        otherwise : str
+            The reason why it is left out, where the rule makes no feature of it.
+
+        Raises
+        ------
+        MalformedDump
+            If there are more features than `MAX_FEATURES`.
+        """
+        word = None if rule is None else rule.word(token)
+        if rule is None or word is None or not any(counts):
+            self.left[otherwise if any(counts) else NO_MESSAGES] += 1
+            return
+        self.carried[rule.kind] += 1
+        self.add(rule.view, rule.tag + word, counts)
+        if rule is SUBJECT:
+            # Words of the subject are words of the text as well here.
+            self.add("words", word, counts)
+
+    def add(self, view: str, name: str, counts: TokenCounts) -> None:
+        """Add counts to a feature; several tokens may be one feature here.
+
+        Raises
+        ------
+        MalformedDump
+            If there are more features than `MAX_FEATURES`.
+        """
+        features = self._features.setdefault(view, {})
+        found = features.get(name)
+        if found is None:
+            features[name] = [*counts]
+            self._size += 1
+            if self._size > MAX_FEATURES:
+                msg = (
+                    f"the dump has more than {MAX_FEATURES:,} different tokens; "
+                    "let the other program prune them, and dump again"
+                )
+                raise MalformedDump(msg)
+            return
+        found[0] += counts.ham
+        found[1] += counts.spam
+
+    @property
+    def features(self) -> dict[str, int]:
+        """Number of features of each view."""
+        return {view: len(names) for view, names in self._features.items()}
+
+    def taken(self, labels: Sequence[str], *, ham: str, spam: str) -> dict[str, Taken]:
+        """Return the counts of the dump as statistics, view by view.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            Name of each class index of the profile.
+        ham, spam : str
+            The labels that the two kinds of mail get.
+
+        Raises
+        ------
+        MalformedDump
+            If there is nothing to add.
+
+        Notes
+        -----
+        A token is counted once per message by all programs that we read, so
+        occurrences and messages are the same number.  Where several tokens are
+        one feature here (``Free`` and ``free``), their counts are added, and
+        cut at the number of messages: no more can have had it.
+        """
+        if not any(self.messages) or not self._features:
+            msg = (
+                f"the dump of {self.program} holds nothing that Postbayes can learn: "
+                f"{sum(self.messages)} messages and {self._size} usable tokens"
+            )
+            raise MalformedDump(msg)
+        where = [labels.index(ham), labels.index(spam)]
+        messages = np.zeros(len(labels), np.int64)
+        messages[where] = self.messages
+        return {
+            view: _taken(features, messages, where)
+            for view, features in sorted(self._features.items())
+        }
+
+
+def _taken(
+    features: dict[str, list[int]], messages: NDArray[np.int64], where: list[int]
+) -> Taken:
+    """Return the counts of one view, sorted by id."""
+    texts = list(features)
+    ids = ids_of(texts)
+    # Two names of one id, which only an attacker finds: the first counts.
+    ids, first = np.unique(ids, return_index=True)
+    documents = np.zeros((ids.size, messages.size), np.int64)
+    given = np.array(list(features.values()), np.int64).reshape(-1, 2)
+    documents[:, where] = given[first]
+    np.minimum(documents, messages, out=documents)
+    present = documents.any(axis=1)
+    ids, documents = ids[present], documents[present]
+    names = tuple([texts[i] for i in first[present].tolist()])
+    return Taken(
+        FeatureCounts.of_counts(messages.copy(), ids, documents.copy(), documents),
+        names,
+    )
+
+
+LONGEST_LINE: Final = 65_536
+"""Bytes of a line, at most.  A token of bogofilter has 30 characters, one of
+SpamBayes' headers may be as long as a header."""
+
+
+def numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Give the lines of a dump and their numbers, without line ends.
+
+    Raises
+    ------
+    MalformedDump
+        If a line is too long, the last one has no end, or there are bytes
+        that no text has.
+    """
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            msg = f"line {number} is longer than {LONGEST_LINE} bytes; this is no dump"
+            raise MalformedDump(msg)
+        if b"\0" in line:
+            msg = f"line {number} holds a NUL byte; give the dump, not the database"
+            raise MalformedDump(msg)
+        if not line.endswith(b"\n"):
+            msg = f"line {number} has no end: the dump was cut short"
+            raise MalformedDump(msg)
+        yield number, _text(line.rstrip(b"\r\n"))
+
+
+def count(text: str, number: int) -> int:
+    """Return a count of messages in line `number`.
+
+    Raises
+    ------
+    MalformedDump
+        If it is not a number from 0 to `LARGEST_COUNT`.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(LARGEST_COUNT)):
+        msg = f"line {number} has {text[:40]!r} where a number of messages belongs"
+        raise MalformedDump(msg)
+    value = int(text)
+    if value > LARGEST_COUNT:
+        msg = f"line {number} says {value} messages, more than {LARGEST_COUNT}"
+        raise MalformedDump(msg)
+    return value
+
+
+def _text(line: bytes) -> str:
+    """Return a line as text: UTF-8, or else one character per byte."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+# One token per line: the token, the messages of spam and of ham that had it, and
+# the day that it was last seen.  Names that begin with a dot are about the list
+# itself; ``.MSG_COUNT`` has the numbers of messages.
+
+_MESSAGES: Final = ".MSG_COUNT"
+# bogofilter's tag -> our header.  Cc and Bcc have the tag of To there.
+_HEADERS: Final = {
+    "from": "from",
+    "to": "to",
+    "rtrn": "return-path",
+    "rcvd": "received",
+}
+_BOGOFILTER_RULES: Final = {
+    "subj": SUBJECT,
+    **{
+        tag: Rule(name_word, f"words of {name.title()}", "headers", f"{name}:")
+        for tag, name in _HEADERS.items()
+    },
+}
+_LEFT: Final = {
+    "head": "words of other headers: bogofilter does not keep which one",
+    "mime": "words of the headers of parts, which are no features here",
+}
+
+
+def read_bogofilter(file: BinaryIO) -> DumpTally:
+    """Return the counts of a dump of bogofilter's word list.
+
+    Raises
+    ------
+    MalformedDump
+        If it is not such a dump, or it was cut short.
+    """
+    tally = DumpTally(program="bogofilter")
+    found = False
+    for number, line in numbered(file):
+        fields = line.split(" ")
+        if len(fields) not in {3, 4} or not fields[0]:
+            msg = (
+                f"line {number} is not a token, two counts and a date: {line[:60]!r}; "
+                "write the dump with `bogoutil -d wordlist.db`"
+            )
+            raise MalformedDump(msg)
+        token, spam, ham = fields[0], count(fields[1], number), count(fields[2], number)
+        counts = TokenCounts(ham, spam)
+        if token == _MESSAGES:
+            tally.messages, found = counts, True
+        elif not token.startswith("."):
+            tag, colon, word = token.partition(":")
+            if colon:
+                reason = _LEFT.get(tag, SPLIT)
+                tally.carry(_BOGOFILTER_RULES.get(tag), word, counts, otherwise=reason)
+            else:
+                tally.carry(TEXT, token, counts)
+    if not found:
+        msg = (
+            f"there is no line {_MESSAGES}, so this is not what "
+            "`bogoutil -d wordlist.db` writes"
+        )
+        raise MalformedDump(msg)
+    return tally
+
+
+# Lines with tabs between their fields: ``v`` a number and its name, ``t`` the
+# messages of spam and of ham that had a token, when it was seen last and the
+# token, ``s`` a message that was learned.
+#
+# A token is the last five bytes of the SHA-1 of a word
+# (Mail::SpamAssassin::Plugin::Bayes, `tokenize`), so that only a word that is
+# known already can be found in the list.  SpamAssassin keeps a word of the body,
+# or of the subject, in lower case beside the way it is written, which is the word
+# that we count.
+
+_TOKEN_BYTES: Final = 5
+_SPAMASSASSIN_FIELDS: Final = 5
+_UNKNOWN: Final = "hashes of words that are not among the words given"
+
+
+def read_spamassassin(file: BinaryIO, words: Iterable[str] | None) -> DumpTally:
+    """Return the counts of a backup of SpamAssassin's Bayes database.
+
+    Parameters
+    ----------
+    file : binary file
+        The backup.
+    words : iterable of str or None
+        Texts with the words to look for in it; None if there are no texts.
+
+    Raises
+    ------
+    MalformedDump
+        If it is not such a backup, or no word can be found in it.
+    """
+    tally = DumpTally(program="SpamAssassin")
+    tokens = _tokens(file, tally)
+    if words is None:
+        learned = tally.messages
+        msg = (
+            f"the backup has {len(tokens):,} tokens of {learned.spam:,} spam and "
+            f"{learned.ham:,} ham, but a token is a hash of a word, and no word can be "
+            "read from it. Give a file of words to look for with --words, or learn "
+            "from the mail folders instead"
+        )
+        raise MalformedDump(msg)
+    for text in words:
+        for word in of_text(text):
+            token = sha1(word.encode(), usedforsecurity=False).digest()[-_TOKEN_BYTES:]
+            found = tokens.pop(token, None)
+            if found is not None:
+                tally.carried[TEXT.kind] += 1
+                tally.add("words", word, found)
+    tally.left[_UNKNOWN] += len(tokens)
+    return tally
+
+
+def _tokens(file: BinaryIO, tally: DumpTally) -> dict[bytes, TokenCounts]:
+    """Return the tokens of a backup; its messages go into the tally."""
+    tokens: dict[bytes, TokenCounts] = {}
+    numbers: dict[str, int] = {}
+    for number, line in numbered(file):
+        kind, *fields = line.split("\t")
+        if number == 1 and (kind != "v" or "db_version" not in line):
+            break
+        if kind == "v" and len(fields) >= 2:  # noqa: PLR2004  (a value and its name)
+            numbers[fields[1].split(" ")[0]] = count(fields[0], number)
+        elif kind == "t" and len(fields) == _SPAMASSASSIN_FIELDS - 1:
+            spam, ham = count(fields[0], number), count(fields[1], number)
+            tokens[_token(fields[3], number)] = TokenCounts(ham, spam)
+            if len(tokens) > MAX_FEATURES:
+                msg = f"the backup has more than {MAX_FEATURES:,} tokens"
+                raise MalformedDump(msg)
+        elif kind != "s":
+            msg = f"line {number} is not one of `sa-learn --backup`: {line[:60]!r}"
+            raise MalformedDump(msg)
+    if not {"num_spam", "num_nonspam"} <= numbers.keys():
+        msg = (
+            "the first lines are not the version and the numbers of messages that "
+            "`sa-learn --backup` writes"
+        )
+        raise MalformedDump(msg)
+    tally.messages = TokenCounts(numbers["num_nonspam"], numbers["num_spam"])
+    return tokens
+
+
+def _token(text: str, number: int) -> bytes:
+    """Return the bytes of a token."""
+    try:
+        token = bytes.fromhex(text)
+    except ValueError:
+        token = b""
+    if len(token) != _TOKEN_BYTES:
+        msg = f"line {number} has {text[:40]!r} where a token of 10 digits belongs"
+        raise MalformedDump(msg)
+    return token
+
+
+# A CSV file: first the messages of ham and of spam, then a line per token with
+# the messages of ham and of spam that had it.
+
+_SPAMBAYES_FIELDS: Final = 3
+
+
+_LINK: Final = Rule(name_word, "words of links", "words", "link:")
+_SPAMBAYES_RULES: Final = {
+    "email name": TEXT,
+    "email addr": TEXT,
+    "subject": SUBJECT,
+    "url": _LINK,
+    "proto": _LINK,
+    **{
+        f"{header}:{part}": Rule(
+            name_word, "words of addresses", "headers", f"{header}:"
+        )
+        for header in ("from", "to", "cc", "reply-to", "sender")
+        for part in ("name", "addr")
+    },
+    **{
+        header: Rule(name_word, "words of other headers", "headers", f"{header}:")
+        for header in ("message-id", "x-mailer", "received")
+    },
+}
+_ADDRESSED: Final = frozenset(
+    tag.partition(":")[0] for tag in _SPAMBAYES_RULES if ":" in tag
+)
+_LONG: Final = "lengths of long words, which are no features here"
+_FACTS: Final = "facts of a message, which are another view here"
+
+
+def read_spambayes(file: BinaryIO) -> DumpTally:
+    """Return the counts of an exported database of SpamBayes.
+
+    Raises
+    ------
+    MalformedDump
+        If it is not such an export, or it was cut short.
+    """
+    tally = DumpTally(program="SpamBayes")
+    rows = _rows(file)
+    _, first = next(rows, (0, []))
+    if len(first) != 2:  # noqa: PLR2004  (ham and spam)
+        msg = (
+            "the first line is not the two numbers of messages that "
+            "`sb_dbexpimp.py -e` writes"
+        )
+        raise MalformedDump(msg)
+    tally.messages = TokenCounts(count(first[0], 1), count(first[1], 1))
+    for number, row in rows:
+        if len(row) != _SPAMBAYES_FIELDS:
+            msg = f"line {number} is not a token and two counts, but {len(row)} fields"
+            raise MalformedDump(msg)
+        counts = TokenCounts(count(row[1], number), count(row[2], number))
+        token = row[0]
+        tag, _, rest = token.partition(":")
+        if tag in _ADDRESSED:
+            part, _, rest = rest.partition(":")
+            tag = f"{tag}:{part}"
+        if tag in {"skip", "8bit%"}:
+            tally.carry(None, rest, counts, otherwise=_LONG)
+        elif tag in _SPAMBAYES_RULES:
+            tally.carry(_SPAMBAYES_RULES[tag], rest, counts)
+        else:
+            # A word of the text may have a colon too, as in "note:".
+            reason = _FACTS if ":" in token else SPLIT
+            tally.carry(TEXT, token, counts, otherwise=reason)
+    return tally
+
+
+def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+    """Give the rows of the file, each with the number of its last line."""
+    reader = csv.reader((line + "\n" for _, line in numbered(file)), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        msg = f"line {reader.line_num} is not CSV: {error}"
+        raise MalformedDump(msg) from error
+
+
+# A line per Redis key, ``"key": {...}``.  A token's key ends in the 64-bit hash
+# of a pair of words up to four apart (OSB), each cut to its stem: without the
+# messages they cannot be made again, and no view here has such pairs.
+
+_ENTRY: Final = re.compile(r'"([^"]{1,300})": (\{.{0,60000}\}|\[.{0,60000}\])')
+
+
+def refuse_rspamd(file: BinaryIO) -> NoReturn:
+    """Refuse a dump of rspamd's statistics, with its numbers and the way out.
+
+    Raises
+    ------
+    MalformedDump
+        Always.
+    """
+    tokens = ham = spam = 0
+    for number, line in numbered(file):
+        entry = _ENTRY.fullmatch(line.rstrip(","))
+        if entry is None:
+            msg = (
+                f"line {number} is not one of `rspamadm statistics_dump dump`: "
+                f"{line[:60]!r}"
+            )
+            raise MalformedDump(msg)
+        values = _values(entry[2])
+        if values.keys() & {"learns_ham", "learns_spam"}:
+            ham += _number(values.get("learns_ham"))
+            spam += _number(values.get("learns_spam"))
+        elif values.keys() & {"H", "S"}:
+            tokens += 1
+    msg = (
+        f"the dump has {tokens:,} tokens of {spam:,} spam and {ham:,} ham, but a token "
+        "of rspamd is a hash of two stems, and nothing can be read from it. Learn from "
+        "the mail folders instead: postbayes learn --label ham --junk spam Maildir"
+    )
+    raise MalformedDump(msg)
+
+
+def _values(text: str) -> dict[str, object]:
+    """Return the fields of a key; a value that is no hash has none."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _number(value: object) -> int:
+    """Return a number that Redis keeps as text."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0  # noqa: PLR2004

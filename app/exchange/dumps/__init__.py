@@ -1,1 +1,0 @@
-"""Dumps of other filters, read into counts of features."""

@@ -1,0 +1,739 @@
+"""Format of an export: its header, its blocks, and what a block holds.
+
+Contract of this file: whatever JSON holds there, a reader of a value returns the value
+as it was written, or raises `ValueError` or `TypeError` with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from app.classifier.policy import Policy
+from app.classifier.record import require_record
+from app.classifier.specification import check_labels, check_name
+from app.errors import (
+    CorruptVector,
+    InconsistentCounts,
+    InvalidObservation,
+    InvalidPolicy,
+    InvalidSetting,
+    MalformedExport,
+)
+from app.features.observation import DIGEST_BYTES
+from app.ledger.capacity import require_view
+from app.ledger.entry import LedgerRow
+from app.ledger.sums import decode_sum, encode_sum
+from app.ledger.undo import UndoRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    from app.bayes.state import State
+    from app.ledger.capacity import Amounts
+
+SMALL: Final = 2**31 - 1
+"""The largest integer of an INTEGER column on PostgreSQL."""
+LARGE: Final = 2**63 - 1
+"""That of a BIGINT column, and of SQLite's integers."""
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# A day less than there is: people read it in their own time zone.
+_LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+# An undo that comes from elsewhere has some more than a door takes.  PostgreSQL has
+# room for 2,704 bytes in its index.
+_LONGEST_SOURCE: Final = 255
+_FIRST_EPOCH: Final = 197001
+_LAST_EPOCH: Final = 999912
+
+
+def text(value: object) -> str:
+    """Return a value that has to be text."""
+    if not isinstance(value, str):
+        msg = f"{_shown(value)} is not text"
+        raise TypeError(msg)
+    return value
+
+
+def text_or_none(value: object) -> str | None:
+    """Return a value that has to be text or null."""
+    return None if value is None else text(value)
+
+
+def integer(value: object, *, least: int = 0, most: int = LARGE) -> int:
+    """Return a value that has to be an integer from `least` to `most`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = f"{_shown(value)} is not a number"
+        raise TypeError(msg)
+    if not least <= value <= most:
+        msg = f"{_shown(value)} is not from {least} to {most}"
+        raise ValueError(msg)
+    return value
+
+
+def epoch(value: int) -> int:
+    """Return a value that has to be a month from 1970 to 9999, YYYYMM."""
+    if not (_FIRST_EPOCH <= value <= _LAST_EPOCH and 1 <= value % 100 <= 12):  # noqa: PLR2004
+        msg = f"this export has the epoch {_shown(value)}, which is no month (YYYYMM)"
+        raise ValueError(msg)
+    return value
+
+
+def moment(value: object) -> datetime:
+    """Return a time that has a zone, and is in the calendar of every zone."""
+    found = datetime.fromisoformat(text(value))
+    if found.tzinfo is None:
+        msg = f"the time {value!r} is without zone"
+        raise ValueError(msg)
+    # Two moments of different zones are compared without leaving the calendar.
+    if not _FIRST <= found <= _LAST:
+        msg = f"the time {value!r} is not from {_FIRST.year} to {_LAST.year}"
+        raise ValueError(msg)
+    return found
+
+
+def source(value: object) -> str:
+    """Return a source as rows and undos may have it, the reserved ones included."""
+    found = text(value)
+    if not found.isprintable() or len(found) > _LONGEST_SOURCE:
+        msg = (
+            f"the source {_shown(found)} is not printable, or longer than "
+            f"{_LONGEST_SOURCE} characters"
+        )
+        raise ValueError(msg)
+    return found
+
+
+def digest(value: object) -> bytes:
+    """Return the bytes of the hexadecimal digest of a message or a sum."""
+    found = bytes.fromhex(text(value))
+    if len(found) != DIGEST_BYTES:
+        msg = f"a row has no digest of {DIGEST_BYTES} bytes"
+        raise ValueError(msg)
+    return found
+
+
+def listed(value: object) -> list[object]:
+    """Return a value that has to be a list."""
+    if not isinstance(value, list):
+        msg = f"{_shown(value)} is no list"
+        raise TypeError(msg)
+    return value
+
+
+def asked(value: object) -> dict[str, object]:
+    """Return the request of an undo (`app.ledger.undo.Selection`)."""
+    readers: dict[str, Callable[[object], object]] = {
+        "ids": lambda ids: list(map(digest, listed(ids))),
+        "source": source,
+        "since": moment,
+        "until": moment,
+    }
+    if not isinstance(value, dict) or value.keys() - readers.keys():
+        msg = "it was asked for what no undo can be"
+        raise ValueError(msg)
+    for name, given in value.items():
+        if given is not None:
+            readers[name](given)
+    return value
+
+
+def _shown(value: object) -> str:
+    """Return a value in the form that a sentence can hold."""
+    if isinstance(value, list | dict):
+        # It may be nested more deeply than repr can follow.
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and abs(value) > LARGE:
+        return f"a number of {math.log10(abs(value)):.0f} digits"
+    return f"{value!r:.80}"
+
+
+Contents = Literal["counts", "ledger"]
+"""Contents of an export: the counts alone, or the ledger that they come from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportHeader:
+    """The origin of an export, and its demands on the profile that learns it.
+
+    Parameters
+    ----------
+    postbayes : str
+        Version of Postbayes that wrote it.
+    profile : str
+        Name of the profile.
+    created : datetime
+        When that profile was made.
+    feature_set : int
+        Number of the rules that its features were extracted with.
+    labels, spam_labels : tuple of str
+        The profile's labels, and those that stand for spam.
+    contents : str
+        See `Contents`.
+    words : bool
+        Whether the text of features is there.
+    revision : int
+        Revision of the newest ledger row that it includes.
+    views : mapping of str to mapping of str to int
+        For each view, the number of messages of each label.
+    policy : Policy or None
+        Thresholds of the profile that differ from the service's settings; None in
+        exports of older versions, which have none.
+    id_key : str or None
+        Digest of the key of its feature ids; None where they are not keyed.
+    """
+
+    postbayes: str
+    profile: str
+    created: datetime
+    feature_set: int
+    labels: tuple[str, ...]
+    spam_labels: tuple[str, ...]
+    contents: Contents
+    words: bool
+    revision: int
+    views: Mapping[str, Mapping[str, int]]
+    policy: Policy | None = None
+    id_key: str | None = None
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """Messages of each label that were learned, in any view."""
+        return {
+            label: max((n.get(label, 0) for n in self.views.values()), default=0)
+            for label in self.labels
+        }
+
+    def encode(self) -> bytes:
+        """Return the header as one line of JSON."""
+        values = asdict(self) | {"created": self.created.isoformat()}
+        del values["policy"]
+        if self.policy is not None:
+            values["policy"] = self.policy.document()
+        if self.id_key is None:
+            del values["id_key"]
+        return json.dumps(values, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, line: bytes) -> ExportHeader:
+        """Return the header in a line of JSON.
+
+        Raises
+        ------
+        MalformedExport
+            If it is not one, or no profile can be like it.
+        """
+        try:
+            values = json.loads(line)
+            header = cls(
+                postbayes=text(values["postbayes"]),
+                profile=text(values["profile"]),
+                created=moment(values["created"]),
+                feature_set=integer(values["feature_set"], most=SMALL),
+                labels=tuple(map(text, values["labels"])),
+                spam_labels=tuple(map(text, values["spam_labels"])),
+                contents=values["contents"],
+                words=bool(values["words"]),
+                revision=integer(values["revision"]),
+                views={
+                    text(view): {text(name): integer(n) for name, n in counts.items()}
+                    for view, counts in values["views"].items()
+                },
+                policy=Policy.read(values["policy"]) if "policy" in values else None,
+                id_key=text_or_none(values.get("id_key")),
+            )
+            if header.contents not in get_args(Contents):
+                msg = (
+                    f"{header.contents!r} is not one of {', '.join(get_args(Contents))}"
+                )
+                raise ValueError(msg)  # noqa: TRY301
+            check_name(header.profile)
+            check_labels(header.labels, header.spam_labels)
+            for view in header.views:
+                require_view(view)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            InvalidObservation,
+            InvalidPolicy,
+            InvalidSetting,
+        ) as error:
+            msg = f"the header of this export cannot be read: {error}"
+            raise MalformedExport(msg) from error
+        return header
+
+
+# Layout, version 1, little-endian (docs/portable.md has all of it):
+#
+#     POSTBAYES-EXPORT 1    a line
+#     header                a line, one JSON object (`app.exchange.format`)
+#     blocks                until the end:
+#         kind      1 byte     an ASCII letter, "E" in the last block
+#         packed    4 bytes    length of the content in the file
+#         size      4 bytes    length of the content
+#         digest    32 bytes   SHA-256 of kind and content
+#         content   packed     zlib; as it is where packed equals size
+#
+# The last block counts the others and has digests of all of them and of the
+# header, so that no part can be missing or of another file.
+
+VERSION: Final = 1
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes of a block's content, at most; as of a sum (`app.ledger.sums`)."""
+MOST_UNPACKED: Final = 100
+"""Bytes of content for each byte of the file, at most, beyond the first `LARGEST`.
+
+Blocks of 15,000 messages unpack to 1.0 to 2.9 times their size; zlib can make
+1,030 of one.
+"""
+_MAGIC: Final = b"POSTBAYES-EXPORT "
+_LONGEST_LINE: Final = 65_536
+_HEAD: Final = struct.Struct("<cII32s")
+_END: Final = b"E"
+_LEVEL: Final = 6
+
+
+class Block(NamedTuple):
+    """One part of an export."""
+
+    kind: bytes
+    content: bytes
+
+
+class BlockWriter:
+    """Writes an export, block by block.
+
+    Parameters
+    ----------
+    file : binary file
+        Where it goes.
+    header : bytes
+        One line of JSON, without its end.
+    """
+
+    def __init__(self, file: BinaryIO, header: bytes) -> None:
+        self._file = file
+        self._header = header
+        self._digests = sha256()
+        self._blocks = 0
+        file.write(_MAGIC + b"%d\n" % VERSION + header + b"\n")
+
+    def write(self, kind: bytes, content: bytes) -> None:
+        """Write one block.
+
+        Raises
+        ------
+        MalformedExport
+            If it is larger than `LARGEST`.
+        """
+        if len(content) > LARGEST:
+            msg = f"a block of {len(content)} bytes is too large; {LARGEST} are allowed"
+            raise MalformedExport(msg)
+        digest = sha256(kind + content).digest()
+        packed = zlib.compress(content, _LEVEL)
+        if len(packed) >= len(content):
+            packed = content
+        self._file.write(_HEAD.pack(kind, len(packed), len(content), digest))
+        self._file.write(packed)
+        self._digests.update(digest)
+        self._blocks += 1
+
+    def close(self) -> str:
+        """Write the last block, and return the digest of the contents."""
+        content = self._digests.hexdigest()
+        self.write(_END, _trailer(self._header, self._blocks, content))
+        return content
+
+
+class BlockReader:
+    """Reads an export, block by block, and trusts no byte of it.
+
+    Parameters
+    ----------
+    file : binary file
+        At its beginning.
+
+    Raises
+    ------
+    MalformedExport
+        If it does not begin as an export does, or is of a newer version.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        magic = file.readline(_LONGEST_LINE)
+        if not magic.startswith(_MAGIC):
+            msg = (
+                "this is not an export of Postbayes: its first line is another one. "
+                "For the dump of another filter say --from PROGRAM"
+            )
+            raise MalformedExport(msg)
+        version = magic.removeprefix(_MAGIC).rstrip(b"\n")
+        if version != b"%d" % VERSION:
+            msg = (
+                f"this export is of the format {version[:20].decode('latin-1')}, and "
+                f"this Postbayes reads {VERSION}; import it with a newer one"
+            )
+            raise MalformedExport(msg)
+        line = file.readline(_LONGEST_LINE)
+        if not line.endswith(b"\n"):
+            raise MalformedExport(_CUT)
+        self.header: Final = line.rstrip(b"\n")
+        self.content = ""
+        self._packed = 0
+        self._unpacked = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        """Give the blocks, each checked; the last one is not given.
+
+        Raises
+        ------
+        MalformedExport
+            If a block is damaged, or the file is cut short or goes on after its
+            end.
+        """
+        digests = sha256()
+        number = 0
+        while True:
+            kind, digest, content = self._next(number + 1)
+            if kind == _END:
+                break
+            number += 1
+            digests.update(digest)
+            yield Block(kind, content)
+        self.content = digests.hexdigest()
+        if content != _trailer(self.header, number, self.content):
+            msg = (
+                "the end of this export is not that of what is before it: "
+                f"parts are missing, or its header was changed. {_AGAIN}"
+            )
+            raise MalformedExport(msg)
+        if self._file.read(1):
+            msg = f"something follows the end of this export: it was changed. {_AGAIN}"
+            raise MalformedExport(msg)
+
+    def _next(self, number: int) -> tuple[bytes, bytes, bytes]:
+        """Return kind, digest and content of the next block."""
+        kind, length, size, digest = _HEAD.unpack(self._take(_HEAD.size))
+        if max(length, size) > LARGEST:
+            msg = (
+                f"block {number} of this export says that it has "
+                f"{max(length, size)} bytes; {LARGEST} are allowed"
+            )
+            raise MalformedExport(msg)
+        self._packed += length
+        self._unpacked += size
+        if self._unpacked > LARGEST + MOST_UNPACKED * self._packed:
+            msg = (
+                f"block {number} of this export unpacks to more than {MOST_UNPACKED} "
+                "times its size, which nothing that was learned does"
+            )
+            raise MalformedExport(msg)
+        content = packed = self._take(length)
+        if length != size:
+            content = _unpacked(packed, size, number)
+        if sha256(kind + content).digest() != digest:
+            raise MalformedExport(_damaged(number, "its checksum is wrong"))
+        return kind, digest, content
+
+    def _take(self, size: int) -> bytes:
+        """Return the next `size` bytes."""
+        taken = self._file.read(size)
+        if len(taken) < size:
+            raise MalformedExport(_CUT)
+        return taken
+
+
+_AGAIN: Final = "Copy or make it again; nothing of it was imported"
+_CUT: Final = f"this export ends before its last block: it was cut short. {_AGAIN}"
+
+
+def _damaged(number: int, why: str) -> str:
+    """Return the sentence about a damaged block."""
+    return f"block {number} of this export is damaged: {why}. {_AGAIN}"
+
+
+def _trailer(header: bytes, blocks: int, content: str) -> bytes:
+    """Return the content of the last block."""
+    end = {
+        "blocks": blocks,
+        "content": content,
+        "header": sha256(header).hexdigest(),
+    }
+    return json.dumps(end, sort_keys=True).encode()
+
+
+def _unpacked(packed: bytes, size: int, number: int) -> bytes:
+    """Return the content of a compressed block, within the size that it states."""
+    unpacker = zlib.decompressobj()
+    try:
+        # One byte more than is stated, so that a longer content is noticed.
+        content = unpacker.decompress(packed, size + 1)
+    except zlib.error as error:
+        raise MalformedExport(_damaged(number, "it cannot be unpacked")) from error
+    if len(content) != size or not unpacker.eof or unpacker.unused_data:
+        raise MalformedExport(_damaged(number, "it is not of the size that it says"))
+    return content
+
+
+# Contract of this file: each kind of block has one function to write it and one to read
+# it, and whatever a reader cannot take, of any bytes, raises `MalformedExport`.
+
+SUM: Final = b"S"
+"""Kind of a block with statistics of one epoch."""
+LEDGER: Final = b"L"
+"""Kind of a block with rows of the ledger."""
+NAMES: Final = b"N"
+"""Kind of a block with the text of features."""
+UNDOS: Final = b"U"
+"""Kind of a block with an undo of a ledger."""
+_EPOCH: Final = struct.Struct("<i")
+_LENGTH: Final = struct.Struct("<I")
+_NUMBER: Final = np.dtype("<i8")
+
+
+def write_sum(month: int, state: State, labels: Sequence[str]) -> bytes:
+    """Return the content of a block of statistics."""
+    return _EPOCH.pack(month) + encode_sum(state, labels)
+
+
+def read_sum(content: bytes, labels: Sequence[str]) -> tuple[int, State]:
+    """Return the epoch of a block of statistics, and them.
+
+    Raises
+    ------
+    MalformedExport
+        If the block cannot be read.
+    """
+    with _reading("statistics"):
+        month = epoch(*_EPOCH.unpack_from(content))
+        return month, decode_sum(content[_EPOCH.size :], labels)
+
+
+def write_names(view: str, names: Mapping[int, str]) -> bytes:
+    """Return the content of a block with the text of features of one view."""
+    texts = json.dumps([view, *names.values()], ensure_ascii=False).encode()
+    ids = np.fromiter(names, _NUMBER, len(names))
+    return _LENGTH.pack(len(names)) + ids.tobytes() + texts
+
+
+def read_names(content: bytes) -> tuple[str, dict[int, str]]:
+    """Return the view of a block of names, and text by feature.
+
+    Raises
+    ------
+    MalformedExport
+        If the block cannot be read.
+    """
+    with _reading("names"):
+        (n,) = _LENGTH.unpack_from(content)
+        ids = np.frombuffer(content, _NUMBER, n, _LENGTH.size)
+        view, *texts = map(text, json.loads(content[_LENGTH.size + ids.nbytes :]))
+        return view, dict(zip(ids.tolist(), texts, strict=True))
+
+
+def write_rows(rows: Sequence[LedgerRow], *, words: bool) -> bytes:
+    """Return the content of a block of rows.
+
+    Parameters
+    ----------
+    rows : sequence of LedgerRow
+        The rows, in the order of their revisions.
+    words : bool
+        Whether the text of features goes with them.
+    """
+    lines = []
+    blobs = []
+    for row in rows:
+        names = row.encoded_names if words else None
+        values = {
+            "revision": row.revision,
+            "digest": row.digest.hex(),
+            "label_before": row.label_before,
+            "label": row.label,
+            "epoch": row.epoch,
+            "vector": None if row.vector is None else len(row.vector),
+            "names": None if names is None else len(names),
+            "feature_set": row.feature_set,
+            "source": row.source,
+            "time": row.time.isoformat(),
+            "scores": row.scores,
+            "kind": row.kind,
+            "undo": row.undo,
+        }
+        lines.append(values)
+        blobs += [row.vector or b"", names or b""]
+    texts = json.dumps(lines, separators=(",", ":"), ensure_ascii=False).encode()
+    return _LENGTH.pack(len(texts)) + texts + b"".join(blobs)
+
+
+def read_rows(
+    content: bytes, labels: Sequence[str], amounts: Amounts
+) -> list[LedgerRow]:
+    """Return the rows of a block, each of which can be added up.
+
+    Parameters
+    ----------
+    content : bytes
+        The block.
+    labels : sequence of str
+        Name of each class index.
+    amounts : Amounts
+        Sums of the rows before; these rows are added.
+
+    Raises
+    ------
+    MalformedExport
+        If the block or a row of it cannot be read.
+    """
+    rows = surveyed_rows(content)
+    with _reading("ledger rows"):
+        for row in rows:
+            _require_readable(row, labels, amounts)
+    return rows
+
+
+def surveyed_rows(content: bytes) -> list[LedgerRow]:
+    """Return the rows of a block that `read_rows` has read before.
+
+    Their vectors are not decoded again: that is most of the work.
+
+    Raises
+    ------
+    MalformedExport
+        If it holds no rows.
+    """
+    with _reading("ledger rows"):
+        (length,) = _LENGTH.unpack_from(content)
+        at = _LENGTH.size + length
+        rows = []
+        for values in json.loads(content[_LENGTH.size : at]):
+            vector, at = _blob(content, at, values["vector"])
+            names, at = _blob(content, at, values["names"])
+            rows.append(_row(values, vector, names))
+        if at != len(content):
+            msg = f"{len(content) - at} bytes belong to no row"
+            raise ValueError(msg)
+    return rows
+
+
+def write_undo(record: UndoRecord) -> bytes:
+    """Return the content of a block with an undo."""
+    values = asdict(record) | {"time": record.time.isoformat()}
+    return json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_undo(content: bytes) -> UndoRecord:
+    """Return the undo of a block.
+
+    Raises
+    ------
+    MalformedExport
+        If the block cannot be read.
+    """
+    with _reading("an undo"):
+        values = json.loads(content)
+        return UndoRecord(
+            number=integer(values["number"], most=SMALL),
+            source=source(values["source"]),
+            time=moment(values["time"]),
+            asked=asked(values["asked"]),
+            takes=tuple(map(integer, listed(values["takes"]))),
+            revisions=tuple(map(integer, listed(values["revisions"]))),
+        )
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """Raise `MalformedExport` for all that the bytes of a block can make fail."""
+    try:
+        yield
+    except (
+        struct.error,
+        KeyError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        CorruptVector,
+        InconsistentCounts,
+        InvalidObservation,
+    ) as error:
+        msg = f"{what} in this export cannot be read: {error}"
+        raise MalformedExport(msg) from error
+
+
+def _row(
+    values: dict[str, Any], vector: bytes | None, names: bytes | None
+) -> LedgerRow:
+    """Return a row as it was written."""
+    if values["kind"] not in {"message", "sum"}:
+        msg = f"a row is of the unknown kind {values['kind']!r}"
+        raise ValueError(msg)
+    if values["scores"] is not None:
+        require_record(values["scores"])
+    undo = values["undo"]
+    return LedgerRow(
+        revision=integer(values["revision"]),
+        digest=digest(values["digest"]),
+        label_before=text_or_none(values["label_before"]),
+        label=text_or_none(values["label"]),
+        epoch=epoch(integer(values["epoch"])),
+        vector=vector,
+        encoded_names=names,
+        feature_set=integer(values["feature_set"], most=SMALL),
+        source=source(values["source"]),
+        time=moment(values["time"]),
+        scores=values["scores"],
+        kind=values["kind"],
+        undo=None if undo is None else integer(undo, least=1, most=SMALL),
+    )
+
+
+def _require_readable(row: LedgerRow, labels: Sequence[str], amounts: Amounts) -> None:
+    """Raise if a row cannot be added up; add what it counts to `amounts`."""
+    strange = {row.label_before, row.label} - {None, *labels}
+    if strange:
+        msg = f"row {row.revision} has the label {strange.pop()!r}"
+        raise ValueError(msg)
+    of_sum = row.kind == "sum"
+    if of_sum and (row.label_before, row.label, row.scores) != (None, None, None):
+        msg = f"row {row.revision} is a sum, and says what one message is"
+        raise ValueError(msg)
+    if row.vector is None:
+        return
+    if of_sum:
+        sums = row.delta(labels)
+        amounts.add(sums)
+        sizes = {view: x.ids.size for view, x in sums.items()}
+    else:
+        moved = (row.label_before is not None) + (row.label is not None)
+        views = row.views
+        amounts.add_message(views, times=moved)
+        sizes = {view: x.ids.size for view, x in views.items()}
+    for view, texts in row.names.items():
+        if len(texts) != sizes.get(view):
+            msg = f"row {row.revision} has not as many names as features"
+            raise ValueError(msg)
+
+
+def _blob(content: bytes, at: int, size: object) -> tuple[bytes | None, int]:
+    """Return the bytes of a row's column, and where the next ones begin."""
+    if size is None:
+        return None, at
+    end = at + integer(size)
+    if end > len(content):
+        msg = f"a column of {size} bytes is not there"
+        raise ValueError(msg)
+    return content[at:end], end

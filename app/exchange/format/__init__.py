@@ -1,1 +1,0 @@
-"""Format of an export: blocks, header and parts."""

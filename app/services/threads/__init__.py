@@ -1,1 +1,0 @@
-"""Background threads of a service."""

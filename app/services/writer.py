@@ -1,0 +1,467 @@
+"""Writer: the thread that appends to the ledger, and what wakes it and its peers.
+
+Concurrent feedback shares the work: the thread takes all that waits, scores it,
+appends it in one transaction, learns it, and answers.  A single feedback does not wait
+for more.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING, Final
+
+from app.classifier.learn import confident
+from app.errors import DatabaseUnavailable, Inconsistent, ProfileReplaced, UnknownLabel
+from app.ledger.entry import OWN
+from app.ledger.teaching import ScoredRow, Teaching, scored
+from app.services.clock import LogLimit
+from app.services.memory import live
+from app.services.memory.queue import Job, JobQueue, Replacements
+from app.storage.database.engine import (
+    connections_opened,
+    listening,
+    with_short_timeout,
+    writing,
+)
+from app.storage.ledger import append
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from datetime import date, datetime
+
+    from sqlalchemy import Engine
+
+    from app.classifier.verdict import Verdict
+    from app.features.observation import Observation
+    from app.ledger.entry import LedgerRow
+    from app.ledger.teaching import Outcome
+    from app.services.memory.live import LiveProfile
+    from app.services.memory.queue import Successor
+    from app.storage.database.dialect import CommitListener
+
+log = logging.getLogger(__name__)
+# Rows of one shared commit: 256 of 7.6 kB took 45 ms on SQLite, for which the next
+# feedback has to wait.
+GROUP: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a teaching.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of the ledger.
+    verdict_before : Verdict or None
+        The verdict on the message before it was learned; None where it was not
+        scored here.
+    profile : LiveProfile
+        The profile that was taught: another one where it was just replaced.
+    """
+
+    outcome: Outcome
+    verdict_before: Verdict | None
+    profile: LiveProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job(Job):
+    profile: LiveProfile
+    teaching: Teaching
+
+
+class Writer:
+    """The thread that appends to the ledger.
+
+    Parameters
+    ----------
+    engine : Engine
+        Where the ledger is.
+    notify : callable
+        Notifies other processes of a commit; does not wait.
+    successor : callable
+        Loads the profile that is in the place of another, and returns it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        notify: Callable[[], object] = lambda: None,
+        successor: Successor = lambda profile: profile,
+    ) -> None:
+        self._engine = engine
+        self._short = with_short_timeout(engine)
+        self._notify = notify
+        self._committed_at = -math.inf
+        self._log_limit = LogLimit()
+        self._queue: JobQueue[_Job] = JobQueue()
+        self._replacements = Replacements(successor, self._queue)
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        """Teachings that wait for the thread."""
+        return self._queue.size
+
+    @property
+    def idle(self) -> float:
+        """For how long nothing was taught. Unit: seconds."""
+        return time.monotonic() - self._committed_at
+
+    def stop(self) -> None:
+        """Finish what was submitted, and end the thread."""
+        self._queue.close()
+        self._thread.join()
+
+    def submit(self, profile: LiveProfile, teaching: Teaching) -> Future[Written]:
+        """Have one message taught; the result comes after its commit.
+
+        A teaching with features and without a score is scored first.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If too many requests wait, or the service is stopping.
+        """
+        job = _Job(profile=profile, teaching=teaching)
+        # Running, so that it cannot be cancelled: it is written anyway, and an answer
+        # to a cancelled future would raise in the writer's thread.
+        job.answer.set_running_or_notify_cancel()
+        self._queue.put(job)
+        return job.answer
+
+    def _run(self) -> None:
+        try:
+            while jobs := self._queue.take(GROUP):
+                self._commit(jobs)
+                # A profile that is dropped leaves the memory, though no job follows.
+                jobs.clear()
+                self._notify()
+                self._committed_at = time.monotonic()
+        finally:
+            self._queue.close()
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        by_profile: dict[int, list[_Job]] = {}
+        for job in jobs:
+            by_profile.setdefault(job.profile.row.id, []).append(job)
+        for group in by_profile.values():
+            self._commit_group(group[0].profile, group)
+
+    def _apply(
+        self, profile: LiveProfile, rows: list[LedgerRow], *, known: int
+    ) -> None:
+        """Learn rows that were just committed.
+
+        `known` is the revision of memory before they were written.  Maintenance
+        may have read them meanwhile, and they are passed over then.
+        """
+        if rows and rows[0].revision <= known:
+            profile.reload(self._engine, "revisions are given out a second time")
+            return
+        try:
+            if profile.last_row and profile.opened != connections_opened(self._engine):
+                # Another server may have lost rows, and given their revisions to what
+                # others taught.
+                profile.follow(self._engine)
+            if profile.apply(rows):
+                return
+            # After an import beside it memory may be far behind. The maintenance
+            # reads that, and these rows with it; meanwhile nobody waits.
+            if rows[0].revision - profile.revision <= live.CATCH_UP_ROWS:
+                profile.follow(self._engine)
+        except Inconsistent as error:
+            profile.reload(self._engine, str(error))
+
+    def _commit_group(self, profile: LiveProfile, jobs: list[_Job]) -> None:
+        jobs = [job for job in jobs if _is_possible(job)]
+        if not jobs:
+            return
+        known = profile.revision
+        try:
+            before = [_scored(job) for job in jobs]
+            with writing(self._short) as connection:
+                outcomes = append(connection, profile.row, [each for each, _ in before])
+        except ProfileReplaced as error:
+            self._replacements.requeue(profile, jobs, error)
+            return
+        # The outermost loop of the thread: any error is the answer to those who wait,
+        # and the next ones are served.
+        except Exception as error:  # noqa: BLE001
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        # From here on the rows are durable: whatever happens below, the answer is that
+        # they were learned.
+        try:
+            rows = [outcome.row for outcome in outcomes if outcome.row is not None]
+            self._apply(profile, rows, known=known)
+        except Exception as error:  # noqa: BLE001  they are learned all the same
+            self._log_behind(profile, error)
+        for job, outcome, (_, verdict) in zip(jobs, outcomes, before, strict=True):
+            job.answer.set_result(Written(outcome, verdict, profile))
+
+    def _log_behind(self, profile: LiveProfile, error: Exception) -> None:
+        """Log that memory is behind the ledger of a profile, not at every feedback.
+
+        A traceback of eighty lines for each would bury the rest of the log.
+        """
+        if not self._log_limit.allows(type(error).__qualname__):
+            return
+        name = profile.row.name
+        if isinstance(error, DatabaseUnavailable):
+            # The maintenance and the notifier follow every profile.
+            log.warning(
+                "feedback to the profile %r is stored, and counts as soon as it can be "
+                "read. The step that failed reported: %s",
+                name,
+                error,
+            )
+            return
+        log.error("the profile %r is behind its ledger", name, exc_info=error)
+
+
+def _is_possible(job: _Job) -> bool:
+    """Return whether the profile has the label; answer the job if it has not.
+
+    The use case has checked it, but the profile may have been replaced since.
+    """
+    try:
+        job.profile.row.require_label(job.teaching.label)
+    except UnknownLabel as error:
+        job.answer.set_exception(error)
+        return False
+    return True
+
+
+def _scored(job: _Job) -> tuple[Teaching, Verdict | None]:
+    """Return what a job teaches with its scores, and the verdict."""
+    with job.profile.scoring() as snapshot:
+        return scored(job.teaching, snapshot)
+
+
+# A worker that has committed feedback notifies the others on a connection of its own,
+# and they follow the ledger at once.  Nothing depends on it: where a connection was
+# lost, or a pooler in between does not pass notifications on, the maintenance finds the
+# rows within half a second.
+
+# Seconds between two looks, however many notifications come: feedback that never pauses
+# would have every other process look after each commit.
+PAUSE: Final = 0.05
+# Seconds after which a lost connection is tried again.
+RETRY: Final = 5.0
+
+
+class Notifier:
+    """The thread that notifies of commits, and follows when others notify.
+
+    Parameters
+    ----------
+    engine : Engine
+        A PostgreSQL database.
+    follow : callable
+        Adds what any process has learned to memory.
+    """
+
+    def __init__(self, engine: Engine, follow: Callable[[], object]) -> None:
+        self._engine = engine
+        self._follow = follow
+        self._follow_at = 0.0
+        self._notified = False
+        self._stopping = threading.Event()
+        self._wake_write: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        # Sockets, not a pipe: a thread that notifies after the end gets an error, and
+        # does not write into whatever was opened since.
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; a second time does nothing."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self.notify()
+        self._thread.join()
+        self._wake_read.close()
+        if self._wake_write is not None:
+            self._wake_write.close()
+
+    def notify(self) -> None:
+        """Have the others notified of a commit; does not wait."""
+        # Before the start nothing was committed here.
+        if self._wake_write is None:
+            return
+        # A full socket wakes the thread anyway, and a closed one has none to wake.
+        with suppress(OSError):
+            self._wake_write.send(b"\0")
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with listening(self._engine) as listener:
+                    self._attend(listener)
+            except DatabaseUnavailable as error:
+                # The maintenance logs it as a warning.
+                log.debug("no notifications of other workers: %s", error)
+            except Exception:  # the thread's outermost loop: it must go on
+                log.exception(
+                    "no notifications of other workers; the maintenance goes on"
+                )
+            self._stopping.wait(RETRY)
+
+    def _attend(self, listener: CommitListener) -> None:
+        """Listen and notify until the end, or until the connection is lost."""
+        # Until now nobody listened.
+        self._notified = True
+        with DefaultSelector() as selector:
+            selector.register(listener, EVENT_READ)
+            selector.register(self._wake_read, EVENT_READ)
+            while True:
+                woken = self._woken()
+                # Read after the socket: `stop` sets the event first and writes then, so
+                # that this thread does not sleep on a socket that it has emptied.
+                if self._stopping.is_set():
+                    return
+                if woken:
+                    listener.notify()
+                self._notified |= listener.heard()
+                selector.select(self._follow_if_due())
+
+    def _woken(self) -> bool:
+        """Return whether this process has something to notify of."""
+        with suppress(BlockingIOError):
+            return bool(self._wake_read.recv(4096))
+        return False
+
+    def _follow_if_due(self) -> float | None:
+        """Follow if others notified; return the seconds to wait, None for ever."""
+        if not self._notified:
+            return None
+        wait = self._follow_at - time.monotonic()
+        if wait > 0:
+            return wait
+        self._notified = False
+        self._follow()
+        self._follow_at = time.monotonic() + PAUSE
+        return 0.0
+
+
+class AutoLearn:
+    """Teaches confident verdicts to the filter that gave them.
+
+    Parameters
+    ----------
+    writer : Writer
+        The thread that appends to the ledger.
+    clock : callable
+        Returns the time now, in UTC.
+    own_from : float
+        From this far from 0 on, log-odds are confident.  Unit: nats.
+    per_day : int
+        Messages that a profile may learn so on a day, in UTC.
+    store_words : bool
+        Whether the text of features is kept.
+
+    Notes
+    -----
+    The ledger keeps to `per_day` across workers and starts, and skips messages that
+    were taught before.  The count here only saves look-ups.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Callable[[], datetime],
+        *,
+        own_from: float,
+        per_day: int,
+        store_words: bool,
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._own_from = own_from
+        self._per_day = per_day
+        self._store_words = store_words
+        self._lock = threading.Lock()
+        # Learned or on the way, by profile; of that day only.
+        self._day: date | None = None
+        self._learned: dict[int, int] = {}
+
+    def __call__(
+        self, live: LiveProfile, observation: Observation, verdict: Verdict
+    ) -> None:
+        """Have a verdict learned if it is confident, without waiting."""
+        if not confident(verdict, live.snapshot, own_from=self._own_from):
+            return
+        now = self._clock()
+        day, profile = now.date(), live.row.id
+        if not self._take(profile, day):
+            return
+        teaching = Teaching(
+            digest=observation.digest,
+            label=live.row.labels[verdict.label],
+            evidence=ScoredRow.of(
+                observation.stored(words=self._store_words), time=now
+            ),
+            source=OWN,
+            time=now,
+            per_day=self._per_day,
+        )
+        try:
+            answer = self._writer.submit(live, teaching)
+        except DatabaseUnavailable as error:
+            log.info("a confident verdict is not learned: %s", error)
+            self._settle(profile, day, 0)
+            return
+        answer.add_done_callback(lambda done: self._done(profile, day, done))
+
+    def _take(self, profile: int, day: date) -> bool:
+        with self._lock:
+            if self._day != day:
+                self._day = day
+                self._learned.clear()
+            learned = self._learned.get(profile, 0)
+            if learned >= self._per_day:
+                return False
+            self._learned[profile] = learned + 1
+            return True
+
+    def _done(self, profile: int, day: date, answer: Future[Written]) -> None:
+        error = answer.exception()
+        if error is not None:
+            log.info("a confident verdict is not learned: %s", error)
+            self._settle(profile, day, 0)
+            return
+        kind = answer.result().outcome.kind
+        if kind != "learned":
+            self._settle(profile, day, self._per_day if kind == "full" else 0)
+
+    def _settle(self, profile: int, day: date, at_least: int) -> None:
+        """Correct the count for a message that was not learned."""
+        with self._lock:
+            if self._day == day:
+                self._learned[profile] = max(at_least, self._learned[profile] - 1)

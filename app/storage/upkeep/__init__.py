@@ -1,1 +1,0 @@
-"""Upkeep: retention, pruning, audit and backup."""
