@@ -24,7 +24,7 @@ from app.ledger.vector import decode_names, encode_names
 from app.storage import ledger, profiles, tables
 from app.storage.counts import runs
 from app.storage.counts.state import folded_revision, unfolded
-from app.storage.database.statements import chunks
+from app.storage.database.statements import chunks, where_in
 from app.storage.undo import records
 
 if TYPE_CHECKING:
@@ -406,19 +406,11 @@ def known_digests(
     connection: Connection, profile_id: int, digests: Iterable[bytes], *, until: int
 ) -> set[bytes]:
     """Return those of the digests that have a row up to a revision."""
-    found: set[bytes] = set()
-    for chunk in chunks(digests):
-        rows = connection.execute(
-            select(_LEDGER.c.digest)
-            .where(
-                _LEDGER.c.profile_id == profile_id,
-                _LEDGER.c.digest.in_(chunk),
-                _LEDGER.c.revision <= until,
-            )
-            .distinct()
-        )
-        found.update(rows.scalars())
-    return found
+    learned = select(_LEDGER.c.digest).where(
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.revision <= until
+    )
+    rows = where_in(connection, learned.distinct(), _LEDGER.c.digest, digests)
+    return {row.digest for row in rows}
 
 
 def sums_in_force(connection: Connection, profile_id: int, source: str) -> bool:

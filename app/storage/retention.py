@@ -276,11 +276,11 @@ def _names(
         found = texts.get(view, {})
         gained = {at: found[at] for at in found.keys() & set(x.gained.tolist())}
         new[view] = state.missing_names(connection, profile.id, view, gained)
-        lost = state.stored_names(connection, profile.id, view, x.lost.tolist())
+        lost = state.find_names(connection, profile.id, view, x.lost.tolist())
         if lost:
             sealed = runs.total(connection, profile, "sealed", view=view)
             left = State.sum((sealed, {view: x}))[view]
-            gone[view] = sorted(lost.difference(left.ids.tolist()))
+            gone[view] = sorted(lost.keys() - set(left.ids.tolist()))
     return NameChanges(new=new, gone=gone)
 
 

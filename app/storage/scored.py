@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, case, delete, func, literal, or_, select, tupl
 from app.ledger.entry import OWN
 from app.ledger.teaching import ScoredRow
 from app.storage import tables
-from app.storage.database.statements import chunks, insert_into
+from app.storage.database.statements import chunks, insert_into, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,14 +84,10 @@ def drop(
     upto: datetime | None = None,
 ) -> None:
     """Forget messages; with `upto`, those that were scored until then."""
-    for chunk in chunks(digests):
-        gone = delete(tables.scored).where(
-            tables.scored.c.profile_id == profile_id,
-            tables.scored.c.digest.in_(chunk),
-        )
-        if upto is not None:
-            gone = gone.where(tables.scored.c.time <= upto)
-        connection.execute(gone)
+    gone = delete(tables.scored).where(tables.scored.c.profile_id == profile_id)
+    if upto is not None:
+        gone = gone.where(tables.scored.c.time <= upto)
+    where_in(connection, gone, tables.scored.c.digest, digests)
 
 
 def get_many(
@@ -110,14 +106,11 @@ def present(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> set[bytes]:
     """Return which messages are remembered, without what is remembered of them."""
-    found: set[bytes] = set()
-    for chunk in chunks(digests):
-        query = select(tables.scored.c.digest).where(
-            tables.scored.c.profile_id == profile_id,
-            tables.scored.c.digest.in_(chunk),
-        )
-        found.update(connection.scalars(query))
-    return found
+    query = select(tables.scored.c.digest).where(
+        tables.scored.c.profile_id == profile_id
+    )
+    rows = where_in(connection, query, tables.scored.c.digest, digests)
+    return {row.digest for row in rows}
 
 
 def copy(

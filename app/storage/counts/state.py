@@ -7,7 +7,7 @@ the counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from sqlalchemy import bindparam, delete, select, update
@@ -18,15 +18,15 @@ from app.errors import InconsistentCounts
 from app.ledger.entry import sum_by_epoch
 from app.storage import tables
 from app.storage.counts import runs
-from app.storage.database.statements import BulkInsert, BulkLookup, chunks
+from app.storage.database.statements import insert_into, where_in
 from app.storage.ledger import batches_after
 from app.storage.profiles import require_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from app.classifier.decay import Decay
     from app.ledger.entry import LedgerRow
@@ -177,72 +177,52 @@ def load_by_epoch(connection: Connection, profile: ProfileRow) -> History:
 # it no more.  So a word that only a forgotten message had is forgotten with its row.
 
 _NAMES: Final = tables.feature_name
-_OF_VIEW: Final = ("profile_id", "view")
-_ADD: Final = BulkInsert(
-    _NAMES,
-    shared=_OF_VIEW,
-    given=("feature", "name"),
-    conflict="ON CONFLICT DO NOTHING",
-)
-_STORED: Final = BulkLookup(_NAMES, shared=_OF_VIEW, given="feature")
 
 
 def add_names(
     connection: Connection, profile_id: int, view: str, names: Mapping[int, str]
 ) -> None:
     """Store the text of features; those that are stored already stay."""
-    features = sorted(names)
-    if features:
-        texts = [_storable(names[feature]) for feature in features]
-        shared = {"profile_id": profile_id, "view": view}
-        _ADD.run(connection, shared, features, texts)
+    key = {"profile_id": profile_id, "view": view}
+    rows = [
+        {**key, "feature": feature, "name": _storable(names[feature])}
+        for feature in sorted(names)
+    ]
+    if rows:
+        connection.execute(
+            insert_into(connection, _NAMES).on_conflict_do_nothing(), rows
+        )
 
 
 def find_names(
     connection: Connection, profile_id: int, view: str, features: Iterable[int]
 ) -> dict[int, str]:
     """Return the text of those features that have one."""
-    found = {}
-    for chunk in chunks(features):
-        rows = connection.execute(
-            select(_NAMES.c.feature, _NAMES.c.name).where(
-                _NAMES.c.profile_id == profile_id,
-                _NAMES.c.view == view,
-                _NAMES.c.feature.in_(chunk),
-            )
-        )
-        found.update({row.feature: row.name for row in rows})
-    return found
+    asked = _names_of(profile_id, view)
+    rows = where_in(connection, asked, _NAMES.c.feature, features)
+    return {row.feature: row.name for row in rows}
 
 
 def names_of_view(connection: Connection, profile_id: int, view: str) -> dict[int, str]:
     """Return the text of all features of a view that are in the table."""
-    asked = select(_NAMES.c.feature, _NAMES.c.name).where(
+    rows = connection.execute(_names_of(profile_id, view))
+    return {row.feature: row.name for row in rows}
+
+
+def _names_of(profile_id: int, view: str) -> Select[Any]:
+    return select(_NAMES.c.feature, _NAMES.c.name).where(
         _NAMES.c.profile_id == profile_id, _NAMES.c.view == view
     )
-    return {row.feature: row.name for row in connection.execute(asked)}
-
-
-def stored_names(
-    connection: Connection, profile_id: int, view: str, features: Sequence[int]
-) -> set[int]:
-    """Return those of the features that have a text."""
-    shared = {"profile_id": profile_id, "view": view}
-    return _STORED.run(connection, shared, features)
 
 
 def drop_names(
     connection: Connection, profile_id: int, view: str, features: Iterable[int]
 ) -> None:
     """Drop the text of features."""
-    for chunk in chunks(features):
-        connection.execute(
-            delete(_NAMES).where(
-                _NAMES.c.profile_id == profile_id,
-                _NAMES.c.view == view,
-                _NAMES.c.feature.in_(chunk),
-            )
-        )
+    gone = delete(_NAMES).where(
+        _NAMES.c.profile_id == profile_id, _NAMES.c.view == view
+    )
+    where_in(connection, gone, _NAMES.c.feature, features)
 
 
 def _storable(name: str) -> str:
@@ -292,5 +272,5 @@ def missing_names(
     # Most words of a message are stored: to look them up here costs as much as
     # to insert them in vain, but holds no lock.
     asked = sorted(texts)
-    there = stored_names(connection, profile_id, view, asked)
+    there = find_names(connection, profile_id, view, asked)
     return {feature: texts[feature] for feature in asked if feature not in there}

@@ -14,10 +14,10 @@ from sqlalchemy.exc import ArgumentError
 from app.errors import DatabaseUnavailable, InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from sqlalchemy import Column, Connection, Engine, Table
+    from sqlalchemy import Connection, Engine, Table
     from sqlalchemy.dialects import postgresql, sqlite
 
     from app.errors import DatabaseDamaged, DatabaseUnprepared
@@ -160,14 +160,6 @@ class Dialect(ABC):
     @abstractmethod
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """Return an INSERT to add ``on_conflict_do_...`` to."""
-
-    @abstractmethod
-    def given_rows(self, columns: Sequence[Column[Any]]) -> str:
-        """Return the table ``given`` for FROM, whose rows are one parameter or few."""
-
-    @abstractmethod
-    def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-        """Return the parameters of `given_rows`: equally long columns."""
 
 
 def dialect_of(bind: Engine | Connection) -> Dialect:

@@ -1,9 +1,4 @@
-"""PostgreSQL: engine, locks, notifications, and statements of its own.
-
-Contract of this file: rows are given a column at a time, as arrays, which saves a
-message to the server per row; and each statement leaves the planner no choice but one
-look at the key per feature.
-"""
+"""PostgreSQL: engine, locks, notifications, and connections that give up on silence."""
 
 from __future__ import annotations
 
@@ -35,9 +30,9 @@ from app.storage.database.dialect import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping
 
-    from sqlalchemy import URL, Column, Connection, Table
+    from sqlalchemy import URL, Connection, Table
 
     from app.storage.database.dialect import Outage
 
@@ -438,24 +433,3 @@ class Postgresql(Dialect):
     def insert(self, table: Table) -> postgresql.Insert:
         """Return SQLAlchemy's INSERT of PostgreSQL."""
         return postgresql.insert(table)
-
-    def given_rows(self, columns: Sequence[Column[Any]]) -> str:
-        """Return the rows of equally long arrays."""
-        dialect: Any = postgresql.dialect()  # type: ignore[no-untyped-call]
-        arrays = ", ".join(
-            f"CAST(:given_{column.name} AS {column.type.compile(dialect)}[])"
-            for column in columns
-        )
-        names = ", ".join(column.name for column in columns)
-        return f"unnest({arrays}) AS given ({names})"
-
-    def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-        """Return columns as arrays: psycopg takes eight times as long for lists."""
-        return {f"given_{name}": _array(values) for name, values in columns.items()}
-
-
-def _array(values: Sequence[object]) -> Any:
-    """Return a column of numbers as the text of an array, and any other as a list."""
-    if values and isinstance(values[0], str):
-        return list(values)
-    return f"{{{','.join(map(str, values))}}}"

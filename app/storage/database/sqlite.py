@@ -10,7 +10,6 @@ the write lock of the database.  Beside a thread that never rests, 5,000 upserts
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
@@ -41,9 +40,9 @@ from app.storage.database.dialect import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-    from sqlalchemy import URL, Column, Connection, Table
+    from sqlalchemy import URL, Connection, Table
 
 
 # Pages of the write-ahead log after which a commit itself copies them into the
@@ -297,18 +296,6 @@ class Sqlite(Dialect):
     def insert(self, table: Table) -> sqlite.Insert:
         """Return SQLAlchemy's INSERT of SQLite."""
         return sqlite.insert(table)
-
-    def given_rows(self, columns: Sequence[Column[Any]]) -> str:
-        """Return the rows of one JSON array."""
-        values = ", ".join(
-            f"json_extract(value, '$[{place}]') AS {column.name}"
-            for place, column in enumerate(columns)
-        )
-        return f"(SELECT {values} FROM json_each(:given)) AS given"
-
-    def given_values(self, columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
-        """Return columns as one JSON array of rows."""
-        return {"given": json.dumps(list(zip(*columns.values(), strict=True)))}
 
 
 def _make_folder(folder: Path) -> None:

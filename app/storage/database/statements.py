@@ -13,14 +13,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Insert, Select, Update, text
+from sqlalchemy import Insert, Select, Update
 
 from app.storage.database.dialect import dialect_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import CTE, Connection, Dialect, Table, TextClause
+    from sqlalchemy import CTE, ColumnElement, Connection, Delete, Dialect, Row, Table
     from sqlalchemy.dialects import postgresql, sqlite
 
     Convert = Callable[[Any], Any]
@@ -169,104 +169,6 @@ def materialized(query: Select[Any], name: str) -> CTE:
     return query.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
 
 
-class BulkInsert:
-    """An INSERT of many rows that are given column by column, in one statement.
-
-    SQLAlchemy's handling of one dictionary per row costs as much as SQLite's upsert
-    (3.6 µs): 16,000 rows of two numbers took 63 ms as dictionaries, and 11 ms as the
-    driver takes them.
-
-    Parameters
-    ----------
-    table : Table
-        Where the rows go.
-    shared : sequence of str
-        Columns that have one value for all rows.
-    given : sequence of str
-        Columns that differ.
-    conflict : str
-        What becomes of a row that is there already: ``ON CONFLICT ...``.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        *,
-        shared: Sequence[str],
-        given: Sequence[str],
-        conflict: str = "",
-    ) -> None:
-        self._table = table
-        self._shared = shared
-        self._given = given
-        self._conflict = conflict
-        self._texts: dict[str, TextClause] = {}
-
-    def run(
-        self,
-        connection: Connection,
-        shared: Mapping[str, object],
-        *given: Sequence[object],
-    ) -> None:
-        """Insert rows, whose columns are in the order of `given`."""
-        columns = dict(zip(self._given, given, strict=True))
-        rows = dialect_of(connection).given_rows([self._table.c[x] for x in columns])
-        if rows not in self._texts:
-            values = (f":{name}" for name in self._shared)
-            # WHERE: or ON could be that of a join (https://sqlite.org/lang_upsert.html).
-            self._texts[rows] = text(
-                f"INSERT INTO {self._table.name}"
-                f" ({', '.join([*self._shared, *self._given])})"
-                f" SELECT {', '.join(values)}, given.*"
-                f" FROM {rows} WHERE TRUE {self._conflict}"
-            )
-        connection.execute(
-            self._texts[rows],
-            {**shared, **dialect_of(connection).given_values(columns)},
-        )
-
-
-class BulkLookup:
-    """A query for those of many values that a table has a row of.
-
-    Parameters
-    ----------
-    table : Table
-        Where to look.
-    shared : sequence of str
-        Columns of the key that have one value.
-    given : str
-        The last column of the key.
-    """
-
-    def __init__(self, table: Table, *, shared: Sequence[str], given: str) -> None:
-        self._table = table
-        self._given = given
-        self._key = " AND ".join(f"stored.{name} = :{name}" for name in shared)
-
-    def run(
-        self,
-        connection: Connection,
-        shared: Mapping[str, object],
-        values: Sequence[int],
-    ) -> set[int]:
-        """Return the values that have a row."""
-        dialect = dialect_of(connection)
-        # OFFSET keeps PostgreSQL from rewriting the lookup into a join, which is a walk
-        # of all rows while a young table has no statistics (`postgresql.py`).
-        found = connection.execute(
-            text(
-                f"SELECT given.{self._given}"
-                f" FROM {dialect.given_rows([self._table.c[self._given]])}"
-                f" WHERE EXISTS (SELECT 1 FROM {self._table.name} AS stored"
-                f" WHERE {self._key} AND stored.{self._given} = given.{self._given}"
-                " LIMIT 1 OFFSET 0)"
-            ),
-            {**shared, **dialect.given_values({self._given: values})},
-        )
-        return set(found.scalars())
-
-
 PER_QUERY: Final = 512
 """Values in one query: below the 999 variables that SQLite allowed before 3.32."""
 
@@ -276,3 +178,24 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
     left = iter(values)
     while chunk := list(islice(left, PER_QUERY)):
         yield chunk
+
+
+def where_in(
+    connection: Connection,
+    statement: Select[Any] | Delete,
+    column: ColumnElement[Any],
+    values: Iterable[object],
+) -> list[Row[Any]]:
+    """Execute a statement for those rows whose column has one of some values.
+
+    Returns
+    -------
+    list of rows
+        What a query has found, in no order; empty for a deletion.
+    """
+    found: list[Row[Any]] = []
+    for chunk in chunks(values):
+        done = connection.execute(statement.where(column.in_(chunk)))
+        if done.returns_rows:
+            found += done
+    return found

@@ -15,7 +15,7 @@ from app.ledger.undo import UndoRecord, UndoRow
 from app.ledger.vector import IN_SUM
 from app.storage import ledger, tables
 from app.storage.counts import state
-from app.storage.database.statements import chunks
+from app.storage.database.statements import chunks, where_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,14 +95,12 @@ def taken_by(
 ) -> dict[int, set[int]]:
     """Return the undos that take back each of the rows, in force or not."""
     found: dict[int, set[int]] = {}
-    for chunk in chunks(sorted(revisions)):
-        rows = connection.execute(
-            select(_UNDONE.c.revision, _UNDONE.c.number).where(
-                _UNDONE.c.profile_id == profile_id, _UNDONE.c.revision.in_(chunk)
-            )
-        )
-        for row in rows:
-            found.setdefault(row.revision, set()).add(row.number)
+    query = select(_UNDONE.c.revision, _UNDONE.c.number).where(
+        _UNDONE.c.profile_id == profile_id
+    )
+    rows = where_in(connection, query, _UNDONE.c.revision, sorted(revisions))
+    for row in rows:
+        found.setdefault(row.revision, set()).add(row.number)
     return found
 
 
@@ -133,18 +131,11 @@ def digests_known(
     connection: Connection, profile_id: int, digests: Iterable[bytes]
 ) -> set[bytes]:
     """Return those of the messages that the ledger has a row of."""
-    found: set[bytes] = set()
-    for chunk in chunks(sorted(digests)):
-        found |= set(
-            connection.execute(
-                select(_LEDGER.c.digest).where(
-                    _LEDGER.c.profile_id == profile_id,
-                    _LEDGER.c.digest.in_(chunk),
-                    _LEDGER.c.kind == "message",
-                )
-            ).scalars()
-        )
-    return found
+    known = select(_LEDGER.c.digest).where(
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.kind == "message"
+    )
+    rows = where_in(connection, known, _LEDGER.c.digest, sorted(digests))
+    return {row.digest for row in rows}
 
 
 def has_messages(connection: Connection, profile_id: int, row: LedgerRow) -> bool:

@@ -28,7 +28,7 @@ from app.ledger.undo import (
     transition,
 )
 from app.storage import ledger, profiles, tables
-from app.storage.database.statements import chunks
+from app.storage.database.statements import chunks, where_in
 from app.storage.ledger import WEIGHT_OF_SUM
 from app.storage.undo import records
 from app.storage.undo.records import (
@@ -151,17 +151,11 @@ def _times(
     values: list[bytes] | list[int],
 ) -> list[datetime]:
     """Return times of which one is that of the oldest of some rows with vectors."""
-    found = [
-        connection.execute(
-            select(func.min(_LEDGER.c.time)).where(
-                _LEDGER.c.profile_id == profile_id,
-                column.in_(chunk),
-                _LEDGER.c.vector.is_not(None),
-            )
-        ).scalar_one()
-        for chunk in chunks(values)
-    ]
-    return [time for time in found if time is not None]
+    oldest = select(func.min(_LEDGER.c.time).label("time")).where(
+        _LEDGER.c.profile_id == profile_id, _LEDGER.c.vector.is_not(None)
+    )
+    rows = where_in(connection, oldest, column, values)
+    return [row.time for row in rows if row.time is not None]
 
 
 # Of the messages that `app.storage.scored` counts: an infinite score has no place

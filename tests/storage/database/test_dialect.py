@@ -6,13 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 import app
-from app.storage import tables
+from app.storage.counts import state
 from app.storage.database.dialect import Dialect, dialect_of
 from app.storage.database.engine import reading, with_short_timeout, writing
-from app.storage.database.statements import PER_QUERY, BulkInsert, BulkLookup, chunks
+from app.storage.database.statements import PER_QUERY, chunks
 from tests.support.builders import new_profile
 
 FOLDER = Path(app.__file__).parent
@@ -21,15 +20,6 @@ DIALECT = re.compile(
     r"dialect\.name|get_backend_name|sqlalchemy\.dialects|exec_driver_sql"
     r"|^\s*(?:import|from) (?:sqlite3|psycopg)\b",
     re.MULTILINE,
-)
-NAMES = BulkInsert(
-    tables.feature_name,
-    shared=("profile_id", "view"),
-    given=("feature", "name"),
-    conflict="ON CONFLICT DO NOTHING",
-)
-FEATURES = BulkLookup(
-    tables.feature_name, shared=("profile_id", "view"), given="feature"
 )
 LARGEST = 2**63 - 1
 
@@ -55,37 +45,32 @@ def test_an_engine_and_its_connections_have_one_dialect(engine):
     assert dialect is dialect_of(engine)
 
 
-def test_many_rows_are_one_statement(engine):
-    """Text and numbers arrive as they are, and rows that are there stay."""
+def test_names_arrive_as_they_are(engine):
+    """Whatever characters they have; a name that is there stays."""
     profile = new_profile(engine)
     texts = ["plain", 'it\'s "quoted"', "{a,b}", ":name %s ?", "ä\\n"]
-    shared = {"profile_id": profile.id, "view": "words"}
+    given = dict(zip([1, 2, 3, -4, LARGEST], texts, strict=True))
     with writing(engine) as connection:
-        NAMES.run(connection, shared, [1], ["first"])
-        NAMES.run(connection, shared, [1, 2, 3, -4, LARGEST], texts)
-    table = tables.feature_name
+        state.add_names(connection, profile.id, "words", {1: "first"})
+        state.add_names(connection, profile.id, "words", given)
     with reading(engine) as connection:
-        rows = connection.execute(
-            select(table.c.feature, table.c.name).order_by(table.c.feature)
-        )
-        found = {row.feature: row.name for row in rows}
+        found = state.names_of_view(connection, profile.id, "words")
 
-    kept = dict(zip([2, 3, -4, LARGEST], texts[1:], strict=True))
-    assert {1: "first", **kept} == found
+    assert given | {1: "first"} == found
 
 
 @pytest.mark.parametrize("asked", [[], [7], [-1, 1, 2, LARGEST]])
 def test_those_of_many_values_are_found_that_have_a_row(engine, asked):
     """Of the key that is asked for, and of no other."""
     profile = new_profile(engine)
-    key = {"profile_id": profile.id, "view": "words"}
+    names = {-1: "a", 2: "b", LARGEST: "c"}
     with writing(engine) as connection:
-        NAMES.run(connection, key, [-1, 2, LARGEST], ["a", "b", "c"])
-        NAMES.run(connection, key | {"view": "pairs"}, [1, 7], ["a", "b"])
+        state.add_names(connection, profile.id, "words", names)
+        state.add_names(connection, profile.id, "pairs", {1: "a", 7: "b"})
     with reading(engine) as connection:
-        found = FEATURES.run(connection, key, asked)
+        found = state.find_names(connection, profile.id, "words", asked)
 
-    assert {-1, 2, LARGEST} & set(asked) == found
+    assert {each: names[each] for each in asked if each in names} == found
 
 
 @pytest.mark.parametrize("number", [0, 1, PER_QUERY, PER_QUERY + 1])
