@@ -63,12 +63,17 @@ class Stages:
     ----------
     histograms : mapping of str to Histogram
         Where the times go, by stage.
+    tracer : Tracer or None
+        What makes a span of each.
     """
 
-    __slots__ = ("_begun", "_histograms")
+    __slots__ = ("_begun", "_histograms", "_tracer")
 
-    def __init__(self, histograms: Mapping[str, Histogram]) -> None:
+    def __init__(
+        self, histograms: Mapping[str, Histogram], tracer: Tracer | None
+    ) -> None:
         self._histograms = histograms
+        self._tracer = tracer
         self._begun = time.perf_counter()
 
     def passed(self, stage: str) -> float:
@@ -77,6 +82,8 @@ class Stages:
         seconds = now - self._begun
         self._histograms[stage].observe(seconds)
         self._begun = now
+        if self._tracer is not None:
+            _ended(self._tracer, stage, seconds)
         return seconds
 
 
@@ -100,67 +107,68 @@ class Tally:
             own = self.registry
 
         # Looked up once, which takes longer than to count.
-        def counter(name: str, meaning: str, by: tuple[str, ...]) -> Callable[..., Any]:
-            return cache(Counter(name, meaning, by, registry=own).labels)
+        def counter(name: str, meaning: str, *by: str) -> Callable[..., None]:
+            labelled = cache(Counter(name, meaning, by, registry=own).labels)
+
+            def count(*labels: str | int) -> None:
+                labelled(*labels).inc()
+
+            return count
 
         histogram = partial(Histogram, buckets=_BUCKETS, registry=own)
-        self._classified = counter(
+        self.classified = counter(
             "postbayes_classified",
             "Messages that were classified, by decision.",
-            ("decision",),
+            "decision",
         )
-        self._acted = counter(
+        self.acted = counter(
             "postbayes_actions",
             "Messages at the doors of mail servers, by the action that was requested.",
-            ("door", "action"),
+            *("door", "action"),
         )
-        self._asked = counter(
-            "postbayes_door_requests",
-            "Requests at the doors of mail servers.",
-            ("door",),
+        self.asked = counter(
+            "postbayes_door_requests", "Requests at the doors of mail servers.", "door"
         )
-        self._learned = counter(
+        self.learned = counter(
             "postbayes_door_learned",
             "Messages that clients taught through a door.",
-            ("door",),
+            "door",
         )
-        self._refused = counter(
+        self.refused = counter(
             "postbayes_access_refused",
             "Requests that were refused, by the reason: a key that does not count, "
             "none where one is needed, a right that it lacks, or too many at once.",
-            ("reason",),
+            "reason",
         )
-        self._sign_in_refused = counter(
+        self.sign_in_refused = counter(
             "postbayes_sign_in_refused",
             "Sign-ins that were refused, by the reason: a wrong name or password, an "
             "answer of the provider, or too many tries.",
-            ("reason",),
+            "reason",
         )
-        # The oldest: a worker that took another one's place is not a new service.
-        self._started = Gauge(
-            "postbayes_started_seconds",
-            "When the service started, in Unix time.",
-            registry=own,
-            multiprocess_mode="min",
+        self.answered = counter(
+            "postbayes_http_responses", "HTTP answers, by status.", "status"
         )
-        self._started.set_to_current_time()
+        self.posted = counter(
+            "postbayes_webhook_events",
+            "Events of the webhook: sent, dropped, and attempts that failed.",
+            "outcome",
+        )
         self._taught = counter(
-            "postbayes_feedback",
-            "Feedback that was answered, by outcome.",
-            ("outcome",),
+            "postbayes_feedback", "Feedback that was answered, by outcome.", "outcome"
         )
         self._teaching = histogram(
             "postbayes_feedback_seconds",
             "Time from the scored message until its feedback is on disk.",
         )
-        self._answered = counter(
-            "postbayes_http_responses", "HTTP answers, by status.", ("status",)
+        # The oldest: a worker that took another one's place is not a new service.
+        started = Gauge(
+            "postbayes_started_seconds",
+            "When the service started, in Unix time.",
+            registry=own,
+            multiprocess_mode="min",
         )
-        self._posted = counter(
-            "postbayes_webhook_events",
-            "Events of the webhook: sent, dropped, and attempts that failed.",
-            ("outcome",),
-        )
+        started.set_to_current_time()
         delivering = histogram(
             "postbayes_classify_seconds",
             "Time from the message to its verdict, without the network, by door.",
@@ -177,46 +185,14 @@ class Tally:
         )
         self._stages = {stage: stages.labels(stage) for stage in STAGES}
 
-    def classified(self, decision: str) -> None:
-        """Count one verdict."""
-        self._classified(decision).inc()
-
-    def acted(self, door: str, action: str) -> None:
-        """Count what a door asked a mail server for."""
-        self._acted(door, action).inc()
-
-    def asked(self, door: str) -> None:
-        """Count one request at a door."""
-        self._asked(door).inc()
-
-    def refused(self, reason: str) -> None:
-        """Count one request that the gate refused."""
-        self._refused(reason).inc()
-
-    def sign_in_refused(self, reason: str) -> None:
-        """Count one person who was not signed in."""
-        self._sign_in_refused(reason).inc()
-
-    def learned(self, door: str) -> None:
-        """Count one message that was learned through a door."""
-        self._learned(door).inc()
-
     def taught(self, outcome: str, *, seconds: float) -> None:
         """Count one feedback, and how long it waited for the disk."""
-        self._taught(outcome).inc()
+        self._taught(outcome)
         self._teaching.observe(seconds)
 
     def teaching(self) -> Callable[..., None]:
         """Return what counts one feedback when it ends: `taught`."""
         return self.taught
-
-    def answered(self, status: int) -> None:
-        """Count one HTTP answer."""
-        self._answered(status).inc()
-
-    def posted(self, outcome: str) -> None:
-        """Count an event of the webhook: sent, dropped, or an attempt that failed."""
-        self._posted(outcome).inc()
 
     @contextmanager
     def delivering(self, door: str) -> Iterator[None]:
@@ -227,7 +203,7 @@ class Tally:
 
     def classifying(self) -> Stages:
         """Measure how long each of the `STAGES` of a verdict takes."""
-        return Stages(self._stages)
+        return Stages(self._stages, self.tracer)
 
     def close(self) -> None:
         """Let go of what counts; the counts stay in memory."""
@@ -344,10 +320,6 @@ class TracedTally(Tally):
         ):
             yield
 
-    def classifying(self) -> Stages:
-        """Measure the stages of a verdict, each in a span."""
-        return _TracedStages(super().classifying(), self.tracer)
-
     def teaching(self) -> Callable[..., None]:
         """Return what counts a feedback, whose span is one of the request."""
         # The thread of the writer calls it.
@@ -365,22 +337,6 @@ class TracedTally(Tally):
     def close(self) -> None:
         """Send the spans that wait."""
         self._provider.shutdown()
-
-
-class _TracedStages(Stages):
-    """Stages of a verdict as spans."""
-
-    __slots__ = ("_stages", "_tracer")
-
-    def __init__(self, stages: Stages, tracer: Tracer) -> None:
-        self._stages = stages
-        self._tracer = tracer
-
-    def passed(self, stage: str) -> float:
-        """Note the end of a stage."""
-        seconds = self._stages.passed(stage)
-        _ended(self._tracer, stage, seconds)
-        return seconds
 
 
 def _ended(tracer: Tracer, name: str, seconds: float, **attributes: Any) -> None:
