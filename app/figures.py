@@ -169,12 +169,7 @@ class Errors:
     @classmethod
     def of(cls, is_spam: NDArray[np.bool_], decided_spam: NDArray[np.bool_]) -> Errors:
         """Count the errors of decisions (n,) against gold labels (n,)."""
-        if is_spam.shape != decided_spam.shape or is_spam.ndim != 1:
-            msg = (
-                "labels and decisions must be one-dimensional and equally long, "
-                f"got shapes {is_spam.shape} and {decided_spam.shape}"
-            )
-            raise InvalidObservation(msg)
+        _require_alike(is_spam, decided_spam, "decisions")
         return cls(
             ham=int((~is_spam).sum()),
             ham_lost=int((~is_spam & decided_spam).sum()),
@@ -261,16 +256,21 @@ def _logit(errors: int, messages: int) -> float:
     return math.log(kept / (messages - kept))
 
 
+def _require_alike(is_spam: NDArray[np.bool_], values: NDArray[Any], what: str) -> None:
+    """Raise unless there is one value for each label."""
+    if is_spam.shape != values.shape or is_spam.ndim != 1:
+        msg = (
+            f"labels and {what} must be one-dimensional and equally long, "
+            f"got shapes {is_spam.shape} and {values.shape}"
+        )
+        raise InvalidObservation(msg)
+
+
 def _split(
     log_odds: NDArray[np.float64], is_spam: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the scores of the ham and those of the spam."""
-    if log_odds.shape != is_spam.shape or log_odds.ndim != 1:
-        msg = (
-            "scores and labels must be one-dimensional and equally long, "
-            f"got shapes {log_odds.shape} and {is_spam.shape}"
-        )
-        raise InvalidObservation(msg)
+    _require_alike(is_spam, log_odds, "scores")
     if np.isnan(log_odds).any():
         where = int(np.flatnonzero(np.isnan(log_odds))[0])
         msg = f"score {where} is not a number; a ranking needs numbers"
@@ -501,12 +501,7 @@ def brier(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> float
 
 def _require(is_spam: NDArray[np.bool_], probability: NDArray[np.float64]) -> None:
     """Raise unless there is one probability for each label."""
-    if is_spam.shape != probability.shape or is_spam.ndim != 1:
-        msg = (
-            "labels and probabilities must be one-dimensional and equally long, "
-            f"got shapes {is_spam.shape} and {probability.shape}"
-        )
-        raise InvalidObservation(msg)
+    _require_alike(is_spam, probability, "probabilities")
     # Not (p < 0) | (p > 1): NaN is neither.
     strange = np.flatnonzero(~((probability >= 0) & (probability <= 1)))
     if strange.size:

@@ -71,6 +71,7 @@ class Inspected:
         return [trick for tag, _, trick in tags if tag == "trick"]
 
 
+@dataclass(frozen=True, slots=True)
 class Inspect:
     """Looks closely at single messages.
 
@@ -89,17 +90,10 @@ class Inspect:
         State evidence beside the features.
     """
 
-    def __init__(
-        self,
-        live: LiveProfiles,
-        recent: RecentMessages | None,
-        clock: Callable[[], datetime],
-        witnesses: Sequence[Witness] = (),
-    ) -> None:
-        self._live = live
-        self._recent = recent
-        self._clock = clock
-        self._witnesses = witnesses
+    live: LiveProfiles
+    recent: RecentMessages | None
+    clock: Callable[[], datetime]
+    witnesses: Sequence[Witness] = ()
 
     def __call__(self, profile: str, raw: bytes, *, strongest: int) -> Inspected:
         """Read and score a message.
@@ -122,7 +116,7 @@ class Inspect:
         EmptyMessage
             If the message is blank.
         """
-        live = self._live.get_all((profile,))[profile]
+        live = self.live.get_all((profile,))[profile]
         message = read(raw)
         found = passages(message)
         known = live.specification
@@ -140,7 +134,7 @@ class Inspect:
             partial(_counts, live),
             key=known.key,
         )
-        heard = testimony(self._witnesses, message, UNKNOWN)
+        heard = testimony(self.witnesses, message, UNKNOWN)
         if heard is not None:
             classified = replace(classified, testimony=heard).stated_for(profile)
             # What is stated has no place in the text.
@@ -148,8 +142,8 @@ class Inspect:
             for each in classified.statements:
                 elsewhere[each.kind] = elsewhere.get(each.kind, 0.0) + each.nats
             shading = replace(shading, elsewhere=elsewhere)
-        if self._recent is not None:
-            self._recent.add(live.row.id, observation, self._clock())
+        if self.recent is not None:
+            self.recent.add(live.row.id, observation, self.clock())
         return Inspected(
             classified=classified, shading=shading, attachments=message.attachments
         )

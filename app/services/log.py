@@ -270,7 +270,7 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[
     return formatter.formatException(record.exc_info).splitlines()
 
 
-class SparingLog:
+class SparingLog(logging.LoggerAdapter[logging.Logger]):
     """A log of what strangers can repeat: each kind of line once in `EVERY` seconds.
 
     Lines are of one kind if they have the same text before their values, and the same
@@ -287,35 +287,19 @@ class SparingLog:
     def __init__(
         self, log: logging.Logger, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._log = log
+        super().__init__(log)
         self._limit = Limit(clock)
 
-    def info(self, line: str, *values: object) -> None:
-        """Log a line that the operator may want to see."""
-        self._write(logging.INFO, line, values)
-
-    def warning(self, line: str, *values: object) -> None:
-        """Log a line that the operator should see."""
-        self._write(logging.WARNING, line, values)
-
-    def error(self, line: str, *values: object) -> None:
-        """Log a line about what is broken."""
-        self._write(logging.ERROR, line, values)
-
-    def exception(self, line: str, *values: object) -> None:
-        """Log a line about a defect, with the traceback of now."""
-        self._write(logging.ERROR, line, values, trace=True)
-
-    def _write(
-        self, level: int, line: str, values: tuple[object, ...], *, trace: bool = False
-    ) -> None:
-        if not self._log.isEnabledFor(level):
+    def log(self, level: int, msg: object, *args: object, **named: Any) -> None:
+        """Log a line, unless one of its kind was written a moment ago."""
+        if not self.isEnabledFor(level):
             return
         # By the error too: one that strangers cause hides no outage.
-        errors = (type(x).__name__ for x in values if isinstance(x, Exception))
-        left_out = self._limit.passes(" ".join((line, *errors)))
+        errors = (type(x).__name__ for x in args if isinstance(x, Exception))
+        left_out = self._limit.passes(" ".join((str(msg), *errors)))
         if left_out is not None:
-            self._log.log(level, line + left_out, *values, exc_info=trace)
+            line = f"{msg}{left_out}"
+            self.logger.log(level, line, *args, **named)
 
 
 class Limit:

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Final
 
@@ -370,6 +370,7 @@ class Notifier:
         return 0.0
 
 
+@dataclass(slots=True)
 class AutoLearn:
     """Teaches confident verdicts to the filter that gave them.
 
@@ -392,47 +393,37 @@ class AutoLearn:
     were taught before.  The count here only saves look-ups.
     """
 
-    def __init__(
-        self,
-        writer: Writer,
-        clock: Callable[[], datetime],
-        *,
-        own_from: float,
-        per_day: int,
-        store_words: bool,
-    ) -> None:
-        self._writer = writer
-        self._clock = clock
-        self._own_from = own_from
-        self._per_day = per_day
-        self._store_words = store_words
-        self._lock = threading.Lock()
-        # Learned or on the way, by profile; of that day only.
-        self._day: date | None = None
-        self._learned: dict[int, int] = {}
+    writer: Writer
+    clock: Callable[[], datetime]
+    _: KW_ONLY
+    own_from: float
+    per_day: int
+    store_words: bool
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _day: date | None = field(default=None, init=False)
+    # Learned or on the way, by profile; of that day only.
+    _learned: dict[int, int] = field(default_factory=dict, init=False)
 
     def __call__(
         self, live: LiveProfile, observation: Observation, verdict: Verdict
     ) -> None:
         """Have a verdict learned if it is confident, without waiting."""
-        if not confident(verdict, live.snapshot, own_from=self._own_from):
+        if not confident(verdict, live.snapshot, own_from=self.own_from):
             return
-        now = self._clock()
+        now = self.clock()
         day, profile = now.date(), live.row.id
         if not self._take(profile, day):
             return
         teaching = Teaching(
             digest=observation.digest,
             label=live.row.labels[verdict.label],
-            evidence=ScoredRow.of(
-                observation.stored(words=self._store_words), time=now
-            ),
+            evidence=ScoredRow.of(observation.stored(words=self.store_words), time=now),
             source=OWN,
             time=now,
-            per_day=self._per_day,
+            per_day=self.per_day,
         )
         try:
-            answer = self._writer.submit(live, teaching)
+            answer = self.writer.submit(live, teaching)
         except DatabaseUnavailable as error:
             log.info("a confident verdict is not learned: %s", error)
             self._settle(profile, day, 0)
@@ -445,7 +436,7 @@ class AutoLearn:
                 self._day = day
                 self._learned.clear()
             learned = self._learned.get(profile, 0)
-            if learned >= self._per_day:
+            if learned >= self.per_day:
                 return False
             self._learned[profile] = learned + 1
             return True
@@ -458,7 +449,7 @@ class AutoLearn:
             return
         kind = answer.result().outcome.kind
         if kind != "learned":
-            self._settle(profile, day, self._per_day if kind == "full" else 0)
+            self._settle(profile, day, self.per_day if kind == "full" else 0)
 
     def _settle(self, profile: int, day: date, at_least: int) -> None:
         """Correct the count for a message that was not learned."""

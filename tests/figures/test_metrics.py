@@ -247,7 +247,7 @@ def test_lam_of_known_rates_is_the_published_formula():
 @pytest.mark.parametrize(
     ("log_odds", "is_spam", "sentence"),
     [
-        (np.zeros(2), np.zeros(3, np.bool_), r"got shapes \(2,\) and \(3,\)"),
+        (np.zeros(2), np.zeros(3, np.bool_), r"got shapes \(3,\) and \(2,\)"),
         (np.zeros((1, 1)), np.zeros((1, 1), np.bool_), "one-dimensional"),
         (np.array([0, math.nan]), np.zeros(2, np.bool_), "score 1 is not a number"),
     ],
