@@ -12,6 +12,7 @@ from app.bayes.posterior import odds_weights
 from app.bayes.sparse import SparseCounts
 from app.classifier.reasons import Known, grouped
 from app.features.hashing import names_at
+from app.kernels.reasons import strongest as strongest_features
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -326,7 +327,7 @@ def explain(
                 features=0,
                 messages=snapshot.specification.by_label(snapshot.learned),
             ),
-            *_reasons(snapshot, observation, known, found, total, listed),
+            *_reasons(snapshot, observation, known, found, value, total, size, listed),
             Summand(
                 kind="rest",
                 text="(rest)",
@@ -343,31 +344,27 @@ def _reasons(
     observation: Observation,
     known: Sequence[Known],
     found: Grouped,
+    value: NDArray[np.float64],
     total: NDArray[np.float64],
+    size: NDArray[np.intp],
     listed: NDArray[np.intp],
 ) -> Iterator[Summand]:
     """Yield the reasons that are listed, by their first features."""
     if not listed.size:
         return
-    member = np.zeros(total.size, np.bool_)
-    member[listed] = True
-    row = member.take(found.reason).nonzero()[0]
-    value = np.concatenate([each.values for each in known]).take(row)
-    reason = found.reason.take(row)
-    # The features of each reason in a row, those that speak most for its side first.
-    order = np.lexsort((-value * np.sign(total.take(reason)), reason))
-    row, reason = row.take(order), reason.take(order)
-    begin = np.searchsorted(reason, listed)
-    sizes = np.searchsorted(reason, listed, side="right") - begin
-    shown = [
-        row[at : at + min(PARTS, features)].tolist()
-        for at, features in zip(begin.tolist(), sizes.tolist(), strict=True)
-    ]
+    shown = np.empty((listed.size, PARTS), np.int64)
+    room = np.empty(total.size, np.int64)
+    strongest_features(found.reason, value, total, listed, room, shown)
     # Beside them the first one of a reason that is called as that one.
-    unnamed = set(listed.tolist()) - found.texts.keys()
-    parts = _parts(snapshot, observation, known, unnamed.union(*shown))
+    unnamed = [at for at in listed.tolist() if at not in found.texts]
+    wanted = np.append(shown, np.array(unnamed, np.int64))
+    parts = _parts(snapshot, observation, known, wanted)
     for at, log_odds, features, some in zip(
-        listed.tolist(), total.take(listed).tolist(), sizes.tolist(), shown, strict=True
+        listed.tolist(),
+        total.take(listed).tolist(),
+        size.take(listed).tolist(),
+        shown.tolist(),
+        strict=True,
     ):
         yield Summand(
             kind="reason",
@@ -375,7 +372,7 @@ def _reasons(
             family=found.families[int(found.family[at])],
             log_odds=log_odds,
             features=features,
-            parts=tuple([parts[feature] for feature in some]),
+            parts=tuple([parts[feature] for feature in some if feature >= 0]),
         )
 
 
@@ -383,15 +380,15 @@ def _parts(
     snapshot: Scorer,
     observation: Observation,
     known: Sequence[Known],
-    features: Collection[int],
+    features: NDArray[np.int64],
 ) -> dict[int, ReasonPart]:
     """Return some of the known features, by their number over all views."""
     found: dict[int, ReasonPart] = {}
     specification, tables = snapshot.specification, snapshot.feature_tables
-    wanted = np.array(sorted(features), np.int64)
+    labels = specification.labels
     start = 0
     for view, names, at, values in known:
-        here = wanted[slice(*wanted.searchsorted((start, start + at.size)))] - start
+        here = features[(features >= start) & (features < start + at.size)] - start
         start += at.size
         if not here.size:
             continue
@@ -400,8 +397,7 @@ def _parts(
         if view in tables:
             looked_up = specification.in_messages(tables[view].look_up(ids, "presence"))
             counts = [
-                dict(zip(specification.labels, each, strict=True))
-                for each in looked_up.tolist()
+                dict(zip(labels, each, strict=True)) for each in looked_up.tolist()
             ]
         texts = names_at(names, here) if names else map(_anonymous, ids.tolist())
         for number, text, added, messages in zip(

@@ -8,13 +8,16 @@ feature is in one reason and in one family, and the cost is that of sorting them
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate, chain, count, repeat
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from app.features.hashing import FeatureNames, names_at
+from app.kernels.reasons import rows
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -99,47 +102,40 @@ def grouped(views: Sequence[Known], *, joins: int) -> Grouped:
     family = np.repeat(np.arange(len(views)), sizes)
     families = [known.view for known in views]
     texts: dict[int, str] = {}
-    words: dict[str, int] = {}
+    words: tuple[int, Known, NDArray[np.int64]] | None = None
     for known, start in zip(views, starts, strict=False):
         if not known.names or known.view not in {"headers", "words"}:
             continue
-        # Thousands of them are the most of an explanation: all at once what can be.
-        kept = tuple(known.names)
+        hashes, tags, colons = FeatureNames.of(known.names).hashes()
         if known.view == "headers":
-            heads: dict[str, int] = {}
-            reason[start : start + len(kept)] = [
-                heads.setdefault(name.partition(":")[0], number)
-                for number, name in enumerate(kept, start)
-            ]
-            texts.update(zip(heads.values(), heads, strict=True))
+            _, first, which = np.unique(tags, return_index=True, return_inverse=True)
+            reason[start : start + tags.size] = start + first[which]
+            for at, name in zip(
+                first.tolist(), names_at(known.names, first), strict=True
+            ):
+                texts[start + at] = name.partition(":")[0]
             continue
-        words = dict(zip(kept, count(start), strict=False))
-        first: dict[tuple[str, str], int] = {}
-        for number, (kin, text) in _tagged(kept, start):
+        words = start, known, hashes
+        first_of: dict[tuple[str, str], int] = {}
+        tagged = (colons >= 0).nonzero()[0]
+        for at, name in zip(
+            tagged.tolist(), names_at(known.names, tagged), strict=True
+        ):
+            tag, _, word = name.partition(":")
+            if tag not in _TAGS:
+                continue
+            kin = _TAGS[tag]
+            text = _domain(word) if kin == "links" else kin
             if kin not in families:
                 families.append(kin)
-            here = first.setdefault((kin, text), number)
-            family[number] = families.index(kin)
-            reason[number] = here
+            here = first_of.setdefault((kin, text), start + at)
+            family[start + at] = families.index(kin)
+            reason[start + at] = here
             texts[here] = text
     for known, start in zip(views, starts, strict=False):
         if known.view == "pairs" and known.names and words and joins:
-            worth = np.zeros(starts[-1] + 1)
-            of_words = families.index("words")
-            begin = starts[of_words]
-            worth[begin : starts[of_words + 1]] = views[of_words].values
-            _join(known, start, words, worth, joins, reason, texts)
+            _join(known, start, *words, joins, reason, texts)
     return Grouped(reason, texts, families, family)
-
-
-def _tagged(names: Sequence[str], start: int) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the number of each word with a tag, its family and its reason."""
-    for number, name in enumerate(names, start):
-        if ":" in name:
-            tag, _, word = name.partition(":")
-            if tag in _TAGS:
-                kin = _TAGS[tag]
-                yield number, (kin, _domain(word) if kin == "links" else kin)
 
 
 def _domain(word: str) -> str:
@@ -157,8 +153,9 @@ def _domain(word: str) -> str:
 def _join(
     pairs: Known,
     start: int,
-    words: Mapping[str, int],
-    worth: NDArray[np.float64],
+    begin: int,
+    words: Known,
+    hashes: NDArray[np.int64],
     joins: int,
     reason: NDArray[np.int64],
     texts: dict[int, str],
@@ -170,65 +167,38 @@ def _join(
 
     Parameters
     ----------
-    pairs : Known
-        The pairs, of which the first is feature `start`.
-    words : mapping of str to int
-        The feature of each word.
-    worth : ndarray of float64, shape (n + 1,)
-        What each word adds; the last is that of no word.
+    pairs, words : Known
+        The pairs, of which the first is feature `start`, and the words, of which the
+        first is feature `begin`.
+    hashes : ndarray of int64
+        The hash of each word.
     joins : int
         How many of the pairs may put words side by side.
     reason, texts : ndarray, dict
         As in `Grouped`; they are changed.
     """
-    left, right = _ends(pairs, words)
+    names = FeatureNames.of(pairs.names, 2)
+    order = hashes.argsort()
+    ends = np.concatenate([names.hashes(word)[0] for word in range(2)])
+    at = order.take(hashes.searchsorted(ends, sorter=order), mode="clip")
+    # The last number is that of no word.
+    at[hashes.take(at) != ends] = -1
+    left, right = at[: names.at.size], at[names.at.size :]
+    worth = np.append(words.values, 0.0)
     strength = np.abs(worth)
     owner = np.where(strength[left] >= strength[right], left, right)
     # Without its words, a pair is a reason of its own.
     owner = np.where((left < 0) | (right < 0), np.maximum(left, right), owner)
-    own = start + np.arange(owner.size)
     values = pairs.values
     agree = (worth[left] * values > 0) & (worth[right] * values > 0)
     (sound,) = agree.nonzero()
     sound = sound[(-np.abs(values[sound])).argsort(kind="stable")[:joins]]
-    text = dict(zip(words.values(), words, strict=True))
-    for row in _rows(left[sound].tolist(), right[sound].tolist()):
-        reason[row] = row[0]
-        texts[row[0]] = " ".join([text[at] for at in row])
-    reason[own] = np.where(owner < 0, own, reason[owner])
-
-
-def _ends(
-    pairs: Known, words: Mapping[str, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the features of the left and the right words of pairs; -1 for none."""
-    # Each name is two words and the blank between them, which is no word.
-    split = chain.from_iterable(map(str.partition, pairs.names, repeat(" ")))
-    ends = np.fromiter(map(words.get, split, repeat(-1)), np.int64, 3 * pairs.at.size)
-    return ends[::3], ends[2::3]
-
-
-def _rows(left: list[int], right: list[int]) -> list[list[int]]:
-    """Return words in rows: each pair joins the end of a row to the begin of another.
-
-    Parameters
-    ----------
-    left, right : list of int
-        The words of each pair, in the order in which they are joined.
-    """
-    by_first: dict[int, list[int]] = {}
-    by_last: dict[int, list[int]] = {}
-    joined: set[int] = set()
-    for one, other in zip(left, right, strict=True):
-        before = by_last.get(one) or ([] if one in joined else [one])
-        after = by_first.get(other) or ([] if other in joined else [other])
-        if not before or not after or before[0] == after[0]:
-            continue
-        if len(before) + len(after) > MOST_WORDS:
-            continue
-        row = before + after
-        by_last.pop(one, None)
-        by_first.pop(other, None)
-        by_first[row[0]] = by_last[row[-1]] = row
-        joined.update(row)
-    return list(by_first.values())
+    room = np.empty((6, words.at.size), np.int64)
+    size = rows(left[sound], right[sound], MOST_WORDS, room)
+    inside, first = room[:2, :size]
+    reason[begin + inside] = begin + first
+    read = names_at(words.names, inside)
+    for at, name in zip((begin + first).tolist(), read, strict=True):
+        texts[at] = f"{texts[at]} {name}" if at in texts else name
+    own = start + np.arange(owner.size)
+    reason[own] = np.where(owner < 0, own, reason[begin + owner])

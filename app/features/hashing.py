@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from itertools import accumulate
+from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -12,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from app.bayes.measurements import FRACTION_BITS, Measurements
 from app.bayes.models.categorical import value_id
 from app.bayes.sparse import SparseCounts
-from app.kernels.text import quoted
+from app.kernels.text import hashed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,6 +50,38 @@ class FeatureNames(Sequence[str]):
     bounds: NDArray[np.int64]
     at: NDArray[np.int64]
     words: int = 1
+
+    @classmethod
+    def of(cls, names: Sequence[str], words: int = 1) -> Self:
+        """Return names that are given one by one.
+
+        Examples
+        --------
+        >>> list(FeatureNames.of(["at noon", "noon or"], 2))
+        ['at noon', 'noon or']
+        """
+        if isinstance(names, cls):
+            return names
+        pieces = [
+            piece.encode() for name in names for piece in name.split(" ", words - 1)
+        ]
+        bounds = np.fromiter(
+            accumulate((len(piece) + 1 for piece in pieces), initial=0),
+            np.int64,
+            len(pieces) + 1,
+        )
+        at = np.arange(0, len(pieces), words)
+        return cls(b" ".join([*pieces, b""]), bounds, at, words)
+
+    def hashes(self, word: int = 0) -> NDArray[np.int64]:
+        """Return the hashes of a word of each name, and of its tag, shape (3, n).
+
+        The last row is the size of the tag in bytes; -1 for a word without one.
+        """
+        into = np.empty((3, self.at.size), np.int64)
+        text = np.frombuffer(self.text, np.uint8)
+        hashed(text, self.bounds, self.at + word, into)
+        return into
 
     def __len__(self) -> int:
         """Return the number of names."""

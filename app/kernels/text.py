@@ -52,6 +52,7 @@ _LONG_PREFIX: Final = 4
 _DOT: Final = ord(".")
 _BLANK: Final = ord(" ")
 _COMMA: Final = ord(",")
+_COLON: Final = ord(":")
 _SMALL_U: Final = ord("u")
 _A, _Z, _SMALL = ord("A"), ord("Z"), ord("a")
 # Odd, so that multiplying by them loses nothing: the constants of the finaliser of
@@ -499,6 +500,38 @@ def quoted(text: Bytes, bounds: Ints, at: Ints, words: int, into: Bytes) -> int:
         into[size] = _QUOTE
         size += 1
     return size
+
+
+@in_place
+def hashed(text: Bytes, bounds: Ints, at: Ints, into: Ints) -> None:
+    """Write the hashes of words and of their tags, and where each tag ends.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        Words with a blank behind each.
+    bounds : ndarray of int64
+        Where each word begins, and the end of the last.
+    at : ndarray of int64, shape (n,)
+        Which words are asked for; of one that is not there nothing is written.
+    into : ndarray of int64, shape (3, n)
+        Written: the hash of each word, that of what stands before its first colon, and
+        how many bytes these are; -1, and the hash of the word, if it has no colon.
+    """
+    if into.shape[0] < 3:
+        return
+    for name in range(min(at.size, into.shape[1])):
+        if not 0 <= at[name] < bounds.size - 1:
+            continue
+        start, stop = max(bounds[at[name]], 0), min(bounds[at[name] + 1] - 1, text.size)
+        stop = max(start, stop)
+        end = start
+        while end < stop and text[end] != _COLON:
+            end += 1
+        into[0, name] = into[1, name] = np.int64(xxh3(text, start, stop))
+        into[2, name] = -1
+        if end < stop:
+            into[1, name], into[2, name] = np.int64(xxh3(text, start, end)), end - start
 
 
 @part
