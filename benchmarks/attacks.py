@@ -42,8 +42,7 @@ from app.figures import Errors
 from app.ledger.teaching import ScoredRow, Teaching, decide, learning, scored
 from app.mail.message import Text
 from app.mail.parse import parse
-from app.services.figures import SURE, SourceFigures, suspects
-from app.services.teachers import EVERY
+from app.services.figures import EVERY, SURE, SourceFigures, suspects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

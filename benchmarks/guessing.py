@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from app.access.keys import Keyring, text_of
+from app.access.people import Keyring, text_of
 from app.access.rights import Right
 from app.doors.serving.caller import caller_of
 from app.errors import PostbayesError
+from app.services.access import made_key
 from app.services.gate import Gate
-from app.services.keys import made_key
 from app.settings import Settings
 from benchmarks.http_latency import POSTBAYES, serving
 

@@ -1,13 +1,20 @@
-"""People: who may sign in, and what they may do then."""
+"""People and keys: who may ask, under which name, and the events of both."""
 
 from __future__ import annotations
 
+import hmac
+import re
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
+from app.access.networks import Networks
 from app.access.rights import ROLES, Principal, Right
+from app.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
 
@@ -55,3 +62,230 @@ class Person:
             None if self.profile is None else frozenset({self.profile}),
             "person",
         )
+
+
+# Contract of this file: the text of a key is nowhere but with its owner.  Here, in the
+# memory of the service and in the database there is its SHA-256: of 256 random bits
+# that says nothing, and needs neither salt nor a slow function.
+
+PREFIX: Final = "pb_"
+"""What a key begins with, so that a scan for secrets finds one that got lost."""
+SECRET_BYTES: Final = 32
+"""Random bytes of a key."""
+MAX_NAME: Final = 64
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+
+
+def text_of(secret: bytes) -> str:
+    """Return the text of a key.
+
+    Parameters
+    ----------
+    secret : bytes
+        `SECRET_BYTES` random bytes.
+
+    Examples
+    --------
+    >>> text_of(bytes(32))
+    'pb_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
+    """
+    return PREFIX + urlsafe_b64encode(secret).rstrip(b"=").decode()
+
+
+def digest_of(text: str) -> bytes:
+    """Return what is stored of the text of a key."""
+    return sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def check_access_name(name: str, *, of: str = "key") -> None:
+    """Raise unless a key or a person may be called so.
+
+    Raises
+    ------
+    InvalidInput
+        Saying what a name looks like.
+    """
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        msg = (
+            f"a {of} is named with at most {MAX_NAME} letters, digits and . _ @ + -, "
+            f"the first a letter or a digit; got {name[:MAX_NAME]!r}"
+        )
+        raise InvalidInput(msg)
+
+
+def parse_rights(names: Iterable[str]) -> frozenset[Right]:
+    """Return the rights of some names.
+
+    Raises
+    ------
+    InvalidInput
+        If one of them is no right, or there is none.
+
+    Examples
+    --------
+    >>> sorted(parse_rights(["teach", "classify"]))
+    [<Right.CLASSIFY: 'classify'>, <Right.TEACH: 'teach'>]
+    """
+    given = list(names)
+    known = {right.value: right for right in Right}
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        found = f"got {unknown[0][:MAX_NAME]!r}" if unknown else "got none"
+        msg = f"the rights of a key are some of {', '.join(known)}; {found}"
+        raise InvalidInput(msg)
+    return frozenset(known[name] for name in given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessKey:
+    """A key as it is stored.
+
+    Parameters
+    ----------
+    name : str
+        What it is called; the ledger has `key:` and the name as the source.
+    digest : bytes
+        SHA-256 of its text.
+    rights : frozenset of Right
+        What it may do.
+    profiles : frozenset of str or None
+        The profiles that it may use, as `Principal.profiles`; None: all.
+    labels : frozenset of str or None
+        The labels that it may teach; None: all.
+    networks : tuple of str
+        Where it may come from; empty: anywhere.
+    names_sources : bool
+        Whether it may say who teaches, as a mail server that knows its users.
+    created, expires, last_used, revoked : datetime or None
+        When; None: never.
+    """
+
+    name: str
+    digest: bytes
+    rights: frozenset[Right]
+    created: datetime
+    profiles: frozenset[str] | None = None
+    labels: frozenset[str] | None = None
+    networks: tuple[str, ...] = ()
+    names_sources: bool = False
+    expires: datetime | None = None
+    last_used: datetime | None = None
+    revoked: datetime | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks with it."""
+        return Principal(
+            f"key:{self.name}",
+            self.rights,
+            self.profiles,
+            "key",
+            labels=self.labels,
+            names_sources=self.names_sources,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A key that is in force, as a request needs it."""
+
+    name: str
+    digest: bytes
+    principal: Principal
+    networks: Networks | None
+    expires: float
+
+
+class Keyring:
+    """The keys that are in force, by their digests.
+
+    Parameters
+    ----------
+    keys : iterable of AccessKey
+        Those that are stored; revoked ones are left out.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> text = text_of(bytes(32))
+    >>> key = AccessKey(
+    ...     name="mx1",
+    ...     digest=digest_of(text),
+    ...     rights=frozenset({Right.CLASSIFY}),
+    ...     created=datetime(2026, 1, 1, tzinfo=UTC),
+    ... )
+    >>> keys = Keyring([key])
+    >>> keys.find(text, host="192.0.2.1", time=0.0).name
+    'key:mx1'
+    >>> keys.find(text + "A", host="192.0.2.1", time=0.0) is None
+    True
+    """
+
+    def __init__(self, keys: Iterable[AccessKey] = ()) -> None:
+        self._held: Mapping[bytes, _Held] = {
+            key.digest: _Held(
+                key.name,
+                key.digest,
+                key.principal,
+                Networks(key.networks, of="a key") if key.networks else None,
+                float("inf") if key.expires is None else key.expires.timestamp(),
+            )
+            for key in keys
+            if key.revoked is None
+        }
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._held)
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return who asks with a key; None where the key does not count.
+
+        Parameters
+        ----------
+        text : str
+            What was given as a key.
+        host : str or None
+            Address of the client; None for a Unix socket.
+        time : float
+            Now.  Unit: seconds since 1970.
+        """
+        digest = digest_of(text)
+        held = self._held.get(digest)
+        # Whoever guesses learns nothing by the time that the look-up takes: the digest
+        # cannot be chosen.  It is compared in constant time all the same.
+        if held is None or not hmac.compare_digest(held.digest, digest):
+            return None
+        if held.expires <= time:
+            return None
+        if held.networks is not None and not held.networks.holds(host):
+            return None
+        return held.principal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent:
+    """What somebody did, beside the ledger.
+
+    Parameters
+    ----------
+    time : datetime
+        When.
+    who : str
+        The name of the principal, or `cli:` and the user of the system.
+    act : str
+        What was done.
+    object : str
+        The key, the person or the profile.
+    details : dict or None
+        What else there is to say.
+    id : int
+        Its number, which grows; 0 for a new one.
+    """
+
+    time: datetime
+    who: str
+    act: str
+    object: str
+    details: dict[str, Any] | None = None
+    id: int = 0

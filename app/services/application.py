@@ -25,23 +25,30 @@ from app.errors import (
     explaining,
 )
 from app.services import profiles as policies
+from app.services.access import (
+    LiveKeys,
+    Sessions,
+    add_key,
+    add_person,
+    remove_person,
+    revoke_key,
+    set_password,
+)
 from app.services.classify import Classify, warm_up
 from app.services.clock import JUMP, PROOF, SteadyClock, WriteHealth, now
 from app.services.correspondents import Correspondents
 from app.services.delivery import Delivery
 from app.services.feedback import Feedback
-from app.services.figures import Figures
+from app.services.figures import Figures, Teachers
 from app.services.gate import Gate
 from app.services.history import MessageHistories, VerdictHistory, VerdictRecorder
 from app.services.inspection import Inspect, Ledgers, Words
-from app.services.keys import LiveKeys, add_key, revoke_key
 from app.services.lists import LiveLists, add_entries, remove_entry
 from app.services.log import logging_if_slow
 from app.services.memory.cache import PATIENCE, LiveProfiles
 from app.services.memory.recent import Recall, RecentMessages
 from app.services.metrics import tally_of
 from app.services.openid import provider_of
-from app.services.people import Sessions, add_person, remove_person, set_password
 from app.services.profiles import (
     ProfileState,
     create_profile,
@@ -54,7 +61,6 @@ from app.services.profiles import (
 )
 from app.services.recipients import Aliases, Recipients
 from app.services.scheduler import INTERVAL, Maintenance, Scheduler
-from app.services.teachers import Teachers
 from app.services.undo import Undo
 from app.services.webhook import Webhook, webhook_of
 from app.services.writer import AutoLearn, Notifier, Writer
@@ -78,9 +84,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from app.access.keys import AccessKey
     from app.access.lists import ListEntry, ListSubject
-    from app.access.people import Person
+    from app.access.people import AccessKey, Person
     from app.access.rights import Principal
     from app.classifier.statement import Witness
     from app.services.profiles import Changed
@@ -611,20 +616,20 @@ class Application:
             self.lists.refresh()
 
     def add_key(self, key: AccessKey, *, who: str) -> None:
-        """Store a new key, as `app.services.keys.add_key`; it counts here at once."""
+        """Store a new key, as `app.services.access.add_key`; it counts here at once."""
         add_key(self.engine, key, who=who)
         with explaining("the key is made, and counts as soon as it can be read"):
             self.keys.refresh()
 
     def revoke_key(self, name: str, *, who: str) -> AccessKey:
-        """Revoke a key, as `app.services.keys.revoke_key`; here it ends at once."""
+        """Revoke a key, as `app.services.access.revoke_key`; here it ends at once."""
         revoked = revoke_key(self.engine, name, who=who)
         with explaining("the key is revoked, and ends as soon as that can be read"):
             self.keys.refresh()
         return revoked
 
     def add_person(self, name: str, **given: Any) -> None:
-        """Let somebody sign in, as `app.services.people.add_person`; here at once."""
+        """Let somebody sign in, as `app.services.access.add_person`; here at once."""
         add_person(self.engine, name, **given)
         self.keys.refresh()
 
@@ -636,7 +641,7 @@ class Application:
         Forbidden
             If they have a right that who does it lacks, and could then use.
         UnknownPerson, InvalidInput
-            As `app.services.people.set_password`.
+            As `app.services.access.set_password`.
         """
         if name in self.keys.people:
             who.require_rights(ROLES[self.keys.people[name].role])
@@ -645,7 +650,7 @@ class Application:
         return self.keys.people[name]
 
     def remove_person(self, name: str, *, who: str) -> None:
-        """Let somebody sign in no more, as `app.services.people.remove_person`."""
+        """Let somebody sign in no more, as `app.services.access.remove_person`."""
         remove_person(self.engine, name, who=who)
         self.keys.refresh()
 

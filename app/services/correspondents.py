@@ -26,7 +26,7 @@ from app.classifier.correspondents import (
 from app.classifier.statement import Statement
 from app.errors import Inconsistent, InvalidInput, InvalidSetting, UnknownProfile
 from app.mail.authentication import is_server_name, normal_address, verified_sender
-from app.services.events import note
+from app.services.access import note
 from app.services.profiles import key_for
 from app.storage import correspondents, profiles
 from app.storage.correspondents import CorrespondentFigures, CorrespondentRow

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from app.features.observation import Observation
     from app.ledger.teaching import Outcome
     from app.services.clock import WriteHealth
+    from app.services.figures import Teachers
     from app.services.memory.cache import LiveProfiles
     from app.services.memory.live import LiveProfile
     from app.services.memory.recent import Recall, RecentMessages, StoredMessage
     from app.services.metrics import Tally
-    from app.services.teachers import Teachers
     from app.services.webhook import Webhook
     from app.services.writer import Writer, Written
 

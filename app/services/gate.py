@@ -11,8 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from app.access.networks import Networks, network
-from app.access.rates import Buckets
+from app.access.networks import Buckets, Networks, network
 from app.access.rights import LOCAL, NOBODY
 from app.errors import Forbidden, TooManyRequests, Unauthenticated
 
@@ -64,7 +63,7 @@ class Keys(Protocol):
     """The keys in force."""
 
     def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
-        """Return who asks with a key, as `app.access.keys.Keyring.find`."""
+        """Return who asks with a key, as `app.access.people.Keyring.find`."""
         ...
 
 
@@ -72,7 +71,7 @@ class People(Protocol):
     """Those who have signed in."""
 
     def find(self, cookie: str) -> tuple[Principal, str | None] | None:
-        """Return who asks with a cookie, as `app.services.people.Sessions.find`."""
+        """Return who asks with a cookie, as `app.services.access.Sessions.find`."""
         ...
 
     def named(self, name: str) -> Principal | None:

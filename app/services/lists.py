@@ -18,8 +18,8 @@ from app.access.lists import (
     require_few,
 )
 from app.errors import Inconsistent, InvalidInput, UnknownEntry, UnknownProfile
+from app.services.access import note
 from app.services.clock import now
-from app.services.events import note
 from app.storage import lists, profiles
 from app.storage.database.engine import reading, with_short_timeout, writing
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlsplit
 
 from app import __version__
-from app.access.networks import network
-from app.access.rates import Buckets
+from app.access.networks import Buckets, network
 from app.errors import (
     InvalidSetting,
     SignInUnavailable,
@@ -30,12 +29,12 @@ from app.errors import (
 )
 from app.services.clock import Failures
 from app.services.log import shown
-from app.services.secret_file import read_secret
+from app.settings import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.services.people import Sessions
+    from app.services.access import Sessions
     from app.settings import Settings
 
 log = logging.getLogger(__name__)

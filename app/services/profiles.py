@@ -17,7 +17,7 @@ from app.classifier.verdict import ActionRule
 from app.errors import Inconsistent, InvalidPolicy, InvalidSetting, reason
 from app.features.extract import FEATURE_SET
 from app.features.id_key import KEY_BYTES, IdKey
-from app.services.events import note
+from app.services.access import note
 from app.storage import profiles
 from app.storage.database.engine import reading, writing, writing_then_pause
 from app.storage.profiles import policy_of

@@ -23,8 +23,8 @@ from app.errors import (
     ProfileReplaced,
     Unavailable,
 )
+from app.services.access import expire_events
 from app.services.clock import Failures
-from app.services.events import expire_events
 from app.services.undo import carry_out
 from app.services.upkeep import DROPPED_ROWS, Folding, erase_some
 from app.storage import history, profiles, retention, scored
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from app.services.access import LiveKeys
     from app.services.correspondents import Correspondents
-    from app.services.keys import LiveKeys
     from app.services.lists import LiveLists
     from app.services.memory.cache import CachedProfile, LiveProfiles
     from app.services.memory.recent import RecentMessages

@@ -15,7 +15,7 @@ from app.errors import (
     explaining,
 )
 from app.figures import Errors
-from app.services.events import note
+from app.services.access import note
 from app.services.profiles import learned
 from app.storage import scored as scores
 from app.storage.database.engine import pause, reading, writing

@@ -24,7 +24,7 @@ from uuid import uuid4
 from app import __version__
 from app.errors import InvalidSetting, reason
 from app.services.clock import Failures
-from app.services.secret_file import read_secret
+from app.settings import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable

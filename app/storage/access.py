@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
-from app.access.events import AuditEvent
-from app.access.keys import AccessKey
-from app.access.people import Person
+from app.access.people import AccessKey, AuditEvent, Person
 from app.access.rights import Right
 from app.errors import NameTaken, UnknownKey, UnknownPerson
 from app.storage.database.statements import insert_into

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.keys import (
+from app.access.people import (
     AccessKey,
     Keyring,
     check_access_name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.rates import Buckets
+from app.access.networks import Buckets
 
 steps = st.lists(
     st.tuples(st.floats(0, 10), st.sampled_from(["a", "b", "c"])), max_size=60

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from app.access.keys import digest_of
+from app.access.people import digest_of
 from app.doors.cli.client import _headers
 from app.doors.cli.serve import require_locked
 from app.errors import InvalidSetting
+from app.services.access import list_keys
 from app.services.clock import now
-from app.services.keys import list_keys
 from app.settings import Settings, load_settings
 from app.storage.database.engine import open_engine
 from tests.support.application import running

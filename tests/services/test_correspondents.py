@@ -14,6 +14,7 @@ from app.errors import DatabaseUnavailable, Forbidden, InvalidInput, InvalidSett
 from app.mail.authentication import VerifiedSender
 from app.mail.parse import parse
 from app.services import correspondents
+from app.services.access import list_events
 from app.services.application import Application
 from app.services.clock import now
 from app.services.correspondents import (
@@ -24,7 +25,6 @@ from app.services.correspondents import (
     forget_correspondent,
     list_correspondents,
 )
-from app.services.events import list_events
 from app.services.profiles import create_profile, delete_profile
 from app.settings import Settings
 from app.storage import correspondents as storage

@@ -10,8 +10,8 @@ from sqlalchemy import select, update
 
 from app.access.lists import ListEntry, ListSubject
 from app.errors import InvalidInput, UnknownEntry, UnknownProfile
+from app.services.access import list_events
 from app.services.clock import now
-from app.services.events import list_events
 from app.services.lists import LiveLists, list_entries
 from app.services.profiles import create_profile, delete_profile
 from app.services.scheduler import Maintenance

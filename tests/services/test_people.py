@@ -14,12 +14,12 @@ from app.errors import (
     Unauthenticated,
     UnknownPerson,
 )
-from app.services.events import list_events
-from app.services.keys import LiveKeys
-from app.services.people import (
+from app.services.access import (
     SKEW,
+    LiveKeys,
     Sessions,
     add_person,
+    list_events,
     list_people,
     remove_person,
     set_password,
@@ -45,7 +45,7 @@ class Clock:
 def _hashed_at_once(monkeypatch):
     """Passwords take 60 ms and 64 MiB on purpose."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.people._HASHER", fast)
+    monkeypatch.setattr("app.services.access._HASHER", fast)
 
 
 @pytest.fixture

@@ -19,9 +19,8 @@ from typing import Final
 
 from sqlalchemy import DateTime, LargeBinary, MetaData
 
-from app.access.keys import AccessKey, digest_of
 from app.access.lists import ListEntry, ListSubject
-from app.access.people import Person
+from app.access.people import AccessKey, Person, digest_of
 from app.access.rights import Right
 from app.ledger.history import HistoryLine
 from app.ledger.teaching import ScoredRow

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from app.access.keys import Keyring
+from app.access.people import Keyring
 from app.classifier.explain import Attribution, Explanation, ReasonPart, Summand
 from app.classifier.policy import Policy
 from app.classifier.rule import VerdictRule

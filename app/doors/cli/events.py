@@ -9,8 +9,8 @@ import typer
 
 from app.doors.cli.console import OUT, Json, print_json
 from app.doors.documents.access import EventOut
+from app.services.access import MAX_EVENTS, list_events
 from app.services.application import opened_database
-from app.services.events import MAX_EVENTS, list_events
 from app.settings import load_settings
 
 

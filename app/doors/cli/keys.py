@@ -11,15 +11,15 @@ from app.access.rights import MEANINGS, Right
 from app.doors.cli.console import ERR, OUT, Json, print_json, this_user
 from app.doors.documents.access import KeyOut, NewKeyOut
 from app.errors import InvalidInput
+from app.services.access import add_key, list_keys, made_key, revoke_key
 from app.services.application import opened_database
 from app.services.clock import now
-from app.services.keys import add_key, list_keys, made_key, revoke_key
 from app.settings import load_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.access.keys import AccessKey
+    from app.access.people import AccessKey
 
 _RIGHTS: Final = " ".join(f"{right}: {text}" for right, text in MEANINGS.items())
 

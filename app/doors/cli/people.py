@@ -10,14 +10,14 @@ import typer
 
 from app.doors.cli.console import OUT, Json, print_json, this_user
 from app.errors import InvalidInput
-from app.services.application import opened_database
-from app.services.people import (
+from app.services.access import (
     add_person,
     check_password,
     list_people,
     remove_person,
     set_password,
 )
+from app.services.application import opened_database
 from app.settings import load_settings
 
 

@@ -35,12 +35,12 @@ from app.doors.serving.manager import ServiceManager
 from app.doors.serving.process import remember_reload
 from app.doors.serving.sockets import Inet
 from app.errors import InvalidSetting
+from app.services.access import list_keys
 from app.services.application import (
     opened_database,
     prepare_database,
     require_startable,
 )
-from app.services.keys import list_keys
 from app.services.log import keep_log
 from app.services.metrics import SHARED
 from app.services.openid import oidc_secret

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from app.access.keys import MAX_NAME
+from app.access.people import MAX_NAME
 from app.access.rights import ROLES, Right
 
 if TYPE_CHECKING:
-    from app.access.events import AuditEvent
-    from app.access.keys import AccessKey
-    from app.access.people import Person
+    from app.access.people import AccessKey, AuditEvent, Person
 
 
 class KeyIn(BaseModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Query, Request
 
-from app.access.keys import MAX_NAME
+from app.access.people import MAX_NAME
 from app.access.rights import ROLES, Right
 from app.doors.documents.access import (
     EventOut,
@@ -25,9 +25,13 @@ from app.doors.documents.access import (
 from app.doors.http.body import Body, json_body, parse_document, require_json
 from app.doors.http.guard import asking, principal_of
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep, problems
-from app.services.events import MAX_EVENTS, list_events
-from app.services.keys import list_keys, made_key
-from app.services.people import list_people
+from app.services.access import (
+    MAX_EVENTS,
+    list_events,
+    list_keys,
+    list_people,
+    made_key,
+)
 
 router = APIRouter(route_class=asking(Right.MANAGE), tags=["access"])
 # A password takes 64 MiB and 60 ms of a core.

@@ -11,8 +11,8 @@ from base64 import b64decode
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from app.access.keys import PREFIX
 from app.access.networks import client_behind
+from app.access.people import PREFIX
 from app.services.gate import Caller
 
 if TYPE_CHECKING:

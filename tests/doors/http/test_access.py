@@ -12,9 +12,8 @@ from starlette.testclient import TestClient
 
 from app.access.rights import Right
 from app.doors.http.app import create_app
+from app.services.access import expire_events, list_events, made_key
 from app.services.application import Application
-from app.services.events import expire_events, list_events
-from app.services.keys import made_key
 from app.services.profiles import create_profile
 from app.settings import Settings
 from tests.support.databases import sqlite_url

@@ -6,8 +6,8 @@ import pytest
 
 from app.access.rights import Right
 from app.doors.http.app import create_app
+from app.services.access import made_key
 from app.services.application import Application
-from app.services.keys import made_key
 from app.settings import Settings
 from tests.support.application import PageClient
 from tests.support.databases import on_sqlite

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from app.doors.http.app import create_app
 from app.doors.http.page.people import safe
+from app.services.access import made_key
 from app.services.application import Application
-from app.services.keys import made_key
 from app.settings import Settings
 from tests.support.databases import sqlite_url
 from tests.support.messages import spam
@@ -28,7 +28,7 @@ KEY = re.compile(r"pb_[A-Za-z0-9_-]{43}")
 def _hashed_at_once(monkeypatch):
     """Passwords take 60 ms and 64 MiB on purpose."""
     fast = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr("app.services.people._HASHER", fast)
+    monkeypatch.setattr("app.services.access._HASHER", fast)
 
 
 @pytest.fixture

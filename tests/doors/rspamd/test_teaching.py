@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.access.keys import AccessKey, digest_of, text_of
+from app.access.people import AccessKey, digest_of, text_of
 from app.access.rights import Right
 from app.doors.rspamd.server import rspamd
 from app.doors.serving.sockets import Unix

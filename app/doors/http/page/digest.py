@@ -15,7 +15,7 @@ from app.doors.http.page.environment import link, render
 from app.doors.http.page.forms import read_form, text_of
 from app.doors.http.page.message import teach_by_id
 from app.doors.http.routes import DATABASE_THREADS, ApplicationDep
-from app.services.digest import links_of
+from app.services.history import links_of
 
 # The link itself is the proof: its holder has no account.  Mail gateways that rewrite
 # links may add parameters of their own.

@@ -28,14 +28,13 @@ from app.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from app.services.access import ELSEWHERE, list_keys, made_key
 from app.services.clock import now
-from app.services.keys import list_keys, made_key
-from app.services.people import ELSEWHERE
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.access.keys import AccessKey
+    from app.access.people import AccessKey
     from app.services.application import Application
     from app.services.openid import OpenIDProvider
 

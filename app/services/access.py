@@ -1,43 +1,272 @@
-"""People who sign in: added, removed, their passwords and their sessions.
-
-Contract of this file: a password is hashed by Argon2id outside of the event loop, and a
-session is a signed cookie that names a person and the revision of that person's row, so
-that a changed password, a changed role and a removal end it in every process.
-"""
+"""Access: keys, people and their sessions, and the events that report who did what."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from itsdangerous import BadSignature, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from app.access.keys import check_access_name
-from app.access.networks import network
-from app.access.people import Person
-from app.access.rates import Buckets
+from app.access.networks import Buckets, Networks, network
+from app.access.people import (
+    SECRET_BYTES,
+    AccessKey,
+    AuditEvent,
+    Keyring,
+    Person,
+    check_access_name,
+    digest_of,
+    parse_rights,
+    text_of,
+)
 from app.access.rights import ROLES
 from app.classifier.specification import check_name
 from app.errors import Forbidden, InvalidInput, TooManyRequests, Unauthenticated
 from app.services.clock import now
-from app.services.events import note
-from app.services.keys import SECRET
 from app.storage import access
-from app.storage.database.engine import reading, writing
+from app.storage.database.engine import reading, with_short_timeout, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from app.access.rights import Principal
-    from app.services.keys import LiveKeys
+
+
+MAX_EVENTS: Final = 1000
+"""Events of one answer."""
+# Events that are removed in one transaction.
+_AT_ONCE: Final = 1000
+
+
+def note(
+    connection: Connection, act: str, *, who: str, of: str, **details: Any
+) -> None:
+    """Store an event, in the transaction of what it reports.
+
+    Parameters
+    ----------
+    connection : Connection
+        The transaction.
+    act : str
+        What was done.
+    who : str
+        Who did it.
+    of : str
+        The key, the person or the profile.
+    **details : object
+        What else there is to say, as JSON has it.
+    """
+    event = AuditEvent(time=now(), who=who, act=act, object=of, details=details or None)
+    access.add_event(connection, event)
+
+
+def list_events(
+    engine: Engine, *, before: int | None = None, limit: int
+) -> list[AuditEvent]:
+    """Return events, the newest first; with `before`, those of smaller numbers."""
+    with reading(engine) as connection:
+        return access.events(connection, before=before, limit=limit)
+
+
+def expire_events(engine: Engine, *, before: datetime) -> int:
+    """Remove a few events that are too old; return how many."""
+    with reading(engine) as connection:
+        oldest = access.oldest_event(connection)
+    if oldest is None or oldest >= before:
+        return 0
+    with writing(engine) as connection:
+        return access.expire_events(connection, before=before, limit=_AT_ONCE)
+
+
+# Contract of this file: no request asks the database.  A process follows the keys of
+# the others with the maintenance, about twice a second, and its own changes at once.
+
+SECRET: Final = "cookies"  # noqa: S105  the name of one
+"""The secret that cookies are signed with."""
+MAX_LIMITS: Final = 1000
+"""Profiles, labels or networks of a key."""
+
+
+def made_key(
+    name: str,
+    rights: Iterable[str],
+    *,
+    profiles: Iterable[str] = (),
+    labels: Iterable[str] = (),
+    networks: Iterable[str] = (),
+    names_sources: bool = False,
+    expires: datetime | None = None,
+) -> tuple[str, AccessKey]:
+    """Return the text of a new key, and the key.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be named or limited so.
+    """
+    check_access_name(name)
+    time = now()
+    if expires is not None and expires <= time:
+        msg = f"the key would expire at {expires:%Y-%m-%d %H:%M %Z}, which is past"
+        raise InvalidInput(msg)
+    limits = [tuple(each) for each in (profiles, labels, networks)]
+    if max(map(len, limits)) > MAX_LIMITS:
+        msg = f"a key is limited to {MAX_LIMITS} profiles, labels or networks at most"
+        raise InvalidInput(msg)
+    for profile in limits[0]:
+        check_name(profile.removeprefix("@"))
+    Networks(limits[2], of="the networks of the key")
+    text = text_of(token_bytes(SECRET_BYTES))
+    return text, AccessKey(
+        name=name,
+        digest=digest_of(text),
+        rights=parse_rights(rights),
+        profiles=frozenset(limits[0]) or None,
+        labels=frozenset(limits[1]) or None,
+        networks=limits[2],
+        names_sources=names_sources,
+        created=time,
+        expires=expires,
+    )
+
+
+def add_key(engine: Engine, key: AccessKey, *, who: str) -> None:
+    """Store a new key.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    key : AccessKey
+        The key.
+    who : str
+        Who makes it, for the events.
+
+    Raises
+    ------
+    NameTaken
+        If there is one of its name.
+    """
+    with writing(engine) as connection:
+        access.add_key(connection, key)
+        note(
+            connection,
+            "key created",
+            who=who,
+            of=key.name,
+            rights=sorted(key.rights),
+        )
+
+
+def revoke_key(engine: Engine, name: str, *, who: str) -> AccessKey:
+    """Revoke a key and return it; all processes refuse it within a second or two.
+
+    Raises
+    ------
+    UnknownKey
+        If there is none of that name in force.
+    """
+    with writing(engine) as connection:
+        access.revoke_key(connection, name, time=now())
+        note(connection, "key revoked", who=who, of=name)
+        return next(each for each in access.keys(connection) if each.name == name)
+
+
+def list_keys(engine: Engine) -> list[AccessKey]:
+    """Return all keys, revoked ones included, in the order of their names."""
+    with reading(engine) as connection:
+        return access.keys(connection)
+
+
+class LiveKeys:
+    """The keys and the people of the database, in the memory of a process.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._version: tuple[int, ...] = ()
+        self._keyring = Keyring()
+        self._used: dict[str, float] = {}
+        self.people: dict[str, Person] = {}
+        self.secret: bytes | None = None
+
+    def __len__(self) -> int:
+        """Return how many keys are in force."""
+        return len(self._keyring)
+
+    def refresh(self) -> None:
+        """Read keys and people again if anything has changed."""
+        with reading(with_short_timeout(self._engine)) as connection:
+            version = access.version(connection)
+            # Made with the first session, perhaps while this is read.
+            if self.secret is None:
+                made = access.secret(connection, SECRET)
+                if made is not None:
+                    self.secret = made
+            if version == self._version:
+                return
+            keyring = Keyring(access.keys(connection))
+            people = {each.name: each for each in access.people(connection)}
+        self._keyring, self.people = keyring, people
+        self._version = version
+
+    def read_secret(self) -> None:
+        """Read the secret of the cookies."""
+        with reading(self._engine) as connection:
+            self.secret = access.secret(connection, SECRET)
+
+    def find(self, text: str, *, host: str | None, time: float) -> Principal | None:
+        """Return who asks with a key, as `Keyring.find`."""
+        found = self._keyring.find(text, host=host, time=time)
+        if found is not None:
+            self._used[found.name] = time
+        return found
+
+    def flush(self) -> None:
+        """Store when keys were used last.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            If the database does not take it; the next call tries again.
+        """
+        # Other threads go on noting.
+        used = dict(self._used)
+        if not used:
+            return
+        with writing(self._engine) as connection:
+            access.keys_used(
+                connection,
+                {
+                    name.removeprefix("key:"): datetime.fromtimestamp(
+                        60 * math.floor(at / 60), UTC
+                    )
+                    for name, at in used.items()
+                },
+            )
+        for name, at in used.items():
+            if self._used.get(name) == at:
+                del self._used[name]
+
+
+# Contract of this file: a password is hashed by Argon2id outside of the event loop, and
+# a session is a signed cookie that names a person and the revision of that person's
+# row, so that a changed password, a changed role and a removal end it in every process.
 
 SHORTEST_PASSWORD: Final = 8
 """Letters of a password (NIST SP 800-63B-4 section 3.1.1.2 has 15 without a second)."""
